@@ -1,0 +1,16 @@
+# The ONNX C++ library, built once per machine by cmake/build-onnx.sh: imported as ztc_onnx.
+if(DEFINED ENV{ZTC_CACHE})
+  set(_cache $ENV{ZTC_CACHE})
+else()
+  set(_cache $ENV{HOME}/.cache/ztc)
+endif()
+set(ZTC_ONNX_ROOT ${_cache}/onnx-1.22.0 CACHE PATH "installed ONNX 1.22.0 (cmake/build-onnx.sh makes it)")
+if(NOT EXISTS ${ZTC_ONNX_ROOT}/complete)
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/cmake/build-onnx.sh COMMAND_ERROR_IS_FATAL ANY)
+endif()
+find_library(_onnx onnx PATHS ${ZTC_ONNX_ROOT}/lib NO_DEFAULT_PATH REQUIRED)
+find_library(_onnx_proto onnx_proto PATHS ${ZTC_ONNX_ROOT}/lib NO_DEFAULT_PATH)
+add_library(ztc_onnx INTERFACE)
+target_include_directories(ztc_onnx SYSTEM INTERFACE ${ZTC_ONNX_ROOT}/include)
+target_compile_definitions(ztc_onnx INTERFACE ONNX_NAMESPACE=onnx ONNX_ML=1)
+target_link_libraries(ztc_onnx INTERFACE ${_onnx} protobuf::libprotobuf) # libonnx.a already holds the objects of onnx_proto

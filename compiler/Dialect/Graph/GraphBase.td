@@ -1,0 +1,40 @@
+// The graph dialect: tensors in SSA form, pure, static shapes.
+#ifndef ZTC_GRAPH_BASE
+#define ZTC_GRAPH_BASE
+include "compiler/Interfaces/Cost.td"
+include "compiler/Interfaces/Decomposable.td"
+include "compiler/Interfaces/Differentiable.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Graph_Dialect : Dialect {
+  let name = "graph";
+  let cppNamespace = "::ztc::graph";
+  let summary = "A training step as pure operations on static tensors.";
+  let description = [{
+    Roles of function arguments are argument attributes, see RationaleGraph.md. Every op is pure; effects
+    (slots, accumulation in place) appear only in later phases. Constraints are numbered (C1, C2, ...):
+    the number stands in the op's description, in its verifier and in its test.
+  }];
+  let useDefaultAttributePrinterParser = 0;
+  let hasConstantMaterializer = 1;
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def Graph_Float : AnyTypeOf<[F16, BF16, F32, F64]>;
+def Graph_Integer : AnyTypeOf<[I1, I32, I64]>;
+def Graph_FloatTensor : StaticShapeTensorOf<[Graph_Float]>;
+def Graph_IntegerTensor : StaticShapeTensorOf<[Graph_Integer]>;
+def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Graph_Tensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer]>;
+/// Inside graph.fusion and on flat buckets the size may depend on the world size.
+def Graph_AnyTensor : RankedTensorOf<[Graph_Float, Graph_Integer]>;
+
+class Graph_Op<string mnemonic, list<Trait> traits = []> : Op<Graph_Dialect, mnemonic, !listconcat([Pure], traits)>;
+
+def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buildVjp"]>;
+def DifferentiableWithResiduals : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buildVjp", "withResiduals"]>;
+def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
+def Costed : DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>;
+#endif

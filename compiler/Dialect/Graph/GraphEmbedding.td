@@ -1,0 +1,24 @@
+// Row gather and its transpose.
+#ifndef ZTC_GRAPH_EMBEDDING
+#define ZTC_GRAPH_EMBEDDING
+include "compiler/Dialect/Graph/GraphBase.td"
+
+def Graph_EmbeddingOp : Graph_Op<"embedding", [Differentiable, Costed]> {
+  let summary = "y[..., :] = table[indices[...], :].";
+  let description = [{ An index outside the table is refused by the data reader before it gets here.
+    (C1) table is (V, D). (C2) the result shape is the indices' plus D. (C3) table and result have one element type. }];
+  let arguments = (ins Graph_FloatTensor:$table, Graph_IntegerTensor:$indices);
+  let results = (outs Graph_FloatTensor:$y);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_EmbeddingGradOp : Graph_Op<"embedding_grad", [Costed]> {
+  let summary = "dtable[v, :] = sum of dy[p, :] over the positions p with indices[p] = v, in order of p.";
+  let description = [{ (C1) dtable is (V, D). (C2) dy's shape is the indices' plus D. }];
+  let arguments = (ins Graph_IntegerTensor:$indices, Graph_FloatTensor:$dy);
+  let results = (outs Graph_FloatTensor:$dtable);
+  let assemblyFormat = "$indices `,` $dy attr-dict `:` type($indices) `,` type($dy) `->` type($dtable)";
+  let hasVerifier = 1;
+}
+#endif

@@ -1,0 +1,11 @@
+// All ops of the graph dialect, one file per family.
+include "compiler/Dialect/Graph/GraphBase.td"
+include "compiler/Dialect/Graph/GraphElementwise.td"
+include "compiler/Dialect/Graph/GraphShape.td"
+include "compiler/Dialect/Graph/GraphMatmul.td"
+include "compiler/Dialect/Graph/GraphNorm.td"
+include "compiler/Dialect/Graph/GraphAttention.td"
+include "compiler/Dialect/Graph/GraphEmbedding.td"
+include "compiler/Dialect/Graph/GraphLoss.td"
+include "compiler/Dialect/Graph/GraphOptimizer.td"
+include "compiler/Dialect/Graph/GraphFusion.td"

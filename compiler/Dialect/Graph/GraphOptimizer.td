@@ -1,0 +1,42 @@
+// Gradient accumulation and the optimizer.
+#ifndef ZTC_GRAPH_OPTIMIZER
+#define ZTC_GRAPH_OPTIMIZER
+include "compiler/Dialect/Graph/GraphBase.td"
+
+def Graph_AccumulateOp : Graph_Op<"accumulate", [SameOperandsAndResultType]> {
+  let summary = "accumulator + x, meant to happen in the accumulator's storage.";
+  let description = [{
+    The phase `assign` turns it into beta=1 of a matrix product, an in-kernel add, or a kernel of its own.
+    With `first_writes` the accumulator holds nothing in the first micro-step of a step: the result is x there.
+  }];
+  let arguments = (ins Graph_AnyTensor:$accumulator, Graph_AnyTensor:$x, UnitAttr:$first_writes);
+  let results = (outs Graph_AnyTensor:$y);
+  let assemblyFormat = "$accumulator `,` $x attr-dict `:` type($y)";
+}
+
+def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["parameter", "exp_avg", "exp_avg_sq", "new_parameter", "new_exp_avg", "new_exp_avg_sq"]>]> {
+  let summary = "One AdamW update (Loshchilov and Hutter 2019; operations in PyTorch's order) of a flat bucket.";
+  let description = [{
+    g = gradient * gradient_scale; p1 = p * (1 - lr * decay), decay only where the global element index < `decayed`;
+    m' = m + (g - m) * (1 - beta1); v' = v * beta2 + g * g * (1 - beta2);
+    p' = p1 - (lr * correction1) * m' / (sqrt(v') * correction2 + epsilon), with
+    correction1 = 1/(1 - beta1^t) and correction2 = 1/sqrt(1 - beta2^t). Where `proceed` is false nothing changes.
+    `hyper` is the f32 vector of runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.
+    (C1) parameter, gradient and states are 1-D of one length. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a scalar i1.
+  }];
+  let arguments = (ins Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Graph_AnyTensor:$exp_avg, Graph_AnyTensor:$exp_avg_sq,
+                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed);
+  let results = (outs Graph_AnyTensor:$new_parameter, Graph_AnyTensor:$new_exp_avg, Graph_AnyTensor:$new_exp_avg_sq);
+  let assemblyFormat = "$parameter `,` $gradient `,` $exp_avg `,` $exp_avg_sq `,` $hyper `,` $gradient_scale `,` $proceed `,` $decayed attr-dict `:` type($parameter) `,` type($gradient) `,` type($hyper) `,` type($gradient_scale) `,` type($proceed)";
+  let hasVerifier = 1;
+}
+
+def Graph_SumSquaresOp : Graph_Op<"sum_squares", [Costed]> {
+  let summary = "Sum of squares of a flat tensor as a scalar f32, in fixed blocks of 4096 elements.";
+  let description = [{ (C1) the operand is 1-D. (C2) the result is a rank-0 tensor. }];
+  let arguments = (ins Graph_AnyTensor:$x);
+  let results = (outs Graph_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let hasVerifier = 1;
+}
+#endif

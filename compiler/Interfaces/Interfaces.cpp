@@ -1,0 +1,27 @@
+#include "compiler/Interfaces/Interfaces.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+#include "compiler/Interfaces/Cost.cpp.inc"
+#include "compiler/Interfaces/Decomposable.cpp.inc"
+#include "compiler/Interfaces/Differentiable.cpp.inc"
+
+int64_t ztc::tensorBytes(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return 0;
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
+}
+
+int64_t ztc::operandAndResultBytes(Operation *op) {
+  llvm::SmallPtrSet<Value, 8> seen;
+  int64_t bytes = 0;
+  for (Value operand : op->getOperands())
+    if (seen.insert(operand).second)
+      bytes += tensorBytes(operand.getType());
+  for (Value result : op->getResults())
+    bytes += tensorBytes(result.getType());
+  return bytes;
+}

@@ -1,0 +1,33 @@
+// Op interfaces: Differentiable, Decomposable, Cost.
+#pragma once
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace ztc {
+
+/// What a derivative rule sees of the differentiation that runs (see DifferentiableOpInterface::buildVjp).
+class VjpContext {
+public:
+  virtual ~VjpContext() = default;
+  /// The op's forward operand or result as the backward code may read it (a recomputed clone, say).
+  virtual mlir::Value operand(unsigned index) = 0;
+  virtual mlir::Value result(unsigned index) = 0;
+  /// The cotangent of a result, of the result's type; null where it is structurally zero.
+  virtual mlir::Value cotangent(unsigned resultIndex) = 0;
+  /// True where a cotangent of this operand is needed.
+  virtual bool wants(unsigned operandIndex) = 0;
+  /// Adds a contribution, of the operand's type, to the operand's cotangent. Contributions are summed in call order.
+  virtual void accumulate(unsigned operandIndex, mlir::Value contribution) = 0;
+};
+
+/// Bytes of the distinct operands and the results of `op`; 0 for values that are not static tensors.
+int64_t operandAndResultBytes(mlir::Operation *op);
+
+/// Bytes of a static ranked tensor type (i1 counts one byte an element).
+int64_t tensorBytes(mlir::Type type);
+
+} // namespace ztc
+
+#include "compiler/Interfaces/Cost.h.inc"
+#include "compiler/Interfaces/Decomposable.h.inc"
+#include "compiler/Interfaces/Differentiable.h.inc"

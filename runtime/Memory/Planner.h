@@ -1,0 +1,46 @@
+// The memory planner: one layout, computed by one library inside `ztc compile`, `ztc memory` and `ztc-run`.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/plan.pb.h"
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace ztc {
+
+/// What the sizes of a plan depend on.
+struct PlanShape {
+  uint32_t world = 1;      ///< W, ranks
+  uint32_t accumulate = 1; ///< M, micro-steps per optimizer step
+  uint32_t threads = 1;    ///< T, host worker threads per rank
+};
+
+/// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0.
+struct SlotPlacement {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+/// Classes of the report: the plan's slot classes in their order, then `unused` (gaps at the peak).
+inline constexpr size_t kMemoryClassCount = 9;
+/// Names as they stand in logs and JSON: parameters, gathered, gradients, optimizer, activations, workspace, communication, io, unused.
+extern const std::array<const char *, kMemoryClassCount> kMemoryClassNames;
+
+/// The layout of one rank's arena.
+struct MemoryPlan {
+  uint64_t arenaBytes = 0;               ///< what is allocated: the peak, to the byte
+  uint64_t largestLiveBytes = 0;         ///< lower bound: the largest sum of live slots at one moment
+  std::vector<SlotPlacement> slots;      ///< by slot index
+  std::array<uint64_t, kMemoryClassCount> byClass{}; ///< at the peak; sums to arenaBytes
+  std::string peakProgram;               ///< where the peak is
+  uint32_t peakStep = 0;
+};
+
+/// Bytes of a size form, rounded up to kArenaAlignment.
+uint64_t sizeBytes(const plan::SizeForm &size, const PlanShape &shape);
+inline constexpr uint64_t kArenaAlignment = 256;
+
+/// Lays out all slots. Deterministic: equal inputs give equal offsets on every machine. Fails where a size overflows.
+StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape);
+
+} // namespace ztc
