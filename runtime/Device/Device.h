@@ -1,0 +1,66 @@
+// What a plan runs on: memory, and steps in three phases.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/plan.pb.h"
+#include "runtime/Memory/Planner.h"
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ztc {
+
+/// The one allocation of a rank. Freshly allocated memory is zero.
+class Arena {
+public:
+  virtual ~Arena() = default;
+  std::byte *base() const { return base_; }
+  uint64_t bytes() const { return bytes_; }
+
+protected:
+  std::byte *base_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+/// What a step is prepared from.
+struct PrepareContext {
+  const plan::Plan &plan;
+  const MemoryPlan &memory;
+  PlanShape shape;
+  uint32_t rank = 0; ///< in [0, shape.world): chooses the shard of a flat launch
+};
+
+/// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything allocated),
+/// initialized (arena addresses known), executed any number of times. Execution does not allocate.
+class DeviceStep {
+public:
+  virtual ~DeviceStep() = default;
+  /// Called once, and again if the arena moves.
+  virtual Status initialize(std::byte *arena) = 0;
+  /// `microstep` counts from 0 within an optimizer step.
+  virtual Status execute(uint32_t microstep) = 0;
+};
+
+/// A place that executes steps. It serves one plan at a time.
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;
+  /// What bits depend on besides the plan: instruction set, library versions, threads. For the run's log.
+  virtual std::string description() const = 0;
+  /// T of PlanShape: worker threads, 1 where that has no meaning.
+  virtual uint32_t threads() const = 0;
+  virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;
+  /// Makes the plan's kernel images callable; before any prepareStep.
+  virtual Status loadKernels(const plan::Plan &plan) = 0;
+  virtual StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) = 0;
+  /// Copies between ordinary memory and the arena.
+  virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
+  virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
+  /// Waits until everything executed is done.
+  virtual Status synchronize() = 0;
+  /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
+  virtual uint64_t libraryBytes() const = 0;
+};
+
+} // namespace ztc

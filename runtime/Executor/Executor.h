@@ -1,0 +1,70 @@
+// Runs the programs of a plan on a device.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Device/Device.h"
+#include "runtime/Format/plan.pb.h"
+#include "runtime/Memory/Planner.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ztc {
+
+/// Time spent in one step since the executor was made (or resetStatistics).
+struct StepStatistics {
+  std::string name;
+  uint64_t count = 0;
+  uint64_t nanoseconds = 0;
+  uint64_t flops = 0; ///< of one execution, as the plan states
+};
+
+struct ProgramStatistics {
+  std::string program;
+  std::vector<StepStatistics> steps; ///< in the order of the program
+};
+
+/// Three phases. create() is Prepare: it resolves kernels and creates library primitives and needs no arena.
+/// initialize() is Initialize: it takes the arena and copies the plan's constants into it. execute() is Execute.
+///
+///     auto executor = Executor::create(plan, memory, shape, rank, *device);
+///     auto arena = device->allocateArena(memory.arenaBytes);
+///     (*executor)->initialize(**arena);
+///     (*executor)->execute("microstep", 0); (*executor)->execute("update");
+///
+/// The plan, the device and the arena must outlive the executor. Not thread-safe, except currentStep().
+class Executor {
+public:
+  /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads().
+  static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
+                                                    uint32_t rank, Device &device);
+  ~Executor();
+
+  /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).
+  Status initialize(Arena &arena);
+
+  bool hasProgram(std::string_view program) const;
+  /// Runs all steps of a program. `microstep` counts from 0 within an optimizer step: 0 overwrites accumulators.
+  Status execute(std::string_view program, uint32_t microstep = 0);
+
+  /// Copies into or out of a slot. Fails where the range leaves the slot.
+  Status writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes);
+  Status readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
+  /// The slot's first byte, in the device's address space.
+  std::byte *slotAddress(uint32_t slot) const;
+  uint64_t slotBytes(uint32_t slot) const;
+
+  const MemoryPlan &memory() const;
+  const std::vector<ProgramStatistics> &statistics() const;
+  void resetStatistics();
+  /// Steps begun since create(), all programs together: moves as long as the executor does. Any thread may ask.
+  uint64_t progress() const;
+
+private:
+  struct Implementation;
+  explicit Executor(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation_;
+};
+
+} // namespace ztc
