@@ -1,0 +1,45 @@
+// What a compilation is asked for. Filled by ztc.cpp from the command line; nothing else reads flags.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ztc {
+
+/// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
+struct CompileOptions {
+  std::string input;  ///< an ONNX file, or IR text where `from` is set
+  std::string output; ///< the plan file
+
+  uint64_t batch = 0; ///< micro-batch per rank; 0: the graph's own, or 1
+  uint64_t seq = 0;   ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
+  unsigned zero = 0;  ///< ZeRO stage 0..3
+  std::string precision = "fp32";
+  std::string optimizerState = "fp32";
+  std::string recompute = "auto";
+  uint64_t memoryBudget = 0;  ///< per rank
+  uint64_t memoryReserve = 0; ///< per rank, for what lies outside the arena
+
+  std::vector<unsigned> gpus{1};       ///< world sizes for the report; the budget holds for the first
+  std::vector<unsigned> stages;        ///< ZeRO stages for the report; empty: `zero`
+  unsigned accumulate = 1;             ///< micro-steps per optimizer step, for the report
+  unsigned threads = 0;                ///< host threads per rank, for the report; 0: this host's cores
+  std::vector<std::string> targets{"host"};
+
+  std::string weights;        ///< Hugging Face folder or safetensors file
+  std::string freezePattern;  ///< regular expression over checkpoint names: no gradient
+  std::string noDecayPattern; ///< further parameters without weight decay
+
+  std::vector<std::string> plugins;
+  std::vector<std::pair<std::string, std::string>> passOptions; ///< (name, value)
+  std::vector<std::string> disabledPasses;
+  std::string dumpFolder; ///< one numbered file per phase
+  std::string from, to;   ///< phase names: start from IR after `from`; stop after `to`
+  std::string remarks;    ///< regular expression over remark categories
+};
+
+/// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.
+std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &options);
+
+} // namespace ztc

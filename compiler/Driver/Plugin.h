@@ -1,0 +1,49 @@
+// Plugins: shared libraries that bring passes, and hooks that run them before or after a phase.
+#pragma once
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringRef.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// The phases of Phases.def.
+enum class Phase {
+#define PHASE(enumerator, name, sentence, postCondition) enumerator,
+#include "compiler/Driver/Phases.def"
+};
+
+/// Name and text of a phase, and all phases in order.
+struct PhaseInfo {
+  Phase phase;
+  const char *name, *sentence, *postCondition;
+};
+llvm::ArrayRef<PhaseInfo> allPhases();
+
+/// Where plugins put passes into the pipeline.
+class PhaseHooks {
+public:
+  using Factory = std::function<std::unique_ptr<mlir::Pass>()>;
+  /// The pass runs on the module before (after) the passes of `phase`, in order of registration. After a phase it runs
+  /// before that phase's verify pass.
+  void before(Phase phase, Factory factory) { before_[phase].push_back(std::move(factory)); }
+  void after(Phase phase, Factory factory) { after_[phase].push_back(std::move(factory)); }
+
+  void addBefore(Phase phase, mlir::OpPassManager &pm) const { add(before_, phase, pm); }
+  void addAfter(Phase phase, mlir::OpPassManager &pm) const { add(after_, phase, pm); }
+
+private:
+  using Table = std::map<Phase, std::vector<Factory>>;
+  static void add(const Table &table, Phase phase, mlir::OpPassManager &pm);
+  Table before_, after_;
+};
+
+/// Loads a plugin. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt --load-pass-plugin`
+/// works too), and, where it wants to take part in `ztc compile`, `extern "C" void ztcRegisterPhaseHooks(ztc::PhaseHooks &)`.
+/// Fails with a message to stderr.
+llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks);
+
+} // namespace ztc
