@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes samples/quickstart.onnx: a small Llama (0.8 M parameters, byte vocabulary) as torch.onnx.export writes it.
+"""Writes samples/quickstart/model.onnx: a small Llama (0.8 M parameters, byte vocabulary) as torch.onnx.export writes it.
 
 The file in the repository came from this script with torch 2.15, transformers 5.23 (pip install torch transformers onnx onnxscript).
 Weights are random; training starts from them.
@@ -20,7 +20,7 @@ with torch.no_grad():  # norms that differ from one another, or the exporter mer
         if parameter.ndim == 1:
             parameter.add_(0.01 * torch.randn(parameter.shape, generator=generator))
 
-out = pathlib.Path(__file__).resolve().parents[1] / "quickstart.onnx"
+out = pathlib.Path(__file__).resolve().parents[1] / "quickstart" / "model.onnx"
 ids = torch.zeros(2, 64, dtype=torch.int64)
 dims = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
 program = torch.onnx.export(model, (), kwargs={"input_ids": ids}, dynamo=True, opset_version=18, dynamic_shapes={"input_ids": dims})
@@ -28,5 +28,5 @@ for node in program.model.graph:  # the stack trace of the exporting machine is 
     for key in [k for k in node.metadata_props if "stack_trace" in k]:
         del node.metadata_props[key]
 program.save(str(out), external_data=False)
-(out.parent / "quickstart-config.json").write_text(config.to_json_string())
+(out.parent / "config.json").write_text(config.to_json_string())
 print(out, out.stat().st_size, "bytes")

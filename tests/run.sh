@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds ztc and runs its tests; does all its own set-up on a fresh Debian 12.
+#   tests/run.sh          the tests (ctest's summary comes last)
+#   tests/run.sh --all    also the long ones; those that need PyTorch make a virtual environment of their own
+# Fixtures from real exporters are used where ZTC_FIXTURES names their folder; otherwise the tests that need them are named and left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+all=0
+[ "${1:-}" = --all ] && all=1
+cmake/setup.sh
+[ -f build/build.ninja ] || cmake --preset default
+cmake --build build
+if [ -z "${ZTC_FIXTURES:-}" ] && [ -d ../shared/fixtures/open ]; then
+  ZTC_FIXTURES=$(cd ../shared/fixtures/open && pwd)
+fi
+if [ -n "${ZTC_FIXTURES:-}" ]; then
+  export ZTC_FIXTURES
+else
+  echo "left out (ZTC_FIXTURES is not set): the parts of unit-compiler, lit and e2e that read exported models"
+fi
+if [ $all = 1 ]; then
+  tests/long/run.sh
+else
+  echo "left out (tests/run.sh --all runs them):"
+  for script in tests/long/*.sh; do [ "$script" = tests/long/run.sh ] || echo "  $(basename "$script" .sh)"; done
+fi
+ctest --test-dir build --output-on-failure --timeout 600
