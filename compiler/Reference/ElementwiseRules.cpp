@@ -1,0 +1,157 @@
+// Reference rules of the elementwise ops.
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Reference/Interpreter.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// A result of the operands' shape: elementwise ops also run on values whose size the type leaves open.
+Tensor like(const Tensor &operand, Type elementType) { return Tensor(operand.shape, elementType); }
+
+template <typename OpTy> void addUnary(RuleTable &table, double (*compute)(double)) {
+  table.add<OpTy>([compute](OpTy op, Operands operands, Results results) -> LogicalResult {
+    const Tensor &x = *operands[0];
+    results[0] = like(x, x.elementType);
+    if (!x.isReal())
+      return op.emitOpError("has no reference rule for integers");
+    for (int64_t i = 0; i < x.count(); ++i)
+      results[0].reals[i] = compute(x.reals[i]);
+    return success();
+  });
+}
+
+template <typename OpTy>
+void addBinary(RuleTable &table, double (*real)(double, double), int64_t (*integer)(int64_t, int64_t)) {
+  table.add<OpTy>([=](OpTy op, Operands operands, Results results) -> LogicalResult {
+    const Tensor &a = *operands[0], &b = *operands[1];
+    results[0] = like(a, a.elementType);
+    for (int64_t i = 0; i < a.count(); ++i) {
+      if (a.isReal()) {
+        results[0].reals[i] = real(a.reals[i], b.reals[i]);
+        continue;
+      }
+      if (std::is_same_v<OpTy, graph::DivOp> && b.integers[i] == 0)
+        return op.emitOpError("divides an integer by zero");
+      results[0].integers[i] = integer(a.integers[i], b.integers[i]);
+    }
+    return success();
+  });
+}
+
+template <typename T> FailureOr<bool> compareValues(StringRef predicate, T a, T b) {
+  if (predicate == "eq")
+    return a == b;
+  if (predicate == "ne")
+    return a != b;
+  if (predicate == "lt")
+    return a < b;
+  if (predicate == "le")
+    return a <= b;
+  if (predicate == "gt")
+    return a > b;
+  if (predicate == "ge")
+    return a >= b;
+  return failure();
+}
+
+LogicalResult runCompare(graph::CompareOp op, Operands operands, Results results) {
+  const Tensor &a = *operands[0], &b = *operands[1];
+  results[0] = like(a, cast<ShapedType>(op.getY().getType()).getElementType());
+  for (int64_t i = 0; i < a.count(); ++i) {
+    FailureOr<bool> holds = a.isReal() ? compareValues(op.getPredicate(), a.reals[i], b.reals[i])
+                                       : compareValues(op.getPredicate(), a.integers[i], b.integers[i]);
+    if (failed(holds))
+      return op.emitOpError("has an unknown predicate ") << op.getPredicate();
+    results[0].integers[i] = *holds;
+  }
+  return success();
+}
+
+void runSelect(graph::SelectOp, Operands operands, Results results) {
+  const Tensor &condition = *operands[0];
+  results[0] = *operands[2];
+  for (int64_t i = 0; i < condition.count(); ++i) {
+    if (!condition.integers[i])
+      continue;
+    if (results[0].isReal())
+      results[0].reals[i] = operands[1]->reals[i];
+    else
+      results[0].integers[i] = operands[1]->integers[i];
+  }
+}
+
+LogicalResult runLogic(graph::LogicOp op, Operands operands, Results results) {
+  const Tensor &a = *operands[0], &b = *operands[1];
+  results[0] = like(a, a.elementType);
+  StringRef function = op.getFunction();
+  for (int64_t i = 0; i < a.count(); ++i) {
+    int64_t x = a.integers[i], y = b.integers[i];
+    if (function != "and" && function != "or" && function != "xor")
+      return op.emitOpError("has an unknown function ") << function;
+    results[0].integers[i] = function == "and" ? (x & y) : function == "or" ? (x | y) : (x ^ y);
+  }
+  return success();
+}
+
+void runCast(graph::CastOp op, Operands operands, Results results) {
+  const Tensor &x = *operands[0];
+  results[0] = like(x, cast<ShapedType>(op.getY().getType()).getElementType());
+  Tensor &y = results[0];
+  for (int64_t i = 0; i < x.count(); ++i) {
+    if (x.isReal() && y.isReal())
+      y.reals[i] = x.reals[i];
+    else if (x.isReal())
+      y.integers[i] = y.elementType.isInteger(1) ? x.reals[i] != 0 : static_cast<int64_t>(std::trunc(x.reals[i]));
+    else if (y.isReal())
+      y.reals[i] = static_cast<double>(x.integers[i]);
+    else
+      y.integers[i] = y.elementType.isInteger(1)    ? x.integers[i] != 0
+                      : y.elementType.isInteger(32) ? static_cast<int32_t>(x.integers[i])
+                                                    : x.integers[i];
+  }
+}
+
+} // namespace
+
+void addElementwiseRules(RuleTable &table) {
+  using Int = int64_t;
+  addBinary<graph::AddOp>(table, [](double a, double b) { return a + b; }, [](Int a, Int b) { return a + b; });
+  addBinary<graph::SubOp>(table, [](double a, double b) { return a - b; }, [](Int a, Int b) { return a - b; });
+  addBinary<graph::MulOp>(table, [](double a, double b) { return a * b; }, [](Int a, Int b) { return a * b; });
+  addBinary<graph::DivOp>(table, [](double a, double b) { return a / b; }, [](Int a, Int b) { return a / b; });
+  addBinary<graph::MaximumOp>(
+      table, [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); },
+      [](Int a, Int b) { return std::max(a, b); });
+  addBinary<graph::MinimumOp>(
+      table, [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); },
+      [](Int a, Int b) { return std::min(a, b); });
+
+  addUnary<graph::NegOp>(table, [](double x) { return -x; });
+  addUnary<graph::AbsOp>(table, [](double x) { return std::fabs(x); });
+  addUnary<graph::ExpOp>(table, [](double x) { return std::exp(x); });
+  addUnary<graph::LogOp>(table, [](double x) { return std::log(x); });
+  addUnary<graph::SqrtOp>(table, [](double x) { return std::sqrt(x); });
+  addUnary<graph::RsqrtOp>(table, [](double x) { return 1.0 / std::sqrt(x); });
+  addUnary<graph::ReciprocalOp>(table, [](double x) { return 1.0 / x; });
+  addUnary<graph::SigmoidOp>(table, [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+  addUnary<graph::TanhOp>(table, [](double x) { return std::tanh(x); });
+  addUnary<graph::ErfOp>(table, [](double x) { return std::erf(x); });
+  addUnary<graph::SinOp>(table, [](double x) { return std::sin(x); });
+  addUnary<graph::CosOp>(table, [](double x) { return std::cos(x); });
+
+  table.add<graph::PowerOp>([](graph::PowerOp op, Operands operands, Results results) {
+    const Tensor &x = *operands[0];
+    results[0] = like(x, x.elementType);
+    for (int64_t i = 0; i < x.count(); ++i)
+      results[0].reals[i] = std::pow(x.reals[i], op.getExponent().convertToDouble());
+  });
+  table.add<graph::CompareOp>(runCompare);
+  table.add<graph::SelectOp>(runSelect);
+  table.add<graph::LogicOp>(runLogic);
+  table.add<graph::CastOp>(runCast);
+}
+
+} // namespace ztc

@@ -1,0 +1,82 @@
+// Executes graph functions slowly and readably: the truth that kernels, rewrites and gradients are held against.
+#pragma once
+#include "compiler/Reference/Tensor.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+
+namespace ztc {
+
+class Interpreter;
+
+/// The values of an op's operands, and where its rule puts the values of its results (already zero-filled for static result types).
+using Operands = llvm::ArrayRef<const Tensor *>;
+using Results = llvm::MutableArrayRef<Tensor>;
+
+/// How each op is executed, by op name. A rule computes in double; the interpreter rounds what it stores.
+class RuleTable {
+public:
+  using Rule = std::function<llvm::LogicalResult(mlir::Operation *, Operands, Results, Interpreter &)>;
+
+  /// `compute(op, operands, results)` may return nothing or a LogicalResult (after a located diagnostic).
+  template <typename OpTy, typename Compute> void add(Compute compute) {
+    rules[OpTy::getOperationName()] = [compute](mlir::Operation *op, Operands operands, Results results, Interpreter &) {
+      if constexpr (std::is_void_v<decltype(compute(llvm::cast<OpTy>(op), operands, results))>) {
+        compute(llvm::cast<OpTy>(op), operands, results);
+        return llvm::success();
+      } else {
+        return llvm::LogicalResult(compute(llvm::cast<OpTy>(op), operands, results));
+      }
+    };
+  }
+  /// A rule that needs the interpreter (regions) or serves several ops.
+  void addNamed(llvm::StringRef opName, Rule rule) { rules[opName] = std::move(rule); }
+  const Rule *lookup(llvm::StringRef opName) const {
+    auto found = rules.find(opName);
+    return found == rules.end() ? nullptr : &found->second;
+  }
+
+private:
+  llvm::StringMap<Rule> rules;
+};
+
+/// One function per op family; another dialect brings its own through InterpreterOptions::moreRules.
+void addElementwiseRules(RuleTable &table);
+void addShapeRules(RuleTable &table);
+void addMatmulRules(RuleTable &table);
+void addNormRules(RuleTable &table);
+void addAttentionRules(RuleTable &table);
+void addEmbeddingRules(RuleTable &table);
+void addLossRules(RuleTable &table);
+void addOptimizerRules(RuleTable &table);
+void addFusionRules(RuleTable &table);
+
+enum class Precision {
+  F64, ///< nothing is rounded, whatever the types say: the mathematics of the graph
+  F32, ///< every result is rounded to its type after its op; sums inside one op still run in double
+};
+
+struct InterpreterOptions {
+  Precision precision = Precision::F64;
+  /// Rules of further dialects (dist), added after those of graph.
+  llvm::SmallVector<void (*)(RuleTable &)> moreRules;
+};
+
+class Interpreter {
+public:
+  explicit Interpreter(const InterpreterOptions &options);
+  /// Runs a block whose arguments have these values; returns the operands of its terminator. An op without a rule is a located error.
+  llvm::FailureOr<llvm::SmallVector<Tensor>> run(mlir::Block &block, llvm::ArrayRef<Tensor> arguments);
+
+private:
+  llvm::LogicalResult execute(mlir::Operation &op, llvm::DenseMap<mlir::Value, Tensor> &values);
+
+  InterpreterOptions options;
+  RuleTable table;
+};
+
+/// Runs a function on its arguments (checked against its types) and returns its results.
+llvm::FailureOr<llvm::SmallVector<Tensor>> interpret(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+                                                     const InterpreterOptions &options = {});
+
+} // namespace ztc

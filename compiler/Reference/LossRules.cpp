@@ -1,0 +1,91 @@
+// Reference rules of the loss.
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Reference/Interpreter.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// Log-sum-exp of one row of logits.
+double logSumExp(const double *row, int64_t size) {
+  double max = *std::max_element(row, row + size), sum = 0;
+  for (int64_t i = 0; i < size; ++i)
+    sum += std::exp(row[i] - max);
+  return max + std::log(sum);
+}
+
+LogicalResult checkTargets(Operation *op, const Tensor &targets, int64_t vocabulary) {
+  for (int64_t target : targets.integers)
+    if (target >= vocabulary)
+      return op->emitOpError("target ") << target << " is outside a vocabulary of " << vocabulary;
+  return success();
+}
+
+double lossOf(const Tensor &logits, const Tensor &targets) {
+  int64_t V = logits.shape[1];
+  double loss = 0;
+  for (int64_t t = 0; t < targets.count(); ++t)
+    if (targets.integers[t] >= 0)
+      loss += logSumExp(&logits.reals[t * V], V) - logits.reals[t * V + targets.integers[t]];
+  return loss;
+}
+
+/// (softmax(logits) - onehot(target)) * scale, zero where the target is not counted.
+Tensor gradientOf(const Tensor &logits, const Tensor &targets, double scale) {
+  Tensor gradient(logits.shape, logits.elementType);
+  int64_t V = logits.shape[1];
+  for (int64_t t = 0; t < targets.count(); ++t) {
+    if (targets.integers[t] < 0)
+      continue;
+    double lse = logSumExp(&logits.reals[t * V], V);
+    for (int64_t i = 0; i < V; ++i)
+      gradient.reals[t * V + i] = (std::exp(logits.reals[t * V + i] - lse) - (i == targets.integers[t])) * scale;
+  }
+  return gradient;
+}
+
+LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands operands, Results results) {
+  const Tensor &hidden = *operands[0], &head = *operands[1], &targets = *operands[2];
+  int64_t T = hidden.shape[0], D = hidden.shape[1], V = head.shape[0];
+  if (failed(checkTargets(op, targets, V)))
+    return failure();
+  Tensor logits({T, V}, hidden.elementType);
+  for (int64_t t = 0; t < T; ++t)
+    for (int64_t i = 0; i < V; ++i)
+      for (int64_t d = 0; d < D; ++d)
+        logits.reals[t * V + i] += hidden.reals[t * D + d] * head.reals[i * D + d];
+  results[0].reals[0] = lossOf(logits, targets);
+  if (!op.getScale())
+    return success();
+  Tensor dlogits = gradientOf(logits, targets, operands[3]->reals[0]);
+  for (int64_t t = 0; t < T; ++t)
+    for (int64_t i = 0; i < V; ++i)
+      for (int64_t d = 0; d < D; ++d) {
+        results[1].reals[t * D + d] += dlogits.reals[t * V + i] * head.reals[i * D + d];
+        results[2].reals[i * D + d] += dlogits.reals[t * V + i] * hidden.reals[t * D + d];
+      }
+  return success();
+}
+
+} // namespace
+
+void addLossRules(RuleTable &table) {
+  table.add<graph::CrossEntropyOp>([](graph::CrossEntropyOp op, Operands operands, Results results) -> LogicalResult {
+    if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
+      return failure();
+    results[0].reals[0] = lossOf(*operands[0], *operands[1]);
+    return success();
+  });
+  table.add<graph::CrossEntropyGradOp>([](graph::CrossEntropyGradOp op, Operands operands, Results results) -> LogicalResult {
+    if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
+      return failure();
+    results[0] = gradientOf(*operands[0], *operands[1], operands[2]->reals[0]);
+    return success();
+  });
+  table.add<graph::LinearCrossEntropyOp>(runLinearCrossEntropy);
+}
+
+} // namespace ztc

@@ -1,0 +1,34 @@
+// Reference rule of the matrix product.
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Reference/Interpreter.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
+  const Tensor &a = *operands[0], &b = *operands[1];
+  Tensor &y = results[0];
+  int64_t rank = y.rank(), M = y.shape[rank - 2], N = y.shape[rank - 1];
+  int64_t K = a.shape[op.getTransposeA() ? rank - 2 : rank - 1];
+  // Element (row, column) of op(x) stands at row * rowStride + column * columnStride.
+  int64_t aRow = op.getTransposeA() ? 1 : K, aColumn = op.getTransposeA() ? M : 1;
+  int64_t bRow = op.getTransposeB() ? 1 : N, bColumn = op.getTransposeB() ? K : 1;
+  int64_t batches = M * N == 0 ? 0 : y.count() / (M * N);
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    const double *left = a.reals.data() + batch * M * K;
+    const double *right = b.reals.data() + batch * K * N;
+    double *out = y.reals.data() + batch * M * N;
+    for (int64_t m = 0; m < M; ++m)
+      for (int64_t k = 0; k < K; ++k)
+        for (int64_t n = 0; n < N; ++n)
+          out[m * N + n] += left[m * aRow + k * aColumn] * right[k * bRow + n * bColumn];
+  }
+}
+
+} // namespace
+
+void addMatmulRules(RuleTable &table) { table.add<graph::MatmulOp>(runMatmul); }
+
+} // namespace ztc
