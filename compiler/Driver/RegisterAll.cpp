@@ -3,6 +3,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Autodiff/Passes.h"
+#include "passes/Verify/Passes.h"
 
 using namespace mlir;
 
@@ -12,4 +14,6 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
 
 void ztc::registerAllPasses() {
   registerTransformsPasses();
+  registerAutodiffPasses();
+  registerVerifyPasses();
 }

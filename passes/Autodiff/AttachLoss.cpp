@@ -1,0 +1,51 @@
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/Passes.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_ATTACHLOSS
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+
+/// The summed loss of the logits, whose rows are counted by `targets` (B, S).
+Value emitLoss(OpBuilder &builder, const LogitsRoot &logits, Value targets) {
+  auto logitsType = cast<RankedTensorType>(logits.logits.getType());
+  int64_t vocabulary = logitsType.getShape().back(), rows = logitsType.getNumElements() / vocabulary;
+  auto lossType = RankedTensorType::get({}, logitsType.getElementType());
+  if (graph::MatmulOp product = logits.product) {
+    Location loc = product.getLoc();
+    Value flatTargets = reshapeTo(builder, loc, targets, {rows});
+    auto root = graph::LinearCrossEntropyOp::create(builder, loc, lossType, Type(), Type(), product.getA(), product.getB(), flatTargets, Value());
+    return root.getLoss();
+  }
+  Location loc = logits.logits.getLoc();
+  Value flatTargets = reshapeTo(builder, loc, targets, {rows});
+  Value flatLogits = reshapeTo(builder, loc, logits.logits, {rows, vocabulary});
+  return graph::CrossEntropyOp::create(builder, loc, lossType, flatLogits, flatTargets);
+}
+
+struct AttachLoss : impl::AttachLossBase<AttachLoss> {
+  void runOnOperation() override {
+    func::FuncOp forward = findFunction(getOperation(), "forward");
+    if (!forward)
+      return signalPassFailure();
+    SmallVector<unsigned> tokens = graph::argumentsWithRole(forward, "tokens");
+    if (tokens.size() != 1) {
+      forward.emitOpError("has ") << tokens.size() << " arguments with the role tokens, expected one";
+      return signalPassFailure();
+    }
+    func::FuncOp eval = cloneFunction(forward, "eval");
+    Value targets = insertArgument(eval, tokens[0] + 1, eval.getArgumentTypes()[tokens[0]], "targets");
+    FailureOr<LogitsRoot> root = findLogits(eval);
+    if (failed(root))
+      return signalPassFailure();
+    Block &body = eval.getBody().front();
+    OpBuilder builder(body.getTerminator());
+    setResults(eval, {{emitLoss(builder, *root, targets), "loss"}});
+    eraseDeadOps(body);
+  }
+};
+} // namespace
+} // namespace ztc

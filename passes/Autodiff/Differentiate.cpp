@@ -1,0 +1,102 @@
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/Gradient.h"
+#include "passes/Autodiff/Passes.h"
+#include "runtime/Format/StepParameters.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+
+/// step[InverseCount] as a scalar of the loss's type: the cotangent of the summed loss.
+Value emitScale(OpBuilder &builder, Location loc, Value step, RankedTensorType lossType) {
+  auto stepType = cast<RankedTensorType>(step.getType());
+  auto element = RankedTensorType::get({1}, stepType.getElementType());
+  Value field = graph::SliceOp::create(builder, loc, element, step,
+                                       builder.getDenseI64ArrayAttr({static_cast<int64_t>(StepParameter::InverseCount)}));
+  Value scale = reshapeTo(builder, loc, field, {});
+  if (scale.getType() != lossType)
+    scale = graph::CastOp::create(builder, loc, lossType, scale);
+  return scale;
+}
+
+/// The loss and where the reverse walk starts.
+struct Root {
+  Value loss;
+  SmallVector<Seed> seeds;
+};
+
+/// linear_cross_entropy becomes its training form, whose results are the first cotangents; any other loss is seeded with the scale.
+Root buildRoot(OpBuilder &builder, Value loss, Value step) {
+  auto lossType = cast<RankedTensorType>(loss.getType());
+  auto root = loss.getDefiningOp<graph::LinearCrossEntropyOp>();
+  if (!root)
+    return {loss, {{loss, emitScale(builder, loss.getLoc(), step, lossType)}}};
+  builder.setInsertionPoint(root);
+  Value scale = emitScale(builder, root.getLoc(), step, lossType);
+  auto training = graph::LinearCrossEntropyOp::create(builder, root.getLoc(), lossType, root.getHidden().getType(), root.getHead().getType(),
+                                                      root.getHidden(), root.getHead(), root.getTargets(), scale);
+  root.getLoss().replaceAllUsesWith(training.getLoss());
+  root.erase();
+  return {training.getLoss(), {{training.getHidden(), training.getDhidden()}, {training.getHead(), training.getDhead()}}};
+}
+
+/// A parameter on which the loss does not depend is not trained, in any function of the module.
+void freezeUnused(ModuleOp module, StringRef name) {
+  module.emitWarning("parameter '") << name << "' does not reach the loss: it is not trained";
+  module.walk([&](func::FuncOp function) {
+    for (unsigned index : graph::argumentsWithRole(function, "parameter"))
+      if (graph::argString(function, index, graph::kName) == name)
+        function.setArgAttr(index, graph::kFrozen, UnitAttr::get(module.getContext()));
+  });
+}
+
+struct Differentiate : impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    func::FuncOp eval = findFunction(getOperation(), "eval");
+    if (!eval || failed(build(eval)))
+      signalPassFailure();
+  }
+
+  LogicalResult build(func::FuncOp eval) {
+    func::FuncOp microstep = cloneFunction(eval, "microstep");
+    SmallVector<unsigned> targets = graph::argumentsWithRole(microstep, "targets");
+    if (targets.size() != 1)
+      return microstep.emitOpError("has ") << targets.size() << " arguments with the role targets, expected one";
+    auto stepType = RankedTensorType::get({kStepParameterCount}, Float32Type::get(&getContext()));
+    Value step = insertArgument(microstep, targets[0] + 1, stepType, "step");
+
+    SmallVector<unsigned> trainable = graph::argumentsWithRole(microstep, "parameter");
+    llvm::erase_if(trainable, [&](unsigned index) { return graph::isFrozen(microstep, index); });
+    SmallVector<Value> wanted;
+    for (unsigned index : trainable)
+      wanted.push_back(microstep.getArgument(index));
+
+    Block &body = microstep.getBody().front();
+    OpBuilder builder(body.getTerminator());
+    Root root = buildRoot(builder, body.getTerminator()->getOperand(0), step);
+    FailureOr<SmallVector<Value>> gradients = emitGradients(body, root.seeds, wanted);
+    if (failed(gradients))
+      return failure();
+
+    // Residual forms may have replaced the op that defines the loss; the terminator followed.
+    SmallVector<NamedResult> results{{body.getTerminator()->getOperand(0), "loss"}};
+    for (auto [index, gradient] : llvm::zip(trainable, *gradients)) {
+      StringRef name = graph::argString(microstep, index, graph::kName);
+      if (gradient)
+        results.push_back({gradient, "gradient", name});
+      else
+        freezeUnused(getOperation(), name);
+    }
+    if (results.size() == 1)
+      return microstep.emitOpError("has no parameter to train: all are frozen or do not reach the loss");
+    setResults(microstep, results);
+    eraseDeadOps(body);
+    return success();
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,18 @@
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/Passes.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_DROPFORWARD
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+struct DropForward : impl::DropForwardBase<DropForward> {
+  void runOnOperation() override {
+    if (auto forward = getOperation().lookupSymbol<func::FuncOp>("forward"))
+      forward.erase();
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,29 @@
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/ParameterPattern.h"
+#include "passes/Autodiff/Passes.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_FREEZEPARAMETERS
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+struct FreezeParameters : impl::FreezeParametersBase<FreezeParameters> {
+  using FreezeParametersBase::FreezeParametersBase;
+
+  void runOnOperation() override {
+    func::FuncOp forward = findFunction(getOperation(), "forward");
+    if (!forward)
+      return signalPassFailure();
+    if (pattern.empty())
+      return;
+    FailureOr<SmallVector<unsigned>> matches = matchParameters(forward, pattern, "freeze");
+    if (failed(matches))
+      return signalPassFailure();
+    for (unsigned index : *matches)
+      forward.setArgAttr(index, graph::kFrozen, UnitAttr::get(&getContext()));
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,83 @@
+#include "passes/Autodiff/Functions.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+func::FuncOp findFunction(ModuleOp module, StringRef name) {
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  if (function && !function.isExternal())
+    return function;
+  module.emitError("has no function @") << name << " with a body";
+  return nullptr;
+}
+
+func::FuncOp cloneFunction(func::FuncOp function, StringRef name) {
+  func::FuncOp clone = function.clone();
+  clone.setName(name);
+  function->getParentOfType<ModuleOp>().push_back(clone);
+  return clone;
+}
+
+BlockArgument insertArgument(func::FuncOp function, unsigned index, Type type, StringRef role) {
+  Builder builder(function.getContext());
+  DictionaryAttr attributes = builder.getDictionaryAttr(builder.getNamedAttr(graph::kRole, builder.getStringAttr(role)));
+  // The body exists, so this cannot fail.
+  (void)function.insertArgument(index, type, attributes, function.getLoc());
+  return function.getArgument(index);
+}
+
+void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
+  Builder builder(function.getContext());
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (const NamedResult &result : results) {
+    values.push_back(result.value);
+    types.push_back(result.value.getType());
+    SmallVector<NamedAttribute> entries{builder.getNamedAttr(graph::kResult, builder.getStringAttr(result.result))};
+    if (!result.name.empty())
+      entries.push_back(builder.getNamedAttr(graph::kName, builder.getStringAttr(result.name)));
+    attributes.push_back(builder.getDictionaryAttr(entries));
+  }
+  function.getBody().front().getTerminator()->setOperands(values);
+  function.removeResAttrsAttr(); // of a number of results that no longer fits
+  function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
+  function.setAllResultAttrs(attributes);
+}
+
+FailureOr<LogitsRoot> findLogits(func::FuncOp function) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  if (terminator->getNumOperands() != 1)
+    return function.emitOpError("returns ") << terminator->getNumOperands() << " values where logits alone are expected";
+  LogitsRoot root;
+  root.logits = terminator->getOperand(0);
+  auto type = dyn_cast<RankedTensorType>(root.logits.getType());
+  if (!type || type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
+    return function.emitOpError("returns ") << root.logits.getType() << " where logits (B, S, V) are expected";
+  Value value = root.logits;
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getX();
+  auto product = value.getDefiningOp<graph::MatmulOp>();
+  if (!product || product.getTransposeA() || !product.getTransposeB())
+    return root;
+  auto productType = cast<RankedTensorType>(product.getY().getType());
+  if (productType.getRank() == 2 && productType.getDimSize(1) == type.getShape().back())
+    root.product = product;
+  return root;
+}
+
+Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  return graph::ReshapeOp::create(builder, loc, type.clone(shape), value);
+}
+
+void eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+} // namespace ztc

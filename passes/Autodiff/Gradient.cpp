@@ -1,0 +1,142 @@
+#include "passes/Autodiff/Gradient.h"
+#include "compiler/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+bool isReal(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// Which values depend on a wanted value, and which ops lie between those and a seed.
+struct Activity {
+  DenseSet<Value> active;
+  SmallVector<Operation *> path; ///< in block order
+
+  Activity(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted, const GradientOptions &options) {
+    active.insert_range(wanted);
+    for (Operation &op : block.without_terminator()) {
+      if (llvm::is_contained(options.constantOps, op.getName().getStringRef()) || !hasActiveOperand(&op))
+        continue;
+      for (Value result : op.getResults())
+        if (isReal(result))
+          active.insert(result);
+    }
+    DenseSet<Value> useful;
+    for (const Seed &seed : seeds)
+      useful.insert(seed.value);
+    for (Operation &op : llvm::reverse(block.without_terminator())) {
+      auto onTheWay = [&](Value result) { return useful.contains(result) && active.contains(result); };
+      if (!hasActiveOperand(&op) || llvm::none_of(op.getResults(), onTheWay))
+        continue;
+      path.push_back(&op);
+      for (Value operand : op.getOperands())
+        if (active.contains(operand))
+          useful.insert(operand);
+    }
+    std::reverse(path.begin(), path.end());
+  }
+
+  bool hasActiveOperand(Operation *op) const {
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
+  }
+};
+
+LogicalResult checkDerivatives(ArrayRef<Operation *> path) {
+  bool complete = true;
+  for (Operation *op : path) {
+    if (isa<DifferentiableOpInterface>(op))
+      continue;
+    op->emitOpError("has no derivative, and a trainable parameter reaches the loss through it");
+    complete = false;
+  }
+  return success(complete);
+}
+
+/// Replaces the ops on the way by forms that keep what their derivative reads.
+void addResiduals(ArrayRef<Operation *> path, MutableArrayRef<Seed> seeds) {
+  for (Operation *op : path) {
+    // The op may go, and with it the values that seeds name.
+    SmallVector<std::pair<Seed *, unsigned>> seedResults;
+    for (Seed &seed : seeds)
+      if (seed.value.getDefiningOp() == op)
+        seedResults.push_back({&seed, cast<OpResult>(seed.value).getResultNumber()});
+    OpBuilder builder(op);
+    Operation *replacement = cast<DifferentiableOpInterface>(op).withResiduals(builder);
+    for (auto [seed, number] : seedResults)
+      seed->value = replacement->getResult(number);
+  }
+}
+
+/// The cotangents found so far, and one op's view of them.
+class ReverseContext : public VjpContext {
+public:
+  ReverseContext(OpBuilder &builder, const Activity &activity) : builder(builder), activity(activity) {}
+
+  void enter(Operation *next) { op = next; }
+  void add(Value value, Value contribution, Location loc) {
+    Value &cotangent = cotangents[value];
+    if (!cotangent)
+      cotangent = contribution;
+    else if (isa<BlockArgument>(value))
+      cotangent = graph::AccumulateOp::create(builder, loc, cotangent.getType(), cotangent, contribution, false);
+    else
+      cotangent = graph::AddOp::create(builder, loc, cotangent.getType(), cotangent, contribution);
+  }
+  Value cotangentOf(Value value) const { return cotangents.lookup(value); }
+  bool hasFailed() const { return rejected; }
+
+  Value operand(unsigned index) override { return op->getOperand(index); }
+  Value result(unsigned index) override { return op->getResult(index); }
+  Value cotangent(unsigned resultIndex) override { return cotangentOf(op->getResult(resultIndex)); }
+  bool wants(unsigned operandIndex) override { return activity.active.contains(op->getOperand(operandIndex)); }
+  void accumulate(unsigned operandIndex, Value contribution) override {
+    Value target = op->getOperand(operandIndex);
+    if (contribution.getType() == target.getType())
+      return add(target, contribution, op->getLoc());
+    op->emitOpError("derivative gives operand ") << operandIndex << " of type " << target.getType() << " a cotangent of type "
+                                                 << contribution.getType();
+    rejected = true;
+  }
+
+private:
+  OpBuilder &builder;
+  const Activity &activity;
+  DenseMap<Value, Value> cotangents;
+  Operation *op = nullptr;
+  bool rejected = false;
+};
+
+} // namespace
+
+FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted, const GradientOptions &options) {
+  SmallVector<Seed> liveSeeds(seeds);
+  {
+    Activity forward(block, liveSeeds, wanted, options);
+    if (failed(checkDerivatives(forward.path)))
+      return failure();
+    addResiduals(forward.path, liveSeeds);
+  }
+  Activity activity(block, liveSeeds, wanted, options);
+  OpBuilder builder(block.getTerminator());
+  ReverseContext context(builder, activity);
+  for (const Seed &seed : liveSeeds)
+    if (activity.active.contains(seed.value))
+      context.add(seed.value, seed.cotangent, seed.cotangent.getLoc());
+  bool complete = true;
+  for (Operation *op : llvm::reverse(activity.path)) {
+    if (llvm::none_of(op->getResults(), [&](Value result) { return context.cotangentOf(result) != nullptr; }))
+      continue;
+    context.enter(op);
+    builder.setInsertionPoint(block.getTerminator());
+    complete &= succeeded(cast<DifferentiableOpInterface>(op).buildVjp(builder, context));
+  }
+  if (!complete || context.hasFailed())
+    return failure();
+  SmallVector<Value> gradients;
+  for (Value value : wanted)
+    gradients.push_back(context.cotangentOf(value));
+  return gradients;
+}
+
+} // namespace ztc

@@ -1,0 +1,34 @@
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/ParameterPattern.h"
+#include "passes/Autodiff/Passes.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_MARKDECAY
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+struct MarkDecay : impl::MarkDecayBase<MarkDecay> {
+  using MarkDecayBase::MarkDecayBase;
+
+  void runOnOperation() override {
+    func::FuncOp forward = findFunction(getOperation(), "forward");
+    if (!forward)
+      return signalPassFailure();
+    SmallVector<unsigned> undecayed;
+    if (pattern.empty()) {
+      undecayed = graph::argumentsWithRole(forward, "parameter");
+      llvm::erase_if(undecayed, [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
+    } else {
+      FailureOr<SmallVector<unsigned>> matches = matchParameters(forward, pattern, "no-decay");
+      if (failed(matches))
+        return signalPassFailure();
+      undecayed = std::move(*matches);
+    }
+    for (unsigned index : undecayed)
+      forward.setArgAttr(index, graph::kNoDecay, UnitAttr::get(&getContext()));
+  }
+};
+} // namespace
+} // namespace ztc

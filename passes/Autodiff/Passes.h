@@ -1,0 +1,22 @@
+// Phase `backward`.
+#pragma once
+#include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace ztc {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/Autodiff/Passes.h.inc"
+
+/// What a user can say about the phase `backward`.
+struct AutodiffOptions {
+  std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
+  std::string noDecay; ///< parameters without weight decay; empty: those of fewer than two dimensions
+};
+
+/// @forward => @microstep, @update, @eval, @generate; cleaned up (canonical, no common or dead subexpressions).
+void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &options = {});
+
+} // namespace ztc

@@ -1,0 +1,70 @@
+// Phase `backward`: from @forward to @microstep, @update, @eval and @generate.
+#ifndef ZTC_PASSES_AUTODIFF
+#define ZTC_PASSES_AUTODIFF
+include "mlir/Pass/PassBase.td"
+
+def FreezeParameters : Pass<"ztc-freeze-parameters", "mlir::ModuleOp"> {
+  let summary = "Marks the parameters whose name matches a pattern as frozen.";
+  let description = [{
+    Afterwards exactly the parameters of `@forward` whose checkpoint name, or one of whose tied names, matches `pattern` carry
+    `graph.frozen`, beside those that carried it before. A pattern without a match is an error.
+  }];
+  let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: none">];
+}
+
+def MarkDecay : Pass<"ztc-mark-decay", "mlir::ModuleOp"> {
+  let summary = "Marks the parameters that weight decay leaves alone.";
+  let description = [{
+    Afterwards a parameter of `@forward` carries `graph.no_decay` if its name matches `pattern`; without a pattern, if it has fewer
+    than two dimensions. A pattern without a match is an error.
+  }];
+  let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: by rank">];
+}
+
+def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {
+  let summary = "Builds @eval: the forward function and the summed cross-entropy of its logits.";
+  let description = [{
+    Afterwards `@eval` takes tokens, targets and the parameters, and returns the loss. Where the logits are a product of hidden rows
+    with a (V, D) head, its root is `graph.linear_cross_entropy` and no logits exist:
+    ```
+    %y = graph.matmul %hidden, %head {transpose_b}      =>    %loss = graph.linear_cross_entropy %hidden, %head, %targets
+    return %y
+    ```
+    else it is `graph.cross_entropy` of the (T, V) logits.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def BuildGenerate : Pass<"ztc-build-generate", "mlir::ModuleOp"> {
+  let summary = "Builds @generate: the logits of one position.";
+  let description = [{
+    Afterwards `@generate` takes tokens, a position (a row of the flattened tokens) and the parameters, and returns (1, V) logits. The
+    hidden row is gathered before the head, so that only one row of logits is computed.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
+  let summary = "Builds @microstep from @eval: the loss and a gradient per trainable parameter.";
+  let description = [{
+    Afterwards `@microstep` takes tokens, targets, step and the parameters; it returns the loss and, in the order of the parameters,
+    the gradient of InverseCount * loss for each one that is not frozen. Ops stand in reverse order of the forward part, so that what
+    the forward part saved dies early; contributions to one cotangent are added in that order.
+    Every op on the way that has no derivative is reported, all at once.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def BuildUpdate : Pass<"ztc-build-update", "mlir::ModuleOp"> {
+  let summary = "Builds @update: clipping and AdamW.";
+  let description = [{
+    Afterwards `@update` takes step, and the parameter, gradient and Adam state of each trainable parameter; it returns parameters and
+    states, the gradient norm before clipping, and whether that is finite. Where it is not, nothing changes.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def DropForward : Pass<"ztc-drop-forward", "mlir::ModuleOp"> {
+  let summary = "Removes @forward, of which @eval, @generate and @microstep were made.";
+}
+#endif

@@ -1,0 +1,19 @@
+#include "mlir/Transforms/Passes.h"
+#include "passes/Autodiff/Passes.h"
+
+namespace ztc {
+
+void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &options) {
+  if (!options.freeze.empty())
+    pm.addPass(createFreezeParameters({options.freeze}));
+  pm.addPass(createMarkDecay({options.noDecay}));
+  pm.addPass(createAttachLoss());
+  pm.addPass(createBuildGenerate());
+  pm.addPass(createDropForward());
+  pm.addPass(createDifferentiate());
+  pm.addPass(createBuildUpdate());
+  pm.addPass(mlir::createCanonicalizerPass());
+  pm.addPass(mlir::createCSEPass());
+}
+
+} // namespace ztc

@@ -1,0 +1,82 @@
+#include "passes/Autodiff/UpdateBody.h"
+#include "passes/Autodiff/Functions.h"
+#include "runtime/Format/StepParameters.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+Value flatten(OpBuilder &builder, Location loc, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getRank() == 1 ? value : reshapeTo(builder, loc, value, {type.getNumElements()});
+}
+
+Value scalarConstant(OpBuilder &builder, Location loc, double value) {
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  auto attribute = DenseElementsAttr::get(type, builder.getFloatAttr(builder.getF32Type(), value));
+  return graph::ConstantOp::create(builder, loc, type, attribute);
+}
+
+Value stepField(OpBuilder &builder, Location loc, Value step, StepParameter field) {
+  auto type = RankedTensorType::get({1}, builder.getF32Type());
+  Value slice = graph::SliceOp::create(builder, loc, type, step, builder.getDenseI64ArrayAttr({static_cast<int64_t>(field)}));
+  return reshapeTo(builder, loc, slice, {});
+}
+
+/// What is common to all entries: norm, finiteness and the factor min(1, clip / (norm + 1e-6)) of torch.nn.utils.clip_grad_norm_.
+/// clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the factor may be NaN, and nothing reads it.
+struct Clipping {
+  Value norm, finite, scale;
+
+  Clipping(OpBuilder &builder, Location loc, Value step, Value sumOfSquares) {
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    norm = graph::SqrtOp::create(builder, loc, scalar, sumOfSquares);
+    Value infinity = scalarConstant(builder, loc, std::numeric_limits<double>::infinity());
+    finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), norm, infinity, builder.getStringAttr("lt"));
+    Value clip = stepField(builder, loc, step, StepParameter::Clip);
+    Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
+    Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);
+    scale = graph::MinimumOp::create(builder, loc, scalar, scalarConstant(builder, loc, 1.0), ratio);
+  }
+};
+
+} // namespace
+
+UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries, const UpdateOptions &options) {
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  Value sum;
+  for (const UpdateEntry &entry : entries) {
+    Location entryLoc = entry.gradient.getLoc();
+    Value squares = graph::SumSquaresOp::create(builder, entryLoc, scalar, flatten(builder, entryLoc, entry.gradient));
+    sum = sum ? graph::AddOp::create(builder, loc, scalar, sum, squares).getResult() : squares;
+  }
+  if (!sum)
+    sum = scalarConstant(builder, loc, 0.0);
+  if (options.sumOverRanks)
+    sum = options.sumOverRanks(builder, loc, sum);
+  Clipping clipping(builder, loc, step, sum);
+
+  UpdateValues values;
+  values.gradientNorm = clipping.norm;
+  values.finite = clipping.finite;
+  for (const UpdateEntry &entry : entries) {
+    Location entryLoc = entry.parameter.getLoc();
+    Value parameter = flatten(builder, entryLoc, entry.parameter);
+    Type flat = parameter.getType();
+    auto adamw = graph::AdamwOp::create(builder, entryLoc, flat, flat, flat, parameter, flatten(builder, entryLoc, entry.gradient),
+                                        flatten(builder, entryLoc, entry.expAvg), flatten(builder, entryLoc, entry.expAvgSq), step,
+                                        clipping.scale, clipping.finite, builder.getI64IntegerAttr(entry.decayed));
+    auto restore = [&](Value value, Value original) {
+      return flat == original.getType() ? value
+                                        : reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
+    };
+    values.parameters.push_back(restore(adamw.getNewParameter(), entry.parameter));
+    values.expAvgs.push_back(restore(adamw.getNewExpAvg(), entry.expAvg));
+    values.expAvgSqs.push_back(restore(adamw.getNewExpAvgSq(), entry.expAvgSq));
+  }
+  return values;
+}
+
+} // namespace ztc

@@ -1,0 +1,30 @@
+// The arithmetic of @update, for whole parameters or for flat buckets.
+#pragma once
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace ztc {
+
+/// A parameter (or a bucket of them, or a shard of one) with its gradient and Adam state, all of one type.
+struct UpdateEntry {
+  mlir::Value parameter, gradient, expAvg, expAvgSq;
+  int64_t decayed = 0; ///< weight decay applies to elements with a (global) index below this
+};
+
+struct UpdateValues {
+  llvm::SmallVector<mlir::Value> parameters, expAvgs, expAvgSqs; ///< one per entry, of the entry's type
+  mlir::Value gradientNorm; ///< scalar f32, before clipping
+  mlir::Value finite;       ///< scalar i1; where false, nothing changed
+};
+
+struct UpdateOptions {
+  /// Turns this rank's sum of squares (scalar f32) into that of all ranks; null: the local one is the whole.
+  llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value)> sumOverRanks = nullptr;
+};
+
+/// Emits clipping and AdamW of all entries; `step` is the vector of runtime/Format/StepParameters.h. Squares are summed per entry, then
+/// over entries in their order. Values of rank 1 are used as they are, others through a 1-D reshape.
+UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step, llvm::ArrayRef<UpdateEntry> entries,
+                             const UpdateOptions &options = {});
+
+} // namespace ztc

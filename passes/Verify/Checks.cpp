@@ -1,0 +1,72 @@
+#include "passes/Verify/Checks.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+LogicalResult checkFunctions(ModuleOp module, StringRef constraint, ArrayRef<StringRef> names) {
+  for (Operation &op : *module.getBody()) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function || function.isExternal() || !llvm::is_contained(names, function.getName()))
+      return op.emitOpError() << constraint << ": the module holds more than " << llvm::join(names, ", ");
+  }
+  for (StringRef name : names)
+    if (!module.lookupSymbol<func::FuncOp>(name))
+      return module.emitError() << constraint << ": the module has no @" << name;
+  return success();
+}
+
+LogicalResult checkOnlyGraphOps(func::FuncOp function, StringRef constraint) {
+  WalkResult result = function.getBody().walk([&](Operation *op) {
+    if (isa<func::ReturnOp>(op) || isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
+      return WalkResult::advance();
+    op->emitOpError() << constraint << ": is no graph op";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult checkRoles(func::FuncOp function, StringRef constraint, ArrayRef<StringRef> roles) {
+  unsigned index = 0;
+  for (StringRef expected : roles) {
+    bool repeats = expected.consume_back("...");
+    unsigned first = index;
+    llvm::StringSet<> names;
+    while (index < function.getNumArguments() && graph::roleOf(function, index) == expected && (repeats || index == first)) {
+      StringRef name = graph::argString(function, index, graph::kName);
+      if (repeats && name.empty())
+        return function.emitOpError() << constraint << ": argument " << index << " has the role " << expected << " and no name";
+      if (repeats && !names.insert(name).second)
+        return function.emitOpError() << constraint << ": two arguments have the role " << expected << " and the name '" << name << "'";
+      ++index;
+    }
+    if (!repeats && index == first)
+      return function.emitOpError() << constraint << ": argument " << index << " should have the role " << expected;
+  }
+  if (index != function.getNumArguments())
+    return function.emitOpError() << constraint << ": argument " << index << " has the role '" << graph::roleOf(function, index)
+                                  << "' where none of this kind is expected";
+  return success();
+}
+
+LogicalResult checkResults(func::FuncOp function, StringRef constraint, ArrayRef<ExpectedResult> expected) {
+  if (function.getNumResults() != expected.size())
+    return function.emitOpError() << constraint << ": returns " << function.getNumResults() << " values, expected " << expected.size();
+  for (auto [index, result] : llvm::enumerate(expected)) {
+    auto role = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+    auto name = function.getResultAttrOfType<StringAttr>(index, graph::kName);
+    if (!role || role.getValue() != result.result)
+      return function.emitOpError() << constraint << ": result " << index << " should be marked " << result.result;
+    if ((name ? name.getValue() : StringRef()) != result.name)
+      return function.emitOpError() << constraint << ": result " << index << " should have the name '" << result.name << "'";
+    if (function.getResultTypes()[index] != result.type)
+      return function.emitOpError() << constraint << ": result " << index << " has type " << function.getResultTypes()[index] << ", expected "
+                                    << result.type;
+  }
+  return success();
+}
+
+} // namespace ztc

@@ -1,0 +1,92 @@
+#include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Verify/Checks.h"
+#include "passes/Verify/Passes.h"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_VERIFYBACKWARD
+#include "passes/Verify/Passes.h.inc"
+
+namespace {
+
+/// A parameter that is trained.
+struct Trainable {
+  StringRef name;
+  Type type;
+};
+
+SmallVector<Trainable> trainableParameters(func::FuncOp function) {
+  SmallVector<Trainable> result;
+  for (unsigned index : graph::argumentsWithRole(function, "parameter"))
+    if (!graph::isFrozen(function, index))
+      result.push_back({graph::argString(function, index, graph::kName), function.getArgumentTypes()[index]});
+  return result;
+}
+
+struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<StringRef> names{"microstep", "update", "eval", "generate"};
+    if (failed(checkFunctions(module, "B1", names)))
+      return signalPassFailure();
+    for (StringRef name : names)
+      if (failed(checkOnlyGraphOps(module.lookupSymbol<func::FuncOp>(name), "B1")))
+        return signalPassFailure();
+    auto microstep = module.lookupSymbol<func::FuncOp>("microstep");
+    SmallVector<Trainable> trainable = trainableParameters(microstep);
+    if (failed(verifyMicrostep(microstep, trainable)) || failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
+        failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) || failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"))))
+      signalPassFailure();
+  }
+
+  /// The rank-0 type of the function's first result, whatever that result is.
+  static Type scalarLike(func::FuncOp function) {
+    Type element = function.getNumResults() ? getElementTypeOrSelf(function.getResultTypes()[0]) : Float32Type::get(function.getContext());
+    return RankedTensorType::get({}, element);
+  }
+
+  LogicalResult verifyMicrostep(func::FuncOp function, ArrayRef<Trainable> trainable) {
+    SmallVector<ExpectedResult> results{{"loss", "", scalarLike(function)}};
+    for (const Trainable &parameter : trainable)
+      results.push_back({"gradient", parameter.name, parameter.type});
+    return failure(failed(checkRoles(function, "B2", {"tokens", "targets", "step", "parameter..."})) ||
+                   failed(checkResults(function, "B2", results)));
+  }
+
+  LogicalResult verifyUpdate(func::FuncOp function, ArrayRef<Trainable> trainable) {
+    if (failed(checkRoles(function, "B3", {"step", "parameter...", "gradient...", "exp_avg...", "exp_avg_sq..."})))
+      return failure();
+    SmallVector<ExpectedResult> results;
+    unsigned index = 1;
+    for (StringRef role : {"parameter", "gradient", "exp_avg", "exp_avg_sq"})
+      for (const Trainable &parameter : trainable) {
+        if (index >= function.getNumArguments() || graph::roleOf(function, index) != role ||
+            graph::argString(function, index, graph::kName) != parameter.name || function.getArgumentTypes()[index] != parameter.type)
+          return function.emitOpError("B3: argument ") << index << " should be the " << role << " of '" << parameter.name << "'";
+        ++index;
+        if (role != "gradient")
+          results.push_back({role, parameter.name, parameter.type});
+      }
+    Builder builder(function.getContext());
+    results.push_back({"gradient_norm", "", RankedTensorType::get({}, builder.getF32Type())});
+    results.push_back({"finite", "", RankedTensorType::get({}, builder.getI1Type())});
+    return checkResults(function, "B3", results);
+  }
+
+  LogicalResult verifyEval(func::FuncOp function) {
+    return failure(failed(checkRoles(function, "B4", {"tokens", "targets", "parameter..."})) ||
+                   failed(checkResults(function, "B4", {{"loss", "", scalarLike(function)}})));
+  }
+
+  LogicalResult verifyGenerate(func::FuncOp function) {
+    auto vocabulary = getOperation()->getAttrOfType<IntegerAttr>(graph::kVocabulary);
+    if (!vocabulary)
+      return getOperation().emitError("B5: the module has no graph.vocabulary");
+    Type element = cast<RankedTensorType>(scalarLike(function)).getElementType();
+    return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter..."})) ||
+                   failed(checkResults(function, "B5", {{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}})));
+  }
+};
+} // namespace
+} // namespace ztc
