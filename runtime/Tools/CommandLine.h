@@ -1,0 +1,17 @@
+// The command line of ztc-run.
+#pragma once
+#include "runtime/Train/Options.h"
+#include <string>
+#include <variant>
+
+namespace ztc {
+
+/// Text to print instead of a run (help, version).
+struct CommandLineText {
+  std::string text;
+};
+
+/// Reads arguments and the file of --config; the command line wins. InvalidArgument: usage, exit 2.
+StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, const char *const *argv);
+
+} // namespace ztc

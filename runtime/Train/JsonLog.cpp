@@ -1,0 +1,126 @@
+#include "runtime/Train/JsonLog.h"
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <iterator>
+#include <unistd.h>
+
+namespace ztc {
+
+namespace {
+
+template <typename Buffer, typename Real> void appendNumber(Buffer &buffer, Real value) {
+  if (!std::isfinite(value))
+    buffer.append(std::string_view("null"));
+  else
+    fmt::format_to(std::back_inserter(buffer), "{}", value);
+}
+
+} // namespace
+
+JsonObject &JsonObject::begin() {
+  text_.clear();
+  text_.push_back('{');
+  return *this;
+}
+
+void JsonObject::appendQuoted(std::string_view text) {
+  text_.push_back('"');
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      text_.push_back('\\');
+      text_.push_back(c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      fmt::format_to(std::back_inserter(text_), "\\u{:04x}", unsigned(static_cast<unsigned char>(c)));
+    } else {
+      text_.push_back(c);
+    }
+  }
+  text_.push_back('"');
+}
+
+void JsonObject::startMember(std::string_view key) {
+  if (text_.size() > 1)
+    text_.append(std::string_view(", "));
+  appendQuoted(key);
+  text_.append(std::string_view(": "));
+}
+
+JsonObject &JsonObject::add(std::string_view key, uint64_t value) {
+  startMember(key);
+  fmt::format_to(std::back_inserter(text_), "{}", value);
+  return *this;
+}
+
+JsonObject &JsonObject::add(std::string_view key, double value) {
+  startMember(key);
+  appendNumber(text_, value);
+  return *this;
+}
+
+JsonObject &JsonObject::add(std::string_view key, float value) {
+  startMember(key);
+  appendNumber(text_, value);
+  return *this;
+}
+
+JsonObject &JsonObject::add(std::string_view key, bool value) {
+  return addRaw(key, value ? "true" : "false");
+}
+
+JsonObject &JsonObject::add(std::string_view key, std::string_view text) {
+  startMember(key);
+  appendQuoted(text);
+  return *this;
+}
+
+JsonObject &JsonObject::addRaw(std::string_view key, std::string_view json) {
+  startMember(key);
+  text_.append(json);
+  return *this;
+}
+
+std::string_view JsonObject::end() {
+  text_.push_back('}');
+  return {text_.data(), text_.size()};
+}
+
+JsonLog::~JsonLog() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+Status JsonLog::open(const std::string &path, bool append) {
+  path_ = path;
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+  if (descriptor_ < 0)
+    return notFound("--log-json: cannot write " + path + ": " + std::strerror(errno));
+  return Status::ok();
+}
+
+void JsonLog::write(std::string_view object) {
+  if (descriptor_ < 0)
+    return;
+  line_.clear();
+  line_.append(object);
+  line_.push_back('\n');
+  const char *from = line_.data();
+  size_t left = line_.size();
+  while (left > 0) {
+    ssize_t written = ::write(descriptor_, from, left);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      fmt::print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, std::strerror(errno));
+      ::close(descriptor_);
+      descriptor_ = -1;
+      return;
+    }
+    from += written;
+    left -= size_t(written);
+  }
+}
+
+} // namespace ztc

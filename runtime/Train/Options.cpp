@@ -1,0 +1,170 @@
+#include "runtime/Train/Options.h"
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+namespace ztc {
+
+StatusOr<double> parseInit(const std::string &init) {
+  static constexpr std::string_view kPrefix = "normal:";
+  double deviation = 0;
+  const char *end = init.data() + init.size();
+  if (init.starts_with(kPrefix)) {
+    auto [stop, error] = std::from_chars(init.data() + kPrefix.size(), end, deviation);
+    if (error == std::errc() && stop == end && std::isfinite(deviation) && deviation >= 0)
+      return deviation;
+  }
+  return invalidArgument(fmt::format("--init: expected normal:STD such as normal:0.02, found '{}'", init));
+}
+
+namespace {
+
+/// `option` was given although `partner`, without which nothing sees it, was not.
+struct Dependency {
+  bool given;
+  const char *option;
+  bool partnerGiven;
+  const char *partner;
+};
+
+Status checkDependencies(const RunOptions &o) {
+  const std::array dependencies{
+      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty(), "--data"},
+      Dependency{o.shuffle, "--shuffle", !o.data.empty(), "--data"},
+      Dependency{o.epochs.has_value(), "--epochs", !o.data.empty(), "--data"},
+      Dependency{o.stopAfter.has_value(), "--stop-after", !o.data.empty(), "--data"},
+      Dependency{!o.resume.empty(), "--resume", !o.data.empty(), "--data"},
+      Dependency{!o.save.empty(), "--save", !o.data.empty(), "--data"},
+      Dependency{!o.exportFolder.empty(), "--export", !o.data.empty(), "--data"},
+      Dependency{!o.evalData.empty(), "--eval-data", !o.data.empty(), "--data"},
+      Dependency{o.evalEvery.has_value(), "--eval-every", !o.evalData.empty(), "--eval-data"},
+      Dependency{o.saveEvery.has_value(), "--save-every", !o.save.empty(), "--save"},
+      Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
+      Dependency{o.prompt.has_value(), "--prompt", o.generate.has_value(), "--generate"},
+      Dependency{o.generate.has_value(), "--generate", o.prompt.has_value(), "--prompt"},
+      Dependency{o.nodeRank.has_value(), "--node-rank", o.nodes.has_value(), "--nodes"},
+  };
+  for (const Dependency &d : dependencies)
+    if (d.given && !d.partnerGiven)
+      return invalidArgument(fmt::format("{} has no effect without {}", d.option, d.partner));
+  return Status::ok();
+}
+
+Status checkConflicts(const RunOptions &o) {
+  const std::pair<bool, const char *> conflicts[]{
+      {o.gpus && o.ranks, "--gpus and --ranks exclude each other: --ranks counts CPU ranks"},
+      {o.gpus && (o.device == "cpu" || o.device == "host"), "--gpus and --device=cpu exclude each other"},
+      {o.ranks && o.device == "cuda", "--ranks counts CPU ranks: with --device=cuda give --gpus"},
+      {o.steps && o.epochs, "--steps and --epochs exclude each other"},
+      {!o.data.empty() && !o.steps && !o.epochs, "--data needs --steps N or --epochs E"},
+      {o.noSave && !o.save.empty(), "--no-save and --save exclude each other"},
+      {!o.weights.empty() && !o.init.empty(), "--weights and --init exclude each other"},
+      {!o.resume.empty() && !o.weights.empty(),
+       "--weights has no effect with --resume: the checkpoint holds the weights"},
+      {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
+      {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
+      {o.generate && !o.data.empty(), "--generate writes text instead of training: leave --data out"},
+      {o.generate && o.steps, "--generate writes text instead of training: leave --steps out"},
+      {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
+      {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
+      {o.noSave && o.data.empty(), "--no-save has no effect without --data: a trial run saves nothing"},
+      {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
+       "--export-dtype has no effect without --export"},
+      {!o.exportDtype.empty() && o.data.empty(), "--export-dtype has no effect without --data"},
+      {!o.hfConfig.empty() && o.data.empty(), "--hf-config has no effect without --data"},
+      {!o.hfConfig.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
+       "--hf-config has no effect without --export"},
+  };
+  for (const auto &[bad, message] : conflicts)
+    if (bad)
+      return invalidArgument(message);
+  return Status::ok();
+}
+
+Status checkRanges(const RunOptions &o) {
+  auto zero = [](const std::optional<uint64_t> &value) { return value && *value == 0; };
+  const std::pair<bool, const char *> bad[]{
+      {zero(o.gpus), "--gpus: at least 1"},
+      {zero(o.ranks), "--ranks: at least 1"},
+      {zero(o.threads), "--threads: at least 1"},
+      {zero(o.nodes), "--nodes: at least 1"},
+      {o.nodeRank && o.nodes && *o.nodeRank >= *o.nodes, "--node-rank: less than --nodes"},
+      {zero(o.steps), "--steps: at least 1"},
+      {o.epochs && !(*o.epochs > 0 && std::isfinite(*o.epochs)), "--epochs: more than 0"},
+      {o.accumulate == 0 || o.accumulate > UINT32_MAX, "--accumulate: at least 1"},
+      {!(o.learningRate >= 0 && std::isfinite(o.learningRate)), "--lr: a finite number, not negative"},
+      {o.minLrRatio && !(*o.minLrRatio >= 0 && *o.minLrRatio <= 1), "--min-lr-ratio: between 0 and 1"},
+      {!(o.optimizer.beta1 >= 0 && o.optimizer.beta1 < 1), "--beta1: at least 0 and less than 1"},
+      {!(o.optimizer.beta2 >= 0 && o.optimizer.beta2 < 1), "--beta2: at least 0 and less than 1"},
+      {!(o.optimizer.epsilon >= 0 && std::isfinite(o.optimizer.epsilon)), "--epsilon: a finite number, not negative"},
+      {!(o.optimizer.weightDecay >= 0 && std::isfinite(o.optimizer.weightDecay)),
+       "--weight-decay: a finite number, not negative"},
+      {!std::isfinite(o.optimizer.clip), "--clip: a finite number; 0 turns clipping off"},
+      {o.lossScale && !(*o.lossScale > 0 && std::isfinite(*o.lossScale) &&
+                        std::exp2(std::round(std::log2(*o.lossScale))) == *o.lossScale),
+       "--loss-scale: a power of two"},
+      {!(o.timeoutSeconds > 0), "--timeout: more than 0 seconds"},
+      {zero(o.evalEvery), "--eval-every: at least 1"},
+      {zero(o.saveEvery), "--save-every: at least 1"},
+      {zero(o.keep), "--keep: at least 1"},
+      {zero(o.stopAfter), "--stop-after: at least 1"},
+      {o.stopAfter && o.steps && *o.stopAfter > *o.steps, "--stop-after: at most --steps"},
+      {zero(o.generate), "--generate: at least 1"},
+      {o.prompt && o.prompt->empty(), "--prompt: at least one byte"},
+      {!o.tokenizer.empty() && o.tokenizer != "bytes", "--tokenizer: only bytes is known"},
+  };
+  for (const auto &[wrong, message] : bad)
+    if (wrong)
+      return invalidArgument(message);
+  if (!o.init.empty())
+    if (auto deviation = parseInit(o.init); !deviation.isOk())
+      return deviation.status();
+  return Status::ok();
+}
+
+} // namespace
+
+Status checkOptions(const RunOptions &options) {
+  ZTC_RETURN_IF_ERROR(checkRanges(options));
+  ZTC_RETURN_IF_ERROR(checkConflicts(options));
+  return checkDependencies(options);
+}
+
+Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan) {
+  if (options.lossScale && plan.precision() != "fp16")
+    return invalidArgument(
+        fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss",
+                    options.plan, plan.precision()));
+  return Status::ok();
+}
+
+Status checkDevices(const RunOptions &options, const LaunchEnvironment &environment) {
+  if (options.gpus || options.device == "cuda")
+    return failedPrecondition(
+        fmt::format("{}: no GPU can be used: this build of ztc-run has no CUDA device; give --device=cpu",
+                    options.gpus ? "--gpus" : "--device=cuda"));
+  uint64_t world = options.ranks.value_or(1) * options.nodes.value_or(1);
+  std::string asked = options.ranks.value_or(1) > 1 ? "--ranks" : "--nodes";
+  if (world == 1 && environment.worldSize && !options.ranks) {
+    world = *environment.worldSize;
+    asked = environment.source;
+  }
+  if (world > 1)
+    return failedPrecondition(
+        fmt::format("{} asks for {} ranks: this build of ztc-run runs one rank only, multi-rank runs are not in it; "
+                    "give --ranks=1 and, for larger batches, --accumulate",
+                    asked, world));
+  return Status::ok();
+}
+
+std::string defaultOutputFolder(const std::string &plan) {
+  std::filesystem::path path(plan);
+  if (path.extension() == ".bin")
+    path.replace_extension();
+  return path.string() + "-out";
+}
+
+} // namespace ztc

@@ -1,0 +1,95 @@
+// Everything a run can be asked for: what ztc-run's command line fills in.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/plan.pb.h"
+#include "runtime/Train/Schedule.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// An option that has a value only where the user gave it, so that one which no run could see is found.
+struct RunOptions {
+  std::string plan;
+
+  // Where it runs.
+  std::optional<uint64_t> gpus;
+  std::string device; ///< empty (choose), cpu, host, cuda
+  std::optional<uint64_t> ranks;
+  std::optional<uint64_t> threads; ///< worker threads per rank; default: cores / ranks
+  std::optional<uint64_t> nodes;
+  std::optional<uint64_t> nodeRank;
+  std::string rendezvous;
+  double timeoutSeconds = 300;
+
+  // What it learns from.
+  std::vector<std::string> data;
+  std::string tokenizer; ///< empty (token files) or bytes
+  bool shuffle = false;
+  std::string weights;
+  std::string init; ///< empty or normal:STD
+
+  // How it learns.
+  std::optional<uint64_t> steps;
+  std::optional<double> epochs;
+  uint64_t accumulate = 1;
+  double learningRate = 3e-4;
+  ScheduleKind schedule = ScheduleKind::Cosine;
+  uint64_t warmup = 0;
+  std::optional<double> minLrRatio; ///< default 0.1
+  OptimizerSettings optimizer;
+  std::optional<double> lossScale; ///< initial, fp16 only
+  uint64_t seed = 0;
+  std::optional<uint64_t> stopAfter;
+
+  // What it says.
+  std::vector<std::string> evalData;
+  std::optional<uint64_t> evalEvery;
+  std::string logJson;
+  std::string dumpGradients;
+
+  // What it leaves.
+  std::string save;
+  std::optional<uint64_t> saveEvery;
+  std::optional<uint64_t> keep;
+  std::string resume;
+  std::string exportFolder;
+  std::string exportDtype; ///< empty (as the plan), fp32, bf16, fp16
+  std::string hfConfig;
+  bool noSave = false;
+
+  // Text instead of training.
+  std::optional<uint64_t> generate;
+  std::optional<std::string> prompt;
+
+  bool trains() const { return !generate; }
+  /// Without data a run is a trial on random tokens: nothing is saved.
+  bool isTrial() const { return trains() && data.empty(); }
+};
+
+/// Steps of a trial run where --steps does not say otherwise.
+inline constexpr uint64_t kTrialSteps = 20;
+inline constexpr double kDefaultMinLrRatio = 0.1;
+
+/// What a launcher around ztc-run says about ranks, as found in the environment by main.
+struct LaunchEnvironment {
+  std::optional<uint64_t> worldSize; ///< torchrun's WORLD_SIZE, Open MPI's, a SLURM step's
+  std::string source;                ///< the variable that said so
+};
+
+/// Standard deviation of --init=normal:STD. InvalidArgument on anything else.
+StatusOr<double> parseInit(const std::string &init);
+
+/// InvalidArgument (exit 2) where options contradict each other, lack a partner, or could not be seen by any run.
+Status checkOptions(const RunOptions &options);
+/// The same for what only the plan can tell.
+Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan);
+/// FailedPrecondition where the run wants devices or ranks that this build or machine does not have.
+Status checkDevices(const RunOptions &options, const LaunchEnvironment &environment);
+
+/// The folder that is used where neither --save nor --export names one: <plan without .bin>-out.
+std::string defaultOutputFolder(const std::string &plan);
+
+} // namespace ztc

@@ -1,0 +1,66 @@
+#include "runtime/Train/Progress.h"
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace ztc {
+
+std::string humanBytes(uint64_t bytes) {
+  if (bytes < 1024)
+    return fmt::format("{} B", bytes);
+  static constexpr std::array<const char *, 5> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = double(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string humanSeconds(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9)
+    return "?";
+  auto whole = uint64_t(std::llround(seconds));
+  if (whole < 60)
+    return fmt::format("{}s", whole);
+  if (whole < 3600)
+    return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string progressText(const ProgressState &state) {
+  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  left {}", state.step,
+                     state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond,
+                     humanSeconds(state.secondsLeft));
+}
+
+bool Progress::isDue(double now, bool last) const {
+  return last || now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds);
+}
+
+void Progress::show(const ProgressState &state, double now) {
+  lastShown_ = now;
+  if (live_)
+    fmt::print(out_, "\r\033[K{}", progressText(state));
+  else
+    fmt::print(out_, "{}\n", progressText(state));
+  lineOpen_ = live_;
+  std::fflush(out_);
+}
+
+void Progress::note(std::string_view text) {
+  finishLine();
+  fmt::print(out_, "{}\n", text);
+  std::fflush(out_);
+}
+
+void Progress::finishLine() {
+  if (!lineOpen_)
+    return;
+  std::fputc('\n', out_);
+  std::fflush(out_);
+  lineOpen_ = false;
+}
+
+} // namespace ztc

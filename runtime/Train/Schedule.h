@@ -1,0 +1,50 @@
+// Learning rate and step parameters: functions of the number of updates done, computed in double and rounded once.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/StepParameters.h"
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace ztc {
+
+enum class ScheduleKind { Cosine, Linear, Constant, WarmupStableDecay };
+
+/// Parses cosine, linear, constant or wsd.
+StatusOr<ScheduleKind> parseScheduleKind(std::string_view name);
+
+/// The share of the steps after warm-up during which wsd stays at the full rate; then it falls in a line.
+inline constexpr double kStableShare = 0.8;
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::Cosine;
+  double learningRate = 3e-4; ///< the largest rate
+  uint64_t steps = 0;         ///< N, of the whole run
+  uint64_t warmup = 0;        ///< steps of linear warm-up; may exceed `steps`
+  double minRatio = 0.1;      ///< rate at the end over `learningRate`
+
+  /// The rate of update t = 0..N-1: lr (t+1)/warmup while t < warmup, then a fall over p = (t+1-warmup)/(N-warmup):
+  ///   cosine   lr (r + (1-r) (1 + cos(pi p)) / 2)
+  ///   linear   lr (1 - (1-r) p)
+  ///   wsd      lr up to p = 0.8, then lr (1 - (1-r) (p-0.8)/0.2)
+  ///   constant lr
+  /// After N updates p stays 1.
+  double rate(uint64_t t) const;
+};
+
+/// AdamW's constants.
+struct OptimizerSettings {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weightDecay = 0.1;
+  double clip = 1.0; ///< largest gradient norm; 0 or less: no clipping
+};
+
+using StepParameterArray = std::array<float, kStepParameterCount>;
+
+/// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1.
+StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
+                                  uint64_t countedTargets, double lossScale = 1.0);
+
+} // namespace ztc

@@ -1,0 +1,142 @@
+// What a run says: JSON lines that parse back to the same numbers, progress text, stop signals.
+#include "runtime/Train/JsonLog.h"
+#include "runtime/Train/Progress.h"
+#include "runtime/Train/Signals.h"
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+using namespace ztc;
+
+namespace {
+
+std::string temporaryFile() {
+  std::string path = testing::TempDir() + "ztc-output-XXXXXX";
+  int descriptor = mkstemp(path.data());
+  if (descriptor >= 0)
+    close(descriptor);
+  return path;
+}
+
+std::string contents(const std::string &path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(TrainJsonLog, NumbersReadBackToTheBit) {
+  JsonObject object;
+  object.begin();
+  const double values[] = {0.1, 1e-300, 6.02214076e23, -0.0, 1.0 / 3, 5.595958232879639};
+  for (size_t i = 0; i < std::size(values); ++i)
+    object.add("v" + std::to_string(i), values[i]);
+  object.add("f", 0.1f)
+      .add("big", uint64_t(1) << 63)
+      .add("yes", true)
+      .add("nan", std::numeric_limits<double>::quiet_NaN());
+  object.add("inf", -std::numeric_limits<float>::infinity()).add("text", "a \"b\"\n\\").addRaw("raw", "{\"x\": 1}");
+  auto json = nlohmann::json::parse(object.end(), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  for (size_t i = 0; i < std::size(values); ++i)
+    EXPECT_EQ(json["v" + std::to_string(i)].get<double>(), values[i]);
+  EXPECT_EQ(json["f"].get<float>(), 0.1f);
+  EXPECT_EQ(json["big"].get<uint64_t>(), uint64_t(1) << 63);
+  EXPECT_TRUE(json["nan"].is_null());
+  EXPECT_TRUE(json["inf"].is_null());
+  EXPECT_EQ(json["text"], "a \"b\"\n\\");
+  EXPECT_EQ(json["raw"]["x"], 1);
+}
+
+TEST(TrainJsonLog, ANewRunReplacesAndAResumedOneAppends) {
+  std::string path = temporaryFile();
+  for (bool append : {false, true, false}) {
+    JsonLog log;
+    ASSERT_TRUE(log.open(path, append).isOk());
+    log.write("{}");
+    EXPECT_EQ(contents(path), append ? "{}\n{}\n" : "{}\n"); // there at once
+  }
+  std::remove(path.c_str());
+}
+
+TEST(TrainJsonLog, AFileThatCannotBeWrittenIsNamed) {
+  JsonLog log;
+  Status status = log.open("/nonexistent/log.jsonl", false);
+  EXPECT_NE(status.message().find("/nonexistent/log.jsonl"), std::string::npos);
+}
+
+TEST(TrainJsonLog, AFullDiskEndsTheLogOnly) {
+  JsonLog log;
+  ASSERT_TRUE(log.open("/dev/full", true).isOk());
+  testing::internal::CaptureStderr();
+  log.write("{}");
+  log.write("{}");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("/dev/full ends here"), std::string::npos);
+  EXPECT_FALSE(log.isOpen());
+}
+
+TEST(TrainProgress, TextForPeople) {
+  EXPECT_EQ(humanBytes(812), "812 B");
+  EXPECT_EQ(humanBytes(3482), "3.40 KiB");
+  EXPECT_EQ(humanBytes(uint64_t(78) << 30), "78.0 GiB");
+  EXPECT_EQ(humanSeconds(41.7), "42s");
+  EXPECT_EQ(humanSeconds(187), "3m07s");
+  EXPECT_EQ(humanSeconds(7500), "2h05m");
+  EXPECT_EQ(humanSeconds(std::numeric_limits<double>::quiet_NaN()), "?");
+  EXPECT_EQ(progressText({.step = 3,
+                          .steps = 30,
+                          .loss = 5.59596,
+                          .gradientNorm = 0.75,
+                          .learningRate = 1e-3,
+                          .tokensPerSecond = 12345.6,
+                          .secondsLeft = 61}),
+            "step 3/30  loss 5.5960  norm 0.750  lr 1.00e-03  12346 tokens/s  left 1m01s");
+}
+
+TEST(TrainProgress, PlainLinesEveryFiveSecondsAndTheLast) {
+  std::string path = temporaryFile();
+  std::FILE *file = std::fopen(path.c_str(), "w");
+  {
+    Progress progress(file, false);
+    for (int second = 0; second < 12; ++second)
+      if (progress.isDue(100 + second, second == 11))
+        progress.show({.step = uint64_t(second), .steps = 12}, 100 + second);
+  }
+  std::fclose(file);
+  std::string text = contents(path);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4); // 0, 5, 10, 11
+  std::remove(path.c_str());
+}
+
+TEST(TrainProgress, ANoteEndsTheLiveLine) {
+  std::string path = temporaryFile();
+  std::FILE *file = std::fopen(path.c_str(), "w");
+  {
+    Progress progress(file, true);
+    progress.show({.step = 0, .steps = 2}, 0);
+    progress.note("saved");
+  }
+  std::fclose(file);
+  std::string text = contents(path);
+  EXPECT_EQ(text.rfind("\r\033[K", 0), 0u);
+  EXPECT_NE(text.find("\nsaved\n"), std::string::npos);
+  std::remove(path.c_str());
+}
+
+TEST(TrainSignals, ASignalSetsAFlagAndASecondInterruptEnds) {
+  installStopSignals();
+  clearStopSignal();
+  EXPECT_EQ(stopSignal(), 0);
+  std::raise(SIGTERM);
+  EXPECT_EQ(stopSignal(), SIGTERM);
+  std::raise(SIGINT);
+  EXPECT_EQ(stopSignal(), SIGINT);
+  EXPECT_STREQ(stopSignalName(SIGINT), "SIGINT");
+  EXPECT_EXIT(std::raise(SIGINT), testing::KilledBySignal(SIGINT), "");
+  clearStopSignal();
+}
+
+} // namespace
