@@ -1,0 +1,182 @@
+#include "compiler/Driver/Commands.h"
+#include "compiler/Driver/Session.h"
+#include "compiler/Report/Report.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanFile.h"
+#include "runtime/Memory/Planner.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+#include <thread>
+
+using namespace mlir;
+
+namespace ztc {
+
+const char *versionText() { return "0.1.0"; }
+
+static int fail(const std::string &message, int status = 1) {
+  llvm::errs() << "ztc: " << message << "\n";
+  return status;
+}
+
+static unsigned hostThreads(const CompileOptions &o) {
+  unsigned ranks = o.gpus.empty() ? 1 : o.gpus.front();
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  return o.threads ? o.threads : std::max(1u, cores / ranks);
+}
+
+/// Options of later stages of the compiler: said at once, before any work.
+static std::string notBuilt(const CompileOptions &o) {
+  if (o.precision != "fp32")
+    return "--precision=" + o.precision + ": this build compiles fp32 only";
+  if (o.optimizerState != "fp32")
+    return "--optimizer-state=" + o.optimizerState + ": this build keeps fp32 moments only";
+  if (o.recompute == "cheap" || o.recompute == "layer")
+    return "--recompute=" + o.recompute + ": this build recomputes nothing; use none or auto";
+  for (const std::string &target : o.targets)
+    if (target != "host" && target != "x86-64-v3" && target != "x86-64-v4")
+      return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4)";
+  return {};
+}
+
+static PlanShape shapeOf(const CompileOptions &o, unsigned world) {
+  PlanShape shape;
+  shape.world = world;
+  shape.accumulate = o.accumulate;
+  CompileOptions one = o;
+  one.gpus = {world};
+  shape.threads = hostThreads(one);
+  return shape;
+}
+
+/// Writes `text` to the output file, or to standard output where there is none.
+static int writeText(const std::string &path, function_ref<void(llvm::raw_ostream &)> print) {
+  if (path.empty()) {
+    print(llvm::outs());
+    return 0;
+  }
+  std::error_code error;
+  llvm::ToolOutputFile out(path, error, llvm::sys::fs::OF_None);
+  if (error)
+    return fail("cannot write " + path + ": " + error.message());
+  print(out.os());
+  out.keep();
+  return 0;
+}
+
+int runCompile(const CompileOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  if (std::string what = notBuilt(options); !what.empty())
+    return fail(what, 2);
+  if (options.output.empty() && options.to.empty())
+    return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
+  Session session(options);
+  if (!session.isValid())
+    return 2;
+  Phase last = Phase::Plan;
+  if (!options.to.empty()) {
+    FailureOr<Phase> phase = parsePhase(options.to);
+    if (failed(phase))
+      return 2;
+    last = *phase;
+  }
+  if (failed(session.run(last)))
+    return 1;
+  if (!options.to.empty())
+    return writeText(options.output, [&](llvm::raw_ostream &out) {
+      OpPrintingFlags flags;
+      flags.enableDebugInfo(true, false);
+      session.module()->print(out, flags);
+      out << "\n";
+    });
+
+  FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
+  if (failed(plan))
+    return 1;
+  StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, options.gpus.front()));
+  if (!memory.isOk())
+    return fail(memory.status().message());
+  uint64_t needed = memory->arenaBytes + options.memoryReserve;
+  if (options.memoryBudget && needed > options.memoryBudget)
+    return fail("the step needs " + formatSize(needed) + " (arena " + formatSize(memory->arenaBytes) + ", reserve " +
+                formatSize(options.memoryReserve) + "), " + std::to_string(needed - options.memoryBudget) +
+                " bytes more than --mem=" + formatSize(options.memoryBudget) + "; try a smaller --batch or --seq");
+  if (Status written = writePlanFile(*plan, options.output); !written.isOk())
+    return fail(written.message());
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  printCompileSummary(llvm::outs(), *plan, *memory, options.output, seconds);
+  return 0;
+}
+
+int runMemory(const CompileOptions &options, const ReportOptions &report) {
+  if (std::string what = notBuilt(options); !what.empty())
+    return fail(what, 2);
+  std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
+  MemoryTable table;
+  for (unsigned stage : stages) {
+    CompileOptions one = options;
+    one.zero = stage;
+    Session session(one);
+    if (!session.isValid())
+      return 2;
+    if (failed(session.run(Phase::Assign)))
+      return 1;
+    FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/false);
+    if (failed(plan))
+      return 1;
+    for (unsigned world : options.gpus) {
+      StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, world));
+      if (!memory.isOk())
+        return fail(memory.status().message());
+      table.add(*plan, shapeOf(options, world), stage, *memory, options.memoryReserve, report.explain);
+    }
+  }
+  report.json ? table.printJson(llvm::outs()) : table.printText(llvm::outs());
+  return 0;
+}
+
+int runCheck(const CompileOptions &options) {
+  Session session(options);
+  if (!session.isValid())
+    return 2;
+  bool imported = succeeded(session.run(Phase::Import));
+  bool differentiated = false;
+  if (imported) {
+    CompileOptions again = options;
+    Session second(again);
+    differentiated = succeeded(second.run(Phase::Backward));
+  }
+  printCheck(llvm::outs(), session.importReport(), imported, differentiated);
+  return imported && differentiated ? 0 : 1;
+}
+
+int runInspect(const CompileOptions &options, const ReportOptions &report) {
+  StatusOr<LoadedPlan> loaded = readPlanFile(options.input);
+  if (!loaded.isOk())
+    return fail(loaded.status().message());
+  PlanShape shape = shapeOf(options, options.gpus.front());
+  StatusOr<MemoryPlan> memory = planMemory(loaded->plan, shape);
+  if (!memory.isOk())
+    return fail(memory.status().message());
+  if (report.json)
+    printPlanJson(llvm::outs(), *loaded, *memory);
+  else if (report.memory)
+    printPlanMemory(llvm::outs(), loaded->plan, *memory);
+  else if (report.kernels)
+    printPlanKernels(llvm::outs(), loaded->plan);
+  else
+    printPlanText(llvm::outs(), *loaded, shape, *memory);
+  return 0;
+}
+
+int runDiff(const std::string &a, const std::string &b) {
+  StatusOr<LoadedPlan> one = readPlanFile(a), two = readPlanFile(b);
+  if (!one.isOk())
+    return fail(one.status().message());
+  if (!two.isOk())
+    return fail(two.status().message());
+  return printPlanDiff(llvm::outs(), *one, *two);
+}
+
+} // namespace ztc

@@ -1,0 +1,26 @@
+// What each subcommand of ztc does. Each returns the exit status: 0 done, 1 failed, 2 wrong usage.
+#pragma once
+#include "compiler/Driver/Options.h"
+#include <string>
+
+namespace ztc {
+
+/// How reports are printed.
+struct ReportOptions {
+  bool json = false;
+  bool explain = false;
+  bool text = false;
+  bool memory = false;
+  bool kernels = false;
+};
+
+int runCompile(const CompileOptions &options);
+int runMemory(const CompileOptions &options, const ReportOptions &report);
+int runCheck(const CompileOptions &options);
+int runInspect(const CompileOptions &options, const ReportOptions &report);
+int runDiff(const std::string &a, const std::string &b);
+
+/// The version as it stands in plans and logs.
+const char *versionText();
+
+} // namespace ztc

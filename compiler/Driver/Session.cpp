@@ -1,0 +1,144 @@
+#include "compiler/Driver/Session.h"
+#include "compiler/Driver/Pipeline.h"
+#include "compiler/Driver/RegisterAll.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SourceMgr.h"
+#include <set>
+
+using namespace mlir;
+
+namespace ztc {
+
+std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &o) {
+  auto join = [](const std::vector<std::string> &list) { return llvm::join(list, ","); };
+  std::vector<std::pair<std::string, std::string>> all{
+      {"zero", std::to_string(o.zero)},     {"precision", o.precision},
+      {"recompute", o.recompute},           {"optimizer-state", o.optimizerState},
+      {"target", join(o.targets)},          {"weights", o.weights},
+      {"freeze", o.freezePattern},          {"no-decay", o.noDecayPattern},
+      {"disable-pass", join(o.disabledPasses)}, {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},
+  };
+  llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
+  return all;
+}
+
+FailureOr<Phase> parsePhase(StringRef name) {
+  for (const PhaseInfo &info : allPhases())
+    if (name == info.name)
+      return info.phase;
+  llvm::errs() << "ztc: there is no phase '" << name << "'; phases are";
+  for (const PhaseInfo &info : allPhases())
+    llvm::errs() << " " << info.name;
+  llvm::errs() << "\n";
+  return failure();
+}
+
+/// Skips the execution of passes that --disable-pass names.
+static void disablePasses(MLIRContext &context, const std::vector<std::string> &names) {
+  if (names.empty())
+    return;
+  std::set<std::string> disabled(names.begin(), names.end());
+  context.registerActionHandler([disabled](function_ref<void()> transform, const tracing::Action &action) {
+    if (const auto *execution = dyn_cast<PassExecutionAction>(&action))
+      if (disabled.count(execution->getPass().getArgument().str()))
+        return;
+    transform();
+  });
+}
+
+Session::Session(CompileOptions options) : opts(std::move(options)) {
+  registerAllDialects(registry);
+  registerAllPasses();
+  for (const std::string &file : opts.plugins)
+    valid &= succeeded(loadPlugin(file, hooks));
+  for (const std::string &name : opts.disabledPasses)
+    if (!PassInfo::lookup(name)) {
+      llvm::errs() << "ztc: --disable-pass=" << name << " names no pass (ztc-opt --help lists them)\n";
+      valid = false;
+    }
+  // One thread: the IR of a step is small, and the thread pool costs more than it saves.
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  disablePasses(*context, opts.disabledPasses);
+}
+
+Session::~Session() = default;
+
+LogicalResult Session::importInput() {
+  ImportOptions import;
+  import.batch = opts.batch;
+  import.seq = opts.seq;
+  import.weights = opts.weights;
+  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, opts.input, import, report);
+  if (failed(imported))
+    return failure();
+  moduleRef = std::move(*imported);
+  return success();
+}
+
+LogicalResult Session::dump(const PhaseInfo &phase) {
+  if (opts.dumpFolder.empty())
+    return success();
+  if (std::error_code error = llvm::sys::fs::create_directories(opts.dumpFolder)) {
+    llvm::errs() << "ztc: cannot make the folder " << opts.dumpFolder << ": " << error.message() << "\n";
+    return failure();
+  }
+  std::string file = llvm::formatv("{0}/{1:2}-{2}.mlir", opts.dumpFolder, llvm::fmt_align(int(phase.phase) + 1, llvm::AlignStyle::Right, 2, '0'), phase.name);
+  std::error_code error;
+  llvm::raw_fd_ostream out(file, error);
+  if (error) {
+    llvm::errs() << "ztc: cannot write " << file << ": " << error.message() << "\n";
+    return failure();
+  }
+  // Large tables are left out; --from needs a dump without them only where no table exists, so print them in full below 64 elements.
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true, false);
+  out << "// after phase `" << phase.name << "`: " << phase.postCondition << "\n";
+  moduleRef->print(out, flags);
+  return success();
+}
+
+LogicalResult Session::runPhase(const PhaseInfo &info) {
+  PassManager pm(context.get(), ModuleOp::getOperationName());
+  pm.enableVerifier(true);
+  hooks.addBefore(info.phase, pm);
+  addPhase(info.phase, pm, opts);
+  hooks.addAfter(info.phase, pm);
+  addPhaseVerifier(info.phase, pm);
+  if (failed(pm.run(*moduleRef))) {
+    llvm::errs() << "ztc: phase " << info.name << " failed\n";
+    return failure();
+  }
+  return dump(info);
+}
+
+LogicalResult Session::run(Phase last) {
+  bool started = opts.from.empty();
+  if (!started) {
+    if (failed(parsePhase(opts.from)))
+      return failure();
+    moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));
+    if (!moduleRef)
+      return failure();
+  }
+  for (const PhaseInfo &info : allPhases()) {
+    if (!started) {
+      started = opts.from == info.name;
+      continue;
+    }
+    if (info.phase == Phase::Import && failed(importInput()))
+      return failure();
+    if (failed(runPhase(info)))
+      return failure();
+    if (info.phase == last)
+      break;
+  }
+  return success();
+}
+
+} // namespace ztc

@@ -1,0 +1,113 @@
+// ztc: the compiler's command line. The only file here that throws and catches (CLI11); everything else returns results.
+#include "compiler/Driver/Commands.h"
+#include "runtime/Core/Sizes.h"
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+using namespace ztc;
+
+namespace {
+
+/// Accepts 78GiB, 512MiB, 1e9 and stores bytes.
+void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std::string &text) {
+  app.add_option_function<std::string>(
+      name,
+      [&target, name](const std::string &value) {
+        StatusOr<uint64_t> bytes = parseSize(value);
+        if (!bytes.isOk())
+          throw CLI::ValidationError(name, bytes.status().message());
+        target = *bytes;
+      },
+      text)->type_name("SIZE");
+}
+
+/// Options that `compile` and `memory` share.
+void addCommon(CLI::App &app, CompileOptions &o) {
+  app.add_option("model", o.input, "the ONNX file (IR text with --from)")->required();
+  app.add_option("--batch", o.batch, "micro-batch per rank")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--seq", o.seq, "tokens per row")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--precision", o.precision, "storage and compute types")->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_option("--optimizer-state", o.optimizerState, "type of Adam's moments")->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")
+      ->check(CLI::IsMember({"none", "cheap", "layer", "auto"}));
+  addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB");
+  addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank");
+  app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", o.threads, "host threads per rank, for the report")->check(CLI::Range(1, 4096));
+  app.add_option("--target", o.targets, "host (both instruction sets), x86-64-v3, x86-64-v4")->delimiter(',');
+  app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
+  app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
+  app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
+  app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
+  app.add_option("--disable-pass", o.disabledPasses, "skip a pass")->type_name("NAME");
+  app.add_option("--dump-phases", o.dumpFolder, "write the IR after each phase into this folder")->type_name("DIR");
+  app.add_option("--from", o.from, "the input is IR after this phase")->type_name("PHASE");
+  app.add_option("--remarks", o.remarks, "print remarks whose category matches")->type_name("REGEX");
+}
+
+int run(int argc, char **argv) {
+  CLI::App app{"ztc compiles an ONNX Llama graph into a complete, memory-planned training step.", "ztc"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("ztc ") + versionText());
+  CompileOptions o;
+  ReportOptions r;
+  std::string second;
+
+  CLI::App *compile = app.add_subcommand("compile", "compile a model into a plan");
+  addCommon(*compile, o);
+  compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
+  compile->add_option("--zero", o.zero, "ZeRO stage")->check(CLI::Range(0, 3));
+  compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")->delimiter(',')->check(CLI::Range(1, 1 << 20));
+  compile->add_option("--to", o.to, "stop after this phase and print the IR (to -o, else to standard output)")->type_name("PHASE");
+
+  CLI::App *memory = app.add_subcommand("memory", "what each rank will need, to the byte, without compiling kernels");
+  addCommon(*memory, o);
+  memory->add_option("--zero", o.stages, "ZeRO stages")->delimiter(',')->check(CLI::Range(0, 3));
+  memory->add_option("--gpus", o.gpus, "world sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
+  memory->add_flag("--json", r.json, "machine-readable output");
+  memory->add_flag("--explain", r.explain, "attribute the bytes at the peak to tensors");
+
+  CLI::App *check = app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
+  addCommon(*check, o);
+
+  CLI::App *inspect = app.add_subcommand("inspect", "read a plan");
+  inspect->add_option("plan", o.input, "the plan file")->required();
+  inspect->add_flag("--text", r.text, "every step (the default)");
+  inspect->add_flag("--memory", r.memory, "the arena, slot by slot");
+  inspect->add_flag("--kernels", r.kernels, "kernels and library calls");
+  inspect->add_flag("--json", r.json, "the whole plan without constants and code");
+  inspect->add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
+  inspect->add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
+  inspect->add_option("--threads", o.threads, "host threads to lay out for")->check(CLI::Range(1, 4096));
+
+  CLI::App *diff = app.add_subcommand("diff", "what differs between two plans in steps and memory");
+  diff->add_option("a", o.input, "a plan file")->required();
+  diff->add_option("b", second, "another plan file")->required();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    // CLI11 prints help to stdout with code 0, errors to stderr; ours is always status 2.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (*compile)
+    return runCompile(o);
+  if (*memory)
+    return runMemory(o, r);
+  if (*check)
+    return runCheck(o);
+  if (*inspect)
+    return runInspect(o, r);
+  return runDiff(o.input, second);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception &error) {
+    std::cerr << "ztc: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,53 @@
+// The texts of `ztc compile`, `memory`, `check`, `inspect` and `diff`.
+#pragma once
+#include "frontends/onnx/Import.h"
+#include "runtime/Format/PlanFile.h"
+#include "runtime/Memory/Planner.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace ztc {
+
+/// Three lines after a compilation: model, memory by class, time.
+void printCompileSummary(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory,
+                         const std::string &file, double seconds);
+
+/// Rows of `ztc memory`.
+class MemoryTable {
+public:
+  void add(const plan::Plan &plan, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
+           uint64_t reserveBytes, bool explain);
+  void printText(llvm::raw_ostream &out) const;
+  void printJson(llvm::raw_ostream &out) const;
+
+private:
+  struct Row {
+    PlanShape shape;
+    unsigned stage;
+    MemoryPlan memory;
+    uint64_t reserveBytes, hostBytes;
+    std::vector<std::string> explanation;
+  };
+  std::vector<Row> rows;
+};
+
+/// What the importer recognised; `differentiated` tells whether every op on the way to the loss has a derivative.
+void printCheck(llvm::raw_ostream &out, const ImportReport &report, bool imported, bool differentiated);
+
+/// The plan as a document: model, options, parameters, buckets, memory, and every step of every program.
+void printPlanText(llvm::raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory);
+/// The arena slot by slot, in order of offset, with what lives at the peak.
+void printPlanMemory(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory);
+/// Generated kernels and library calls, with how often each runs and why.
+void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan);
+void printPlanJson(llvm::raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan &memory);
+/// Prints what differs; returns 0 where nothing does, else 1.
+int printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const LoadedPlan &b);
+
+/// One line for a step: name, kind with its sizes, operands by slot name.
+std::string describeStep(const plan::Plan &plan, const plan::Step &step);
+
+/// The lines of "why these bytes": what is live at the peak, largest first.
+std::vector<std::string> explainPeak(const plan::Plan &plan, const MemoryPlan &memory);
+
+} // namespace ztc
