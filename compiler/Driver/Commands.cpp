@@ -13,7 +13,9 @@ using namespace mlir;
 
 namespace ztc {
 
-const char *versionText() { return "0.1.0"; }
+const char *versionText() {
+  return "0.1.0";
+}
 
 static int fail(const std::string &message, int status = 1) {
   llvm::errs() << "ztc: " << message << "\n";

@@ -41,9 +41,9 @@ private:
   Table before_, after_;
 };
 
-/// Loads a plugin. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt --load-pass-plugin`
-/// works too), and, where it wants to take part in `ztc compile`, `extern "C" void ztcRegisterPhaseHooks(ztc::PhaseHooks &)`.
-/// Fails with a message to stderr.
+/// Loads a plugin. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt
+/// --load-pass-plugin` works too), and, where it wants to take part in `ztc compile`, `extern "C" void
+/// ztcRegisterPhaseHooks(ztc::PhaseHooks &)`. Fails with a message to stderr.
 llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks);
 
 } // namespace ztc

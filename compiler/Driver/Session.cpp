@@ -18,11 +18,16 @@ namespace ztc {
 std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &o) {
   auto join = [](const std::vector<std::string> &list) { return llvm::join(list, ","); };
   std::vector<std::pair<std::string, std::string>> all{
-      {"zero", std::to_string(o.zero)},     {"precision", o.precision},
-      {"recompute", o.recompute},           {"optimizer-state", o.optimizerState},
-      {"target", join(o.targets)},          {"weights", o.weights},
-      {"freeze", o.freezePattern},          {"no-decay", o.noDecayPattern},
-      {"disable-pass", join(o.disabledPasses)}, {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},
+      {"zero", std::to_string(o.zero)},
+      {"precision", o.precision},
+      {"recompute", o.recompute},
+      {"optimizer-state", o.optimizerState},
+      {"target", join(o.targets)},
+      {"weights", o.weights},
+      {"freeze", o.freezePattern},
+      {"no-decay", o.noDecayPattern},
+      {"disable-pass", join(o.disabledPasses)},
+      {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},
   };
   llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
   return all;
@@ -88,14 +93,16 @@ LogicalResult Session::dump(const PhaseInfo &phase) {
     llvm::errs() << "ztc: cannot make the folder " << opts.dumpFolder << ": " << error.message() << "\n";
     return failure();
   }
-  std::string file = llvm::formatv("{0}/{1:2}-{2}.mlir", opts.dumpFolder, llvm::fmt_align(int(phase.phase) + 1, llvm::AlignStyle::Right, 2, '0'), phase.name);
+  std::string file = llvm::formatv("{0}/{1:2}-{2}.mlir", opts.dumpFolder,
+                                   llvm::fmt_align(int(phase.phase) + 1, llvm::AlignStyle::Right, 2, '0'), phase.name);
   std::error_code error;
   llvm::raw_fd_ostream out(file, error);
   if (error) {
     llvm::errs() << "ztc: cannot write " << file << ": " << error.message() << "\n";
     return failure();
   }
-  // Large tables are left out; --from needs a dump without them only where no table exists, so print them in full below 64 elements.
+  // Large tables are left out; --from needs a dump without them only where no table exists, so print them in full below
+  // 64 elements.
   OpPrintingFlags flags;
   flags.enableDebugInfo(true, false);
   out << "// after phase `" << phase.name << "`: " << phase.postCondition << "\n";

@@ -3,10 +3,10 @@
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/Plugin.h"
 #include "frontends/onnx/Import.h"
-#include "runtime/Format/plan.pb.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/Format/plan.pb.h"
 
 namespace ztc {
 

@@ -1,4 +1,5 @@
-// ztc: the compiler's command line. The only file here that throws and catches (CLI11); everything else returns results.
+// ztc: the compiler's command line. The only file here that throws and catches (CLI11); everything else returns
+// results.
 #include "compiler/Driver/Commands.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
@@ -11,14 +12,15 @@ namespace {
 /// Accepts 78GiB, 512MiB, 1e9 and stores bytes.
 void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std::string &text) {
   app.add_option_function<std::string>(
-      name,
-      [&target, name](const std::string &value) {
-        StatusOr<uint64_t> bytes = parseSize(value);
-        if (!bytes.isOk())
-          throw CLI::ValidationError(name, bytes.status().message());
-        target = *bytes;
-      },
-      text)->type_name("SIZE");
+         name,
+         [&target, name](const std::string &value) {
+           StatusOr<uint64_t> bytes = parseSize(value);
+           if (!bytes.isOk())
+             throw CLI::ValidationError(name, bytes.status().message());
+           target = *bytes;
+         },
+         text)
+      ->type_name("SIZE");
 }
 
 /// Options that `compile` and `memory` share.
@@ -26,13 +28,16 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file (IR text with --from)")->required();
   app.add_option("--batch", o.batch, "micro-batch per rank")->check(CLI::Range(1, 1 << 20));
   app.add_option("--seq", o.seq, "tokens per row")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--precision", o.precision, "storage and compute types")->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  app.add_option("--optimizer-state", o.optimizerState, "type of Adam's moments")->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--precision", o.precision, "storage and compute types")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_option("--optimizer-state", o.optimizerState, "type of Adam's moments")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")
       ->check(CLI::IsMember({"none", "cheap", "layer", "auto"}));
   addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB");
   addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank");
-  app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", o.threads, "host threads per rank, for the report")->check(CLI::Range(1, 4096));
   app.add_option("--target", o.targets, "host (both instruction sets), x86-64-v3, x86-64-v4")->delimiter(',');
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
@@ -57,8 +62,11 @@ int run(int argc, char **argv) {
   addCommon(*compile, o);
   compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
   compile->add_option("--zero", o.zero, "ZeRO stage")->check(CLI::Range(0, 3));
-  compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")->delimiter(',')->check(CLI::Range(1, 1 << 20));
-  compile->add_option("--to", o.to, "stop after this phase and print the IR (to -o, else to standard output)")->type_name("PHASE");
+  compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  compile->add_option("--to", o.to, "stop after this phase and print the IR (to -o, else to standard output)")
+      ->type_name("PHASE");
 
   CLI::App *memory = app.add_subcommand("memory", "what each rank will need, to the byte, without compiling kernels");
   addCommon(*memory, o);
@@ -67,7 +75,8 @@ int run(int argc, char **argv) {
   memory->add_flag("--json", r.json, "machine-readable output");
   memory->add_flag("--explain", r.explain, "attribute the bytes at the peak to tensors");
 
-  CLI::App *check = app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
+  CLI::App *check =
+      app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
   addCommon(*check, o);
 
   CLI::App *inspect = app.add_subcommand("inspect", "read a plan");

@@ -25,7 +25,7 @@ private:
     PlanShape shape;
     unsigned stage;
     MemoryPlan memory;
-    uint64_t reserveBytes, hostBytes;
+    uint64_t reserveBytes, hostBytes, sentBytes;
     std::vector<std::string> explanation;
   };
   std::vector<Row> rows;
