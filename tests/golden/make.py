@@ -4,7 +4,7 @@
   pip install torch transformers onnx onnxscript safetensors
   python tests/golden/make.py            # rewrites tests/golden/<model>/
 
-Each folder: model.onnx (weights inside), data.safetensors (input_ids and labels of every training step), golden.safetensors
+Each folder: model.onnx (weights inside, or beside it in model.onnx.data), config.json, data.safetensors (input_ids and labels of every training step), golden.safetensors
 (gradients of step 0), golden.json (losses, gradient norms, learning rates, settings, final loss of batch 0).
 """
 import json
@@ -56,7 +56,8 @@ def main():
         for node in program.model.graph:
             for key in [k for k in node.metadata_props if "stack_trace" in k]:
                 del node.metadata_props[key]
-        program.save(str(folder / "model.onnx"), external_data=False)
+        program.save(str(folder / "model.onnx"), external_data=name == "tied")  # one of them with its weights beside it
+        (folder / "config.json").write_text(config.to_json_string())
 
         ids = torch.randint(0, config.vocab_size, (STEPS, 2, 16))
         ids[:, :, 1::2] = (ids[:, :, 0::2] * 5 + 3) % config.vocab_size  # every second token can be learned
