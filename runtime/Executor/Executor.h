@@ -33,7 +33,7 @@ struct ProgramStatistics {
 ///     (*executor)->initialize(**arena);
 ///     (*executor)->execute("microstep", 0); (*executor)->execute("update");
 ///
-/// The plan, the device and the arena must outlive the executor. Not thread-safe, except currentStep().
+/// The plan, the device and the arena must outlive the executor. Not thread-safe, except progress().
 class Executor {
 public:
   /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads().

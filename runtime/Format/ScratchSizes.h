@@ -5,24 +5,28 @@
 
 namespace ztc {
 
-/// Rows of scores lie this many floats apart at least, so that each starts on a cache line.
-inline constexpr uint64_t kScratchRowAlignment = 64;
-
-constexpr uint64_t alignedScratchRow(uint64_t elements) {
-  return (elements + kScratchRowAlignment - 1) / kScratchRowAlignment * kScratchRowAlignment;
+/// Distance of two rows of a scratch matrix of `columns` floats: whole cache lines, and no multiple of 4096 bytes, which would send
+/// equal columns of all rows to one set of the first-level cache.
+constexpr uint64_t scratchRowElements(uint64_t columns) {
+  uint64_t elements = (columns + 15) / 16 * 16;
+  return elements % 1024 == 0 ? elements + 16 : elements;
 }
 
-/// Bytes that one worker thread needs for attention: `block` query rows of scores over the `seq` columns, in f32.
-/// The gradient keeps the scores, their cotangents and one float per row (delta). A PER_THREAD slot of this size.
+/// Bytes of `elements` floats, in whole units of the arena's alignment (256).
+constexpr uint64_t scratchBytes(uint64_t elements) { return (elements * 4 + 255) / 256 * 256; }
+
+/// Bytes that one worker thread needs for attention: `block` query rows of scores over the `seq` columns and one float per row
+/// (lse, where nobody wants it). The gradient keeps the scores, their cotangents and one float per row (delta).
+/// A PER_THREAD slot of this size.
 constexpr uint64_t attentionScratchBytes(uint64_t seq, uint64_t block, bool grad) {
-  uint64_t scores = block * alignedScratchRow(seq);
-  return 4 * (grad ? 2 * scores + alignedScratchRow(block) : scores);
+  uint64_t scores = scratchBytes(block * scratchRowElements(seq));
+  return (grad ? 2 * scores : scores) + scratchBytes(block);
 }
 
-/// Bytes of linear_cross_entropy's scratch: the logits of one chunk (chunk, vocabulary) and one loss per row, in f32.
+/// Bytes of linear_cross_entropy's scratch: the logits of one chunk (chunk, vocabulary) and one loss per row of it.
 /// One slot for all threads.
 constexpr uint64_t linearCrossEntropyScratchBytes(uint64_t chunk, uint64_t vocabulary) {
-  return 4 * (chunk * vocabulary + alignedScratchRow(chunk));
+  return scratchBytes(chunk * scratchRowElements(vocabulary)) + scratchBytes(chunk);
 }
 
 } // namespace ztc

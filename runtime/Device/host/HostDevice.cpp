@@ -1,0 +1,101 @@
+#include "runtime/Device/host/HostDevice.h"
+#include "runtime/Device/host/HostStep.h"
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+namespace ztc {
+namespace {
+
+/// Pages come from the kernel zeroed when first touched; huge pages where it can.
+class HostArena : public Arena {
+public:
+  static StatusOr<std::unique_ptr<Arena>> allocate(uint64_t bytes) {
+    auto arena = std::make_unique<HostArena>();
+    uint64_t mapped = bytes ? bytes : 1;
+    void *memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      return resourceExhausted(fmt::format("cannot reserve the arena of {} bytes: {}", bytes, std::strerror(errno)));
+    madvise(memory, mapped, MADV_HUGEPAGE); // advice only: small pages work too
+    arena->base_ = static_cast<std::byte *>(memory);
+    arena->bytes_ = bytes;
+    return StatusOr<std::unique_ptr<Arena>>(std::move(arena));
+  }
+  ~HostArena() override {
+    if (base_)
+      munmap(base_, bytes_ ? bytes_ : 1);
+  }
+};
+
+/// Which function prepares which kind of step.
+struct StepKind {
+  plan::Step::KindCase kind;
+  PreparedStep (*prepare)(const HostPrepare &);
+};
+constexpr std::array kStepKinds = {
+    StepKind{plan::Step::kLaunch, prepareHostLaunch},         StepKind{plan::Step::kGemm, prepareHostGemm},
+    StepKind{plan::Step::kAttention, prepareHostAttention},   StepKind{plan::Step::kLinearCrossEntropy, prepareHostLinearCrossEntropy},
+    StepKind{plan::Step::kGather, prepareHostGather},         StepKind{plan::Step::kScatterAdd, prepareHostScatterAdd},
+    StepKind{plan::Step::kCopy, prepareHostCopy},             StepKind{plan::Step::kFill, prepareHostFill},
+    StepKind{plan::Step::kCollective, prepareHostCollective}, StepKind{plan::Step::kRecord, prepareHostNothing},
+    StepKind{plan::Step::kWait, prepareHostNothing},          StepKind{plan::Step::kTransfer, prepareHostNothing},
+};
+
+class HostDevice : public Device {
+public:
+  explicit HostDevice(HostDeviceOptions options) : options_(std::move(options)), resources_(options_.threads) {
+    resources_.oneDnnLibrary = options_.oneDnnLibrary;
+  }
+
+  std::string name() const override { return "host"; }
+
+  std::string description() const override {
+    std::string text = fmt::format("host, {} thread{}", threads(), threads() == 1 ? "" : "s");
+    if (!resources_.kernels.target().empty())
+      text += ", " + resources_.kernels.target();
+    if (resources_.matmuls)
+      text += ", " + resources_.matmuls->library().version;
+    return text;
+  }
+
+  uint32_t threads() const override { return resources_.pool.threads(); }
+
+  StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override { return HostArena::allocate(bytes); }
+
+  Status loadKernels(const plan::Plan &plan) override { return resources_.kernels.load(plan, options_.kernels); }
+
+  StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
+    if (context.shape.threads != threads())
+      return internalError(fmt::format("memory was planned for {} threads, the device has {}", context.shape.threads, threads()));
+    for (const StepKind &kind : kStepKinds)
+      if (kind.kind == step.kind_case())
+        return kind.prepare({step, context, resources_});
+    return dataLoss("the step is of no known kind");
+  }
+
+  Status upload(std::byte *to, const void *from, uint64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return Status::ok();
+  }
+  Status download(void *to, const std::byte *from, uint64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return Status::ok();
+  }
+  Status synchronize() override { return Status::ok(); }
+  uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
+
+private:
+  HostDeviceOptions options_;
+  HostResources resources_;
+};
+
+} // namespace
+
+StatusOr<std::unique_ptr<Device>> createHostDevice(HostDeviceOptions options) {
+  if (options.threads == 0 || options.threads > 1024)
+    return failedPrecondition(fmt::format("{} threads: give 1 to 1024", options.threads));
+  return StatusOr<std::unique_ptr<Device>>(std::make_unique<HostDevice>(std::move(options)));
+}
+
+} // namespace ztc

@@ -1,0 +1,140 @@
+// The head and the loss, chunk by chunk: the logits of a few rows at a time, never all.
+#include "runtime/Device/host/HostStep.h"
+#include "runtime/Format/ScratchSizes.h"
+#include <algorithm>
+
+namespace ztc {
+namespace {
+
+/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V, D).
+class HostLinearCrossEntropy : public HostStep {
+public:
+  explicit HostLinearCrossEntropy(HostResources &resources) : HostStep(resources) {}
+
+  Status prepare(const HostPrepare &from) {
+    const plan::LinearCrossEntropy &call = from.step.linear_cross_entropy();
+    training_ = call.training();
+    ZTC_RETURN_IF_ERROR(resolve(from, {training_ ? 8 : 5}));
+    tokens_ = call.tokens();
+    width_ = call.width();
+    vocabulary_ = call.vocabulary();
+    if (!tokens_ || !width_ || !vocabulary_)
+      return dataLoss("linear_cross_entropy has an empty dimension");
+    chunk_ = std::min(std::max<uint64_t>(1, call.chunk()), tokens_);
+    ld_ = scratchRowElements(vocabulary_);
+    accumulate_ = call.accumulate();
+    lossAccumulate_ = call.loss_accumulate();
+    ZTC_RETURN_IF_ERROR(requireElements(from, Hidden, {tokens_, width_}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Head, {vocabulary_, width_}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Targets, {tokens_}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Loss, {1}));
+    ZTC_RETURN_IF_ERROR(require(from, Scratch, linearCrossEntropyScratchBytes(chunk_, vocabulary_)));
+    if (training_) {
+      ZTC_RETURN_IF_ERROR(requireElements(from, Scale, {1}));
+      ZTC_RETURN_IF_ERROR(requireElements(from, DHidden, {tokens_, width_}));
+      ZTC_RETURN_IF_ERROR(requireElements(from, DHead, {vocabulary_, width_}));
+    }
+    ZTC_ASSIGN_OR_RETURN(rows_, resources_.kernels.find(call.rows_kernel()));
+    ZTC_RETURN_IF_ERROR(prepareProducts(chunk_, whole_));
+    uint64_t rest = tokens_ % chunk_;
+    return rest ? prepareProducts(rest, rest_) : Status::ok();
+  }
+
+  Status execute(uint32_t microstep) override {
+    double loss = 0;
+    bool addToHead = addsNow(accumulate_, microstep);
+    for (uint64_t row = 0; row < tokens_; row += chunk_) {
+      uint64_t rows = std::min(chunk_, tokens_ - row);
+      ZTC_RETURN_IF_ERROR(runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead));
+      addToHead = true;
+      const float *losses = rowLosses();
+      for (uint64_t i = 0; i < rows; ++i)
+        loss += losses[i];
+    }
+    float *result = pointer<float>(Loss);
+    *result = addsNow(lossAccumulate_, microstep) ? float(double(*result) + loss) : float(loss);
+    return Status::ok();
+  }
+
+private:
+  enum Operands { Hidden, Head, Targets, Loss, Scratch, Scale, DHidden, DHead };
+
+  /// The products of a chunk of `rows` rows.
+  struct Products {
+    ParallelMatmul logits;                      ///< hidden head^T
+    ParallelMatmul dhidden;                     ///< dlogits head
+    ParallelMatmul dheadOverwrite, dheadAdd;    ///< dlogits^T hidden
+  };
+
+  Status prepareProducts(uint64_t rows, Products &products) {
+    ZTC_ASSIGN_OR_RETURN(MatmulCache *cache, resources_.matmulCache());
+    MatmulProblem logits;
+    logits.m = rows;
+    logits.n = vocabulary_;
+    logits.k = width_;
+    logits.lda = width_;
+    logits.ldb = width_;
+    logits.ldc = ld_;
+    logits.transposeB = true;
+    ZTC_ASSIGN_OR_RETURN(products.logits, ParallelMatmul::prepare(*cache, logits));
+    if (!training_)
+      return Status::ok();
+    MatmulProblem dhidden;
+    dhidden.m = rows;
+    dhidden.n = width_;
+    dhidden.k = vocabulary_;
+    dhidden.lda = ld_;
+    dhidden.ldb = width_;
+    dhidden.ldc = width_;
+    ZTC_ASSIGN_OR_RETURN(products.dhidden, ParallelMatmul::prepare(*cache, dhidden));
+    MatmulProblem dhead;
+    dhead.m = vocabulary_;
+    dhead.n = width_;
+    dhead.k = rows;
+    dhead.lda = ld_;
+    dhead.ldb = width_;
+    dhead.ldc = width_;
+    dhead.transposeA = true;
+    ZTC_ASSIGN_OR_RETURN(products.dheadOverwrite, ParallelMatmul::prepare(*cache, dhead));
+    dhead.add = true;
+    ZTC_ASSIGN_OR_RETURN(products.dheadAdd, ParallelMatmul::prepare(*cache, dhead));
+    return Status::ok();
+  }
+
+  float *logits() const { return pointer<float>(Scratch); }
+  float *rowLosses() const { return reinterpret_cast<float *>(pointer<std::byte>(Scratch) + scratchBytes(chunk_ * ld_)); }
+
+  Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
+    ThreadPool &pool = resources_.pool;
+    float *hidden = pointer<float>(Hidden) + row * width_;
+    ZTC_RETURN_IF_ERROR(products.logits.execute(pool, hidden, pointer(Head), logits()));
+    int32_t *targets = pointer<int32_t>(Targets) + row;
+    void *training[] = {logits(), targets, training_ ? pointer(Scale) : nullptr, rowLosses()};
+    void *lossOnly[] = {logits(), targets, rowLosses()};
+    int64_t scalars[] = {int64_t(ld_), int64_t(vocabulary_)};
+    pool.parallelFor(rows, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
+      rows_(training_ ? training : lossOnly, scalars, int64_t(begin), int64_t(end));
+    });
+    if (!training_)
+      return Status::ok();
+    ZTC_RETURN_IF_ERROR(products.dhidden.execute(pool, logits(), pointer(Head), pointer<float>(DHidden) + row * width_));
+    return (addToHead ? products.dheadAdd : products.dheadOverwrite).execute(pool, logits(), hidden, pointer(DHead));
+  }
+
+  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
+  uint64_t ld_ = 0; ///< elements between rows of logits
+  bool training_ = false;
+  plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
+  KernelFunction rows_ = nullptr;
+  Products whole_, rest_;
+};
+
+} // namespace
+
+PreparedStep prepareHostLinearCrossEntropy(const HostPrepare &from) {
+  auto step = std::make_unique<HostLinearCrossEntropy>(from.resources);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+} // namespace ztc

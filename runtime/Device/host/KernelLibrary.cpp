@@ -1,0 +1,130 @@
+#include "runtime/Device/host/KernelLibrary.h"
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace ztc {
+
+/// Instruction sets from best to plainest.
+static constexpr const char *kTargets[] = {"x86-64-v4", "x86-64-v3"};
+
+static bool processorRuns(std::string_view target) {
+  __builtin_cpu_init();
+  if (target == "x86-64-v4")
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+
+static bool writeAll(int descriptor, const std::string &bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t written = write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (written <= 0)
+      return false;
+    done += size_t(written);
+  }
+  return true;
+}
+
+StatusOr<KernelLibrary::Image> KernelLibrary::open(const std::string &bytes) {
+  Image image;
+  image.descriptor = memfd_create("ztc-kernels", MFD_CLOEXEC);
+  if (image.descriptor >= 0 && writeAll(image.descriptor, bytes))
+    image.handle = dlopen(fmt::format("/proc/self/fd/{}", image.descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (image.handle)
+    return image;
+  // Some systems forbid executable memory files (vm.memfd_noexec=2) or hide /proc: a file that is gone once it is loaded.
+  if (image.descriptor >= 0)
+    ::close(image.descriptor);
+  image.descriptor = -1;
+  const char *folder = std::getenv("TMPDIR");
+  std::string path = fmt::format("{}/ztc-kernels-XXXXXX", folder && *folder ? folder : "/tmp");
+  int file = mkstemp(path.data());
+  if (file < 0)
+    return failedPrecondition(fmt::format("cannot load generated kernels: neither memory files nor {} can be written", path));
+  bool written = writeAll(file, bytes);
+  ::close(file);
+  if (written)
+    image.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char *reason = written ? dlerror() : "disk full";
+  std::string message = reason ? reason : "unknown reason";
+  unlink(path.c_str());
+  if (!image.handle)
+    return failedPrecondition(fmt::format("cannot load generated kernels: {}", message));
+  return image;
+}
+
+KernelLibrary::~KernelLibrary() { close(); }
+
+void KernelLibrary::close() {
+  for (Image &image : images_) {
+    if (image.handle)
+      dlclose(image.handle);
+    if (image.descriptor >= 0)
+      ::close(image.descriptor);
+  }
+  images_.clear();
+  kernels_.clear();
+  target_.clear();
+}
+
+static const plan::Kernel::Version *findVersion(const plan::Kernel &kernel, std::string_view target) {
+  for (const plan::Kernel::Version &version : kernel.versions())
+    if (version.target() == target)
+      return &version;
+  return nullptr;
+}
+
+Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
+  close();
+  images_.resize(plan.images_size());
+  std::vector<const plan::Kernel *> wanted;
+  for (const plan::Kernel &kernel : plan.kernels()) {
+    KernelFunction function = nullptr;
+    for (const auto &[name, replacement] : overrides)
+      if (name == kernel.name())
+        function = replacement;
+    kernels_.emplace_back(kernel.name(), function);
+    wanted.push_back(function ? nullptr : &kernel);
+  }
+  // One instruction set for all: choosing per kernel would be one more thing that bits depend on.
+  std::string offered;
+  for (const char *target : kTargets) {
+    bool all = true;
+    for (const plan::Kernel *kernel : wanted)
+      all &= !kernel || findVersion(*kernel, target);
+    if (all)
+      offered += fmt::format("{}{}", offered.empty() ? "" : ", ", target);
+    if (all && target_.empty() && processorRuns(target))
+      target_ = target;
+  }
+  if (target_.empty())
+    return failedPrecondition(fmt::format("this processor cannot run the plan's kernels (versions for: {}; x86-64-v3 needs AVX2 and FMA): "
+                                          "compile with --target=host on a machine like this one",
+                                          offered.empty() ? "no host" : offered));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i])
+      continue;
+    uint32_t index = findVersion(*wanted[i], target_)->image();
+    if (index >= images_.size())
+      return dataLoss(fmt::format("kernel {} names image {} of {}", kernels_[i].first, index, images_.size()));
+    if (!images_[index].handle) {
+      ZTC_ASSIGN_OR_RETURN(images_[index], open(plan.images(int(index)).data()));
+    }
+    kernels_[i].second = reinterpret_cast<KernelFunction>(dlsym(images_[index].handle, kernels_[i].first.c_str()));
+    if (!kernels_[i].second)
+      return dataLoss(fmt::format("the kernel image for {} lacks {}", target_, kernels_[i].first));
+  }
+  return Status::ok();
+}
+
+StatusOr<KernelFunction> KernelLibrary::find(uint32_t kernel) const {
+  if (kernel >= kernels_.size())
+    return dataLoss(fmt::format("kernel index {} is out of range: the plan has {}", kernel, kernels_.size()));
+  return kernels_[kernel].second;
+}
+
+} // namespace ztc

@@ -1,0 +1,147 @@
+#include "runtime/Executor/Executor.h"
+#include <atomic>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace ztc {
+namespace {
+
+struct PreparedProgram {
+  std::string name;
+  std::vector<std::unique_ptr<DeviceStep>> steps;
+};
+
+uint64_t nowNanoseconds() {
+  return uint64_t(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+} // namespace
+
+struct Executor::Implementation {
+  const plan::Plan &plan;
+  MemoryPlan memory;
+  Device &device;
+  std::byte *arena = nullptr;
+  std::vector<PreparedProgram> programs;      ///< in the plan's order
+  std::vector<ProgramStatistics> statistics;  ///< likewise
+  std::atomic<uint64_t> progress{0};
+
+  Implementation(const plan::Plan &plan, const MemoryPlan &memory, Device &device) : plan(plan), memory(memory), device(device) {}
+
+  Status prepare(const PlanShape &shape, uint32_t rank);
+  /// The slot's address after checking that [offset, offset + bytes) lies in it.
+  StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
+};
+
+Status Executor::Implementation::prepare(const PlanShape &shape, uint32_t rank) {
+  if (shape.threads != device.threads())
+    return internalError(fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
+  ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
+  PrepareContext context{plan, memory, shape, rank};
+  for (const plan::Program &program : plan.programs()) {
+    PreparedProgram prepared{program.name(), {}};
+    ProgramStatistics statistic{program.name(), {}};
+    for (const plan::Step &step : program.steps()) {
+      auto made = device.prepareStep(step, context);
+      if (!made.isOk())
+        return made.status().withContext(fmt::format("program {}, step '{}'", program.name(), step.name()));
+      prepared.steps.push_back(std::move(*made));
+      statistic.steps.push_back({step.name(), 0, 0, step.flops()});
+    }
+    programs.push_back(std::move(prepared));
+    statistics.push_back(std::move(statistic));
+  }
+  return Status::ok();
+}
+
+StatusOr<std::byte *> Executor::Implementation::range(uint32_t slot, uint64_t offset, uint64_t bytes) const {
+  if (!arena)
+    return internalError("the executor has no arena yet");
+  if (slot >= memory.slots.size())
+    return internalError(fmt::format("slot {} of {}", slot, memory.slots.size()));
+  const SlotPlacement &place = memory.slots[slot];
+  if (offset > place.bytes || bytes > place.bytes - offset)
+    return internalError(fmt::format("{} bytes at {} leave slot {} of {} bytes", bytes, offset, slot, place.bytes));
+  return arena + place.offset + offset;
+}
+
+Executor::Executor(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
+Executor::~Executor() = default;
+
+StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
+                                                     uint32_t rank, Device &device) {
+  auto implementation = std::make_unique<Implementation>(plan, memory, device);
+  ZTC_RETURN_IF_ERROR(implementation->prepare(shape, rank));
+  return std::unique_ptr<Executor>(new Executor(std::move(implementation)));
+}
+
+Status Executor::initialize(Arena &arena) {
+  Implementation &self = *implementation_;
+  if (arena.bytes() < self.memory.arenaBytes)
+    return internalError(fmt::format("the arena has {} bytes, {} needed", arena.bytes(), self.memory.arenaBytes));
+  self.arena = arena.base();
+  for (PreparedProgram &program : self.programs)
+    for (std::unique_ptr<DeviceStep> &step : program.steps)
+      ZTC_RETURN_IF_ERROR(step->initialize(self.arena));
+  for (const plan::Constant &constant : self.plan.constants())
+    ZTC_RETURN_IF_ERROR(writeSlot(constant.slot(), 0, constant.data().data(), constant.data().size()).withContext("constant"));
+  return self.device.synchronize();
+}
+
+bool Executor::hasProgram(std::string_view program) const {
+  for (const PreparedProgram &candidate : implementation_->programs)
+    if (candidate.name == program)
+      return true;
+  return false;
+}
+
+Status Executor::execute(std::string_view program, uint32_t microstep) {
+  Implementation &self = *implementation_;
+  for (size_t p = 0; p < self.programs.size(); ++p) {
+    if (self.programs[p].name != program)
+      continue;
+    if (!self.arena)
+      return internalError("the executor has no arena yet");
+    PreparedProgram &prepared = self.programs[p];
+    std::vector<StepStatistics> &statistics = self.statistics[p].steps;
+    uint64_t before = nowNanoseconds();
+    for (size_t i = 0; i < prepared.steps.size(); ++i) {
+      self.progress.fetch_add(1, std::memory_order_relaxed);
+      Status status = prepared.steps[i]->execute(microstep);
+      if (!status.isOk())
+        return status.withContext(fmt::format("program {}, step '{}'", program, statistics[i].name));
+      uint64_t after = nowNanoseconds();
+      ++statistics[i].count;
+      statistics[i].nanoseconds += after - before;
+      before = after;
+    }
+    return Status::ok();
+  }
+  return invalidArgument(fmt::format("the plan has no program {}", program));
+}
+
+Status Executor::writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) {
+  ZTC_ASSIGN_OR_RETURN(std::byte *to, implementation_->range(slot, offset, bytes));
+  return implementation_->device.upload(to, from, bytes);
+}
+
+Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
+  ZTC_ASSIGN_OR_RETURN(std::byte *from, implementation_->range(slot, offset, bytes));
+  return implementation_->device.download(to, from, bytes);
+}
+
+std::byte *Executor::slotAddress(uint32_t slot) const { return implementation_->arena + implementation_->memory.slots[slot].offset; }
+uint64_t Executor::slotBytes(uint32_t slot) const { return implementation_->memory.slots[slot].bytes; }
+const MemoryPlan &Executor::memory() const { return implementation_->memory; }
+const std::vector<ProgramStatistics> &Executor::statistics() const { return implementation_->statistics; }
+
+void Executor::resetStatistics() {
+  for (ProgramStatistics &program : implementation_->statistics)
+    for (StepStatistics &step : program.steps)
+      step.count = step.nanoseconds = 0;
+}
+
+uint64_t Executor::progress() const { return implementation_->progress.load(std::memory_order_relaxed); }
+
+} // namespace ztc

@@ -1,0 +1,93 @@
+// Rows by index, and bytes that move.
+#include "tests/conformance/StepRunner.h"
+
+namespace ztc::test {
+namespace {
+
+TEST(EmbeddingConformance, Gather) {
+  std::vector<float> table = randomFloats(50 * 12, 1);
+  std::vector<int32_t> indices;
+  for (int32_t i = 0; i < 70; ++i)
+    indices.push_back(i * 17 % 50);
+  for (uint32_t threads : {1u, 2u}) {
+    StepRunner runner;
+    uint32_t tableSlot = runner.slot(table), indexSlot = runner.slot(indices), result = runner.scratch(70 * 48, false);
+    plan::Gather &gather = *runner.step("gather", {tableSlot, indexSlot, result})->mutable_gather();
+    gather.set_rows(70);
+    gather.set_row_bytes(48);
+    gather.set_table_rows(50);
+    runner.runOnce(threads);
+    std::vector<float> got = runner.read(result, 70 * 12);
+    for (size_t i = 0; i < indices.size(); ++i)
+      for (size_t c = 0; c < 12; ++c)
+        EXPECT_EQ(got[i * 12 + c], table[size_t(indices[i]) * 12 + c]);
+  }
+}
+
+TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
+  for (int32_t token : {-1, 50}) {
+    StepRunner runner;
+    uint32_t table = runner.slot(randomFloats(50 * 4, 1)), indices = runner.slot(std::vector<int32_t>{3, token});
+    uint32_t result = runner.scratch(32, false);
+    plan::Gather &gather = *runner.step("gather", {table, indices, result})->mutable_gather();
+    gather.set_rows(2);
+    gather.set_row_bytes(16);
+    gather.set_table_rows(50);
+    ASSERT_TRUE(runner.prepare(1).isOk());
+    Status status = runner.run();
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(status.message().find("at position 1 is outside the vocabulary of 50"), std::string::npos) << status.message();
+  }
+}
+
+/// dtable after adding dy in order of position, starting from `start`.
+std::vector<float> scatterReference(const std::vector<int32_t> &indices, const std::vector<float> &dy, size_t width,
+                                    std::vector<float> start) {
+  for (size_t i = 0; i < indices.size(); ++i)
+    for (size_t c = 0; c < width; ++c)
+      start[size_t(indices[i]) * width + c] += dy[i * width + c];
+  return start;
+}
+
+TEST(EmbeddingConformance, ScatterAddIsInOrderOfPosition) {
+  for (size_t width : {40u, 7u}) {
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < 90; ++i)
+      indices.push_back(i * i % 20);
+    std::vector<float> dy = randomFloats(90 * width, 2), before = randomFloats(20 * width, 3);
+    for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
+      for (uint32_t threads : {1u, 2u, 3u}) {
+        StepRunner runner;
+        uint32_t indexSlot = runner.slot(indices), dySlot = runner.slot(dy), table = runner.slot(before);
+        plan::ScatterAdd &scatter = *runner.step("scatter", {indexSlot, dySlot, table})->mutable_scatter_add();
+        scatter.set_rows(90);
+        scatter.set_width(width);
+        scatter.set_table_rows(20);
+        scatter.set_accumulate(accumulate);
+        scatter.set_type(plan::F32);
+        runner.runOnce(threads);
+        std::vector<float> start = accumulate == plan::ADD ? before : std::vector<float>(before.size(), 0);
+        EXPECT_TRUE(sameBits(runner.read(table, 20 * width), scatterReference(indices, dy, width, start)));
+      }
+  }
+}
+
+TEST(TransferConformance, CopyAndFill) {
+  std::vector<float> values = randomFloats(100000, 1);
+  StepRunner runner;
+  uint32_t from = runner.slot(values), to = runner.scratch(400000, false), filled = runner.scratch(300000, false);
+  plan::Step *copy = runner.step("copy", {from, to});
+  copy->mutable_copy()->set_bytes(400000);
+  plan::Step *fill = runner.step("fill", {filled});
+  fill->mutable_fill()->set_value(0x5a);
+  fill->mutable_operands(0)->set_offset(100);
+  fill->mutable_operands(0)->set_bytes(200000);
+  runner.runOnce(2);
+  EXPECT_TRUE(sameBits(runner.read(to, values.size()), values));
+  std::vector<uint8_t> bytes = runner.read<uint8_t>(filled, 300000);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    ASSERT_EQ(bytes[i], i >= 100 && i < 200100 ? 0x5a : 0) << i;
+}
+
+} // namespace
+} // namespace ztc::test

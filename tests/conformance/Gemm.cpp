@@ -1,0 +1,130 @@
+// Matrix products of any shape, orientation, stride and accumulation, against the three loops.
+#include "tests/conformance/StepRunner.h"
+
+namespace ztc::test {
+namespace {
+
+struct GemmCase {
+  uint64_t m, n, k;
+  bool transposeA, transposeB;
+  plan::Accumulate accumulate;
+  double alpha = 1;
+  uint64_t batch = 1;
+  uint64_t padding = 0; ///< elements behind each row of A, B and C
+};
+
+struct GemmRun {
+  std::vector<float> result;
+  double error = 0;
+};
+
+GemmRun runGemm(const GemmCase &c, uint32_t threads, uint32_t microstep = 0) {
+  uint64_t rowsA = c.transposeA ? c.k : c.m, lda = (c.transposeA ? c.m : c.k) + c.padding;
+  uint64_t rowsB = c.transposeB ? c.n : c.k, ldb = (c.transposeB ? c.k : c.n) + c.padding;
+  uint64_t ldc = c.n + c.padding;
+  std::vector<float> a = randomFloats(c.batch * rowsA * lda, 1), b = randomFloats(c.batch * rowsB * ldb, 2);
+  std::vector<float> before = randomFloats(c.batch * c.m * ldc, 3);
+  std::vector<double> want(before.begin(), before.end());
+  bool adds = c.accumulate == plan::ADD || (c.accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
+  for (uint64_t item = 0; item < c.batch; ++item)
+    for (uint64_t i = 0; i < c.m; ++i)
+      for (uint64_t j = 0; j < c.n; ++j) {
+        double sum = 0;
+        for (uint64_t l = 0; l < c.k; ++l)
+          sum += double(a[item * rowsA * lda + (c.transposeA ? l * lda + i : i * lda + l)]) *
+                 b[item * rowsB * ldb + (c.transposeB ? j * ldb + l : l * ldb + j)];
+        double &to = want[item * c.m * ldc + i * ldc + j];
+        to = c.alpha * sum + (adds ? to : 0);
+      }
+  StepRunner runner;
+  uint32_t slotA = runner.slot(a), slotB = runner.slot(b), slotC = runner.slot(before);
+  plan::Gemm &gemm = *runner.step("product", {slotA, slotB, slotC})->mutable_gemm();
+  gemm.set_m(c.m);
+  gemm.set_n(c.n);
+  gemm.set_k(c.k);
+  gemm.set_lda(lda);
+  gemm.set_ldb(ldb);
+  gemm.set_ldc(ldc);
+  gemm.set_transpose_a(c.transposeA);
+  gemm.set_transpose_b(c.transposeB);
+  gemm.set_batch(c.batch);
+  gemm.set_stride_a(rowsA * lda);
+  gemm.set_stride_b(rowsB * ldb);
+  gemm.set_stride_c(c.m * ldc);
+  gemm.set_alpha(c.alpha);
+  gemm.set_accumulate(c.accumulate);
+  gemm.set_type_a(plan::F32);
+  gemm.set_type_c(plan::F32);
+  Status status = runner.prepare(threads);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  if (!status.isOk())
+    return {};
+  status = runner.run(microstep);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  GemmRun run{runner.read(slotC, before.size()), 0};
+  run.error = relativeError(run.result, want);
+  return run;
+}
+
+/// Compares with the reference, and two runs with the same threads bit by bit.
+void expectGemm(const GemmCase &c, uint32_t microstep = 0) {
+  SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " transposes " << c.transposeA << c.transposeB << " accumulate "
+                                  << c.accumulate << " batch " << c.batch);
+  for (uint32_t threads : {1u, 2u, 3u}) {
+    GemmRun run = runGemm(c, threads, microstep);
+    EXPECT_LT(run.error, 3e-6) << threads << " threads";
+    EXPECT_TRUE(sameBits(run.result, runGemm(c, threads, microstep).result)) << threads << " threads";
+  }
+}
+
+TEST(GemmConformance, AllOrientations) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true})
+      for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
+        expectGemm({160, 192, 96, transposeA, transposeB, accumulate});
+}
+
+TEST(GemmConformance, OddSizes) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true}) {
+      expectGemm({129, 67, 251, transposeA, transposeB, plan::ADD, 0.37});
+      expectGemm({67, 301, 33, transposeA, transposeB, plan::OVERWRITE, 1, 1, 5});
+    }
+}
+
+TEST(GemmConformance, OneRowOneColumnOneTerm) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true}) {
+      expectGemm({1, 640, 512, transposeA, transposeB, plan::OVERWRITE});
+      expectGemm({640, 1, 512, transposeA, transposeB, plan::ADD});
+      expectGemm({640, 512, 1, transposeA, transposeB, plan::OVERWRITE});
+      expectGemm({1, 1, 1, transposeA, transposeB, plan::ADD, 2});
+    }
+}
+
+TEST(GemmConformance, Batches) {
+  expectGemm({33, 40, 65, false, true, plan::OVERWRITE, 0.5, 6});
+  expectGemm({130, 70, 65, false, false, plan::ADD, 1, 5, 3});
+  expectGemm({200, 70, 65, true, false, plan::OVERWRITE, 1, 1});
+}
+
+TEST(GemmConformance, FirstMicrostepOverwrites) {
+  expectGemm({64, 64, 64, true, false, plan::ADD_UNLESS_FIRST}, 0);
+  expectGemm({64, 64, 64, true, false, plan::ADD_UNLESS_FIRST}, 1);
+}
+
+TEST(GemmConformance, SizesOfADamagedPlanAreRefused) {
+  StepRunner runner;
+  uint32_t slot = runner.slot(randomFloats(64, 1));
+  plan::Gemm &gemm = *runner.step("product", {slot, slot, slot})->mutable_gemm();
+  for (auto set : {&plan::Gemm::set_m, &plan::Gemm::set_n, &plan::Gemm::set_k, &plan::Gemm::set_lda, &plan::Gemm::set_ldb, &plan::Gemm::set_ldc})
+    (gemm.*set)(100);
+  gemm.set_type_a(plan::F32);
+  gemm.set_type_c(plan::F32);
+  Status status = runner.prepare(1);
+  EXPECT_EQ(status.code(), StatusCode::DataLoss);
+  EXPECT_NE(status.message().find("step 'product': operand 0 has 256 bytes, 40000 needed"), std::string::npos) << status.message();
+}
+
+} // namespace
+} // namespace ztc::test

@@ -1,0 +1,125 @@
+// The head and the loss against textbook loops in double: ignored targets, chunks with a rest, accumulation.
+#include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/ReferenceServiceKernels.h"
+#include "tests/conformance/StepRunner.h"
+
+namespace ztc::test {
+namespace {
+
+struct LossCase {
+  uint64_t tokens, width, vocabulary, chunk;
+};
+
+struct LossReference {
+  std::vector<float> hidden, head;
+  std::vector<int32_t> targets;
+  float scale = 0.125f;
+  double loss = 0;
+  std::vector<double> dhidden, dhead;
+
+  explicit LossReference(const LossCase &c)
+      : hidden(randomFloats(c.tokens * c.width, 1)), head(randomFloats(c.vocabulary * c.width, 2, 0.3f)),
+        dhidden(c.tokens * c.width, 0), dhead(c.vocabulary * c.width, 0) {
+    for (uint64_t t = 0; t < c.tokens; ++t)
+      targets.push_back(t % 5 == 3 ? -100 : int32_t(t * 7919 % c.vocabulary));
+    for (uint64_t t = 0; t < c.tokens; ++t) {
+      if (targets[t] < 0)
+        continue;
+      std::vector<double> p(c.vocabulary, 0);
+      double sum = 0, atTarget = 0;
+      for (uint64_t w = 0; w < c.vocabulary; ++w) {
+        for (uint64_t d = 0; d < c.width; ++d)
+          p[w] += double(hidden[t * c.width + d]) * head[w * c.width + d];
+        atTarget = w == uint64_t(targets[t]) ? p[w] : atTarget;
+        sum += p[w] = std::exp(p[w]);
+      }
+      loss += std::log(sum) - atTarget;
+      for (uint64_t w = 0; w < c.vocabulary; ++w) {
+        double dlogit = (p[w] / sum - (w == uint64_t(targets[t]) ? 1 : 0)) * scale;
+        for (uint64_t d = 0; d < c.width; ++d) {
+          dhidden[t * c.width + d] += dlogit * head[w * c.width + d];
+          dhead[w * c.width + d] += dlogit * hidden[t * c.width + d];
+        }
+      }
+    }
+  }
+};
+
+struct LossResult {
+  std::vector<float> loss, dhidden, dhead;
+};
+
+/// Runs `microsteps` times; results start as rubbish that the first run must overwrite.
+LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training, plan::Accumulate accumulate,
+                   uint32_t microsteps, float start) {
+  StepRunner runner({{"rows", training ? crossEntropyRows<true> : crossEntropyRows<false>}});
+  uint32_t hidden = runner.slot(reference.hidden), head = runner.slot(reference.head), targets = runner.slot(reference.targets);
+  uint32_t loss = runner.slot(std::vector<float>{start}), scale = runner.slot(std::vector<float>{reference.scale});
+  uint32_t dhidden = runner.slot(std::vector<float>(reference.hidden.size(), NAN));
+  uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
+  uint32_t scratch = runner.scratch(linearCrossEntropyScratchBytes(c.chunk, c.vocabulary), false);
+  plan::Step *step = training ? runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead})
+                              : runner.step("loss", {hidden, head, targets, loss, scratch});
+  plan::LinearCrossEntropy &call = *step->mutable_linear_cross_entropy();
+  call.set_tokens(c.tokens);
+  call.set_width(c.width);
+  call.set_vocabulary(c.vocabulary);
+  call.set_chunk(c.chunk);
+  call.set_training(training);
+  call.set_accumulate(accumulate);
+  call.set_loss_accumulate(accumulate);
+  call.set_rows_kernel(0);
+  Status status = runner.prepare(threads);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)
+    status = runner.run(microstep);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  return {runner.read(loss, 1), runner.read(dhidden, reference.hidden.size()), runner.read(dhead, reference.head.size())};
+}
+
+void expectLoss(const LossCase &c) {
+  SCOPED_TRACE(testing::Message() << c.tokens << " tokens, width " << c.width << ", vocabulary " << c.vocabulary << ", chunk " << c.chunk);
+  LossReference reference(c);
+  LossResult one = runLoss(c, reference, 1, true, plan::OVERWRITE, 1, NAN);
+  EXPECT_NEAR(one.loss[0], reference.loss, 1e-6 * reference.loss);
+  EXPECT_LT(relativeError(one.dhidden, reference.dhidden), 5e-6);
+  EXPECT_LT(relativeError(one.dhead, reference.dhead), 5e-6);
+  LossResult two = runLoss(c, reference, 2, true, plan::OVERWRITE, 1, NAN);
+  EXPECT_TRUE(sameBits(one.loss, two.loss) && sameBits(one.dhidden, two.dhidden) && sameBits(one.dhead, two.dhead));
+  EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss)) << "the loss-only form";
+}
+
+TEST(LinearCrossEntropyConformance, WholeChunks) { expectLoss({64, 48, 256, 16}); }
+TEST(LinearCrossEntropyConformance, ChunkWithRest) { expectLoss({45, 32, 301, 16}); }
+TEST(LinearCrossEntropyConformance, OneChunk) { expectLoss({20, 33, 127, 64}); }
+
+TEST(LinearCrossEntropyConformance, Accumulates) {
+  LossCase c{37, 32, 200, 16};
+  LossReference reference(c);
+  LossResult first = runLoss(c, reference, 2, true, plan::ADD_UNLESS_FIRST, 1, NAN);
+  EXPECT_NEAR(first.loss[0], reference.loss, 1e-6 * reference.loss);
+  LossResult three = runLoss(c, reference, 2, true, plan::ADD_UNLESS_FIRST, 3, NAN);
+  EXPECT_NEAR(three.loss[0], 3 * reference.loss, 3e-6 * reference.loss);
+  LossResult added = runLoss(c, reference, 2, true, plan::ADD, 1, 2.0f);
+  EXPECT_NEAR(added.loss[0], reference.loss + 2, 1e-6 * reference.loss);
+  std::vector<double> wantThree(reference.dhead), wantAdded(reference.dhead);
+  for (size_t i = 0; i < reference.dhead.size(); ++i) {
+    wantThree[i] *= 3;
+    wantAdded[i] += 2;
+  }
+  EXPECT_LT(relativeError(three.dhead, wantThree), 5e-6);
+  EXPECT_LT(relativeError(added.dhead, wantAdded), 5e-6);
+  EXPECT_LT(relativeError(three.dhidden, reference.dhidden), 5e-6) << "dhidden is of one micro-step";
+}
+
+TEST(LinearCrossEntropyConformance, AllIgnored) {
+  LossCase c{8, 16, 32, 4};
+  LossReference reference(c);
+  std::fill(reference.targets.begin(), reference.targets.end(), -100);
+  LossResult result = runLoss(c, reference, 2, true, plan::OVERWRITE, 1, NAN);
+  EXPECT_EQ(result.loss[0], 0);
+  EXPECT_EQ(std::count(result.dhead.begin(), result.dhead.end(), 0.0f), std::ptrdiff_t(result.dhead.size()));
+}
+
+} // namespace
+} // namespace ztc::test

@@ -1,0 +1,124 @@
+// Runs hand-written steps on a device: what every device must do is said in terms of plan steps and slots.
+#pragma once
+#include "runtime/Device/host/HostDevice.h"
+#include "runtime/Executor/Executor.h"
+#include "runtime/Memory/Planner.h"
+#include <cstring>
+#include <gtest/gtest.h>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ztc::test {
+
+/// A plan in the making. Slots lie one behind the other; a program runs its steps in order.
+class StepRunner {
+public:
+  explicit StepRunner(std::vector<std::pair<std::string, KernelFunction>> kernels = {}) : kernels_(std::move(kernels)) {
+    for (const auto &[name, function] : kernels_)
+      plan_.add_kernels()->set_name(name);
+  }
+
+  /// A slot that starts with these values; the padding behind them is zero.
+  template <typename T> uint32_t slot(const std::vector<T> &values) {
+    uint32_t index = scratch(values.size() * sizeof(T), false);
+    plan::Constant *constant = plan_.add_constants();
+    constant->set_slot(index);
+    constant->set_data(values.data(), values.size() * sizeof(T));
+    return index;
+  }
+  /// A slot of bytes, times the threads where `perThread`.
+  uint32_t scratch(uint64_t bytes, bool perThread) {
+    plan::Slot *slot = plan_.add_slots();
+    slot->mutable_size()->set_kind(perThread ? plan::SizeForm::PER_THREAD : plan::SizeForm::CONSTANT);
+    slot->mutable_size()->set_elements(bytes);
+    slot->mutable_size()->set_element_bytes(1);
+    return uint32_t(plan_.slots_size() - 1);
+  }
+  /// A step of program "microstep" over whole slots.
+  plan::Step *step(const std::string &name, std::initializer_list<uint32_t> slots) {
+    if (plan_.programs_size() == 0)
+      plan_.add_programs()->set_name("microstep");
+    plan::Step *step = plan_.mutable_programs(0)->add_steps();
+    step->set_name(name);
+    for (uint32_t slot : slots)
+      step->add_operands()->set_slot(slot);
+    return step;
+  }
+  plan::Plan &plan() { return plan_; }
+  uint32_t kernel(const std::string &name) const {
+    for (size_t i = 0; i < kernels_.size(); ++i)
+      if (kernels_[i].first == name)
+        return uint32_t(i);
+    return UINT32_MAX;
+  }
+
+  /// Makes device, executor and arena.
+  Status prepare(uint32_t threads) {
+    executor_.reset();
+    ZTC_ASSIGN_OR_RETURN(device_, createHostDevice({threads, "", kernels_}));
+    PlanShape shape{1, 1, threads};
+    MemoryPlan memory;
+    for (const plan::Slot &slot : plan_.slots()) {
+      uint64_t bytes = slot.size().elements() * (slot.size().kind() == plan::SizeForm::PER_THREAD ? threads : 1);
+      bytes = (bytes + 255) / 256 * 256;
+      memory.slots.push_back({memory.arenaBytes, bytes});
+      memory.arenaBytes += bytes;
+    }
+    ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, 0, *device_));
+    ZTC_ASSIGN_OR_RETURN(arena_, device_->allocateArena(memory.arenaBytes));
+    return executor_->initialize(*arena_);
+  }
+  Status run(uint32_t microstep = 0) { return executor_->execute("microstep", microstep); }
+  /// prepare and one run, as a test assertion.
+  void runOnce(uint32_t threads) {
+    Status status = prepare(threads);
+    ASSERT_TRUE(status.isOk()) << status.message();
+    status = run();
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+  template <typename T = float> std::vector<T> read(uint32_t slot, size_t count) const {
+    std::vector<T> values(count);
+    Status status = executor_->readSlot(slot, 0, values.data(), count * sizeof(T));
+    EXPECT_TRUE(status.isOk()) << status.message();
+    return values;
+  }
+  Executor &executor() { return *executor_; }
+  Device &device() { return *device_; }
+
+private:
+  std::vector<std::pair<std::string, KernelFunction>> kernels_;
+  plan::Plan plan_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Executor> executor_;
+};
+
+/// Normally distributed numbers of a fixed sequence.
+inline std::vector<float> randomFloats(size_t count, uint32_t seed, float scale = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> distribution(0, scale);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = distribution(generator);
+  return values;
+}
+
+/// Largest difference relative to the largest magnitude of the reference.
+inline double relativeError(std::span<const float> got, std::span<const double> want) {
+  double difference = 0, magnitude = 1e-30;
+  for (size_t i = 0; i < want.size(); ++i) {
+    double error = std::abs(double(got[i]) - want[i]);
+    difference = error > difference || error != error ? error : difference;
+    magnitude = std::max(magnitude, std::abs(want[i]));
+  }
+  return difference / magnitude;
+}
+
+inline bool sameBits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+} // namespace ztc::test
