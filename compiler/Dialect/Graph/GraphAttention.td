@@ -48,7 +48,7 @@ def Graph_AttentionGradOp : Graph_Op<"attention_grad", [AllTypesMatch<["q", "out
   let assemblyFormat = "$q `,` $k `,` $v `,` $out `,` $lse `,` $dout `,` $scale attr-dict `:` type($q) `,` type($k) `,` type($lse)";
   let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::Value":$out, "::mlir::Value":$lse,
                                  "::mlir::Value":$dout, "double":$scale, "bool":$causal, "int64_t":$window), [{
-    build($_builder, $_state, ::mlir::TypeRange{q.getType(), k.getType(), k.getType()}, q, k, v, out, lse, dout, $_builder.getF64FloatAttr(scale), causal, window);
+    build($_builder, $_state, ::mlir::TypeRange{q.getType(), k.getType(), k.getType()}, q, k, v, out, lse, dout, ::llvm::APFloat(scale), causal, window);
   }]>];
   let hasVerifier = 1;
 }

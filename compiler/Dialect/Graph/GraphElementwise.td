@@ -92,6 +92,7 @@ def Graph_SelectOp : Graph_Op<"select", [AllTypesMatch<["a", "b", "y"]>, Element
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` type($condition) `,` type($y)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Graph_LogicOp : Graph_Op<"logic", [Elementwise, SameOperandsAndResultType]> {

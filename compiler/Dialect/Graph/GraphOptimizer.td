@@ -18,7 +18,7 @@ def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["par
   let summary = "One AdamW update (Loshchilov and Hutter 2019; operations in PyTorch's order) of a flat bucket.";
   let description = [{
     g = gradient * gradient_scale; p1 = p * (1 - lr * decay), decay only where the global element index < `decayed`;
-    m' = m + (g - m) * (1 - beta1); v' = v * beta2 + g * g * (1 - beta2);
+    m' = m + (g - m) * (1 - beta1); v' = v * beta2 + (1 - beta2) * g * g;
     p' = p1 - (lr * correction1) * m' / (sqrt(v') * correction2 + epsilon), with
     correction1 = 1/(1 - beta1^t) and correction2 = 1/sqrt(1 - beta2^t). Where `proceed` is false nothing changes.
     `hyper` is the f32 vector of runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.

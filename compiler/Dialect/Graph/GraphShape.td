@@ -29,7 +29,6 @@ def Graph_ReshapeOp : Graph_Op<"reshape", [Differentiable]> {
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
   let hasVerifier = 1;
   let hasFolder = 1;
-  let hasCanonicalizer = 1;
 }
 
 def Graph_TransposeOp : Graph_Op<"transpose", [Differentiable]> {
@@ -70,6 +69,7 @@ def Graph_PadOp : Graph_Op<"pad", [Differentiable]> {
   let results = (outs Graph_Tensor:$y);
   let assemblyFormat = "$x `,` $low attr-dict `:` type($x) `->` type($y)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Graph_ConcatOp : Graph_Op<"concat", [Differentiable]> {
@@ -79,6 +79,7 @@ def Graph_ConcatOp : Graph_Op<"concat", [Differentiable]> {
   let results = (outs Graph_Tensor:$y);
   let assemblyFormat = "$inputs `,` $axis attr-dict `:` type($inputs) `->` type($y)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 class Graph_ReduceOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat([Costed], traits)> {
@@ -93,7 +94,7 @@ class Graph_ReduceOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemon
   }]>];
 }
 def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", [Differentiable]> { let summary = "Sum over axes."; }
-def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max"> { let summary = "Maximum over axes; not differentiated (softmax subtracts it)."; }
+def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", [Differentiable]> { let summary = "Maximum over axes; the cotangent is shared equally by the elements that have the maximum."; }
 
 def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable]> {
   let summary = "The operand, not before `after` exists: an alias that keeps a recomputed value apart from the saved one.";

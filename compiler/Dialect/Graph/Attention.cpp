@@ -1,0 +1,81 @@
+// Rotary embedding and attention: constraints and costs.
+#include "compiler/Dialect/Graph/Graph.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace ztc::graph;
+
+static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+LogicalResult RopeOp::verify() {
+  RankedTensorType x = tensorOf(getX()), table = tensorOf(getCos());
+  // (C1); (C3) is a trait
+  if (x.getRank() != 4 || x.getDimSize(3) % 2 != 0)
+    return emitOpError("operand is not 4-D with an even last dimension: ") << x;
+  // (C2): that both tables have one type is a trait
+  if (table.getRank() != 2 || table.getDimSize(0) != x.getDimSize(1) || 2 * table.getDimSize(1) != x.getDimSize(3))
+    return emitOpError("tables are not (") << x.getDimSize(1) << ", " << x.getDimSize(3) / 2 << "): " << table;
+  return success();
+}
+
+int64_t RopeOp::getFlops() { return 3 * elementCount(getX()); }
+
+/// (C1), (C2) and (C5) of attention; its gradient has the same operands.
+static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool causal, int64_t window) {
+  RankedTensorType q = tensorOf(query), k = tensorOf(key);
+  if (q.getRank() != 4 || k.getRank() != 4)
+    return op->emitOpError("q, k and v are not 4-D: ") << q << " and " << k;
+  for (int64_t i : {0, 1, 3})
+    if (q.getDimSize(i) != k.getDimSize(i))
+      return op->emitOpError("dimension ") << i << " of q and k differ: " << q.getDimSize(i) << " and "
+                                           << k.getDimSize(i);
+  if (k.getDimSize(2) == 0 || q.getDimSize(2) % k.getDimSize(2) != 0)
+    return op->emitOpError("key heads do not divide query heads: ") << k.getDimSize(2) << " and " << q.getDimSize(2);
+  if (window < 0 || (window > 0 && !causal))
+    return op->emitOpError("window ") << window << " is negative or not causal";
+  return success();
+}
+
+static LogicalResult verifyStatistics(Operation *op, Value query, Value statistics) {
+  RankedTensorType q = tensorOf(query), lse = tensorOf(statistics);
+  if (lse.getShape() != ArrayRef<int64_t>{q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)})
+    return op->emitOpError("row statistics are not (")
+           << q.getDimSize(0) << ", " << q.getDimSize(2) << ", " << q.getDimSize(1) << "): " << lse;
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  // (C1), (C2), (C5); (C3) is a trait
+  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow())))
+    return failure();
+  // (C4)
+  return getLse() ? verifyStatistics(*this, getQ(), getLse()) : success();
+}
+
+LogicalResult AttentionGradOp::verify() {
+  // (C1); (C2) is a trait
+  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow())))
+    return failure();
+  return verifyStatistics(*this, getQ(), getLse());
+}
+
+int64_t ztc::graph::visiblePairs(int64_t sequence, bool causal, int64_t window) {
+  if (!causal)
+    return sequence * sequence;
+  // Row i sees min(i + 1, window) positions; a triangle counts as half of the square.
+  if (window <= 0 || window >= sequence)
+    return sequence * sequence / 2;
+  return sequence * window - window * window / 2;
+}
+
+/// Two flops for each product of a visible pair and a component of a head.
+static int64_t attentionFlops(Value query, bool causal, int64_t window, int64_t products) {
+  RankedTensorType q = tensorOf(query);
+  return 2 * products * q.getDimSize(0) * q.getDimSize(2) * q.getDimSize(3) *
+         visiblePairs(q.getDimSize(1), causal, window);
+}
+
+// Scores and their product with v.
+int64_t AttentionOp::getFlops() { return attentionFlops(getQ(), getCausal(), getWindow(), 2); }
+// Scores again, dp, dv, dq, dk.
+int64_t AttentionGradOp::getFlops() { return attentionFlops(getQ(), getCausal(), getWindow(), 5); }

@@ -1,0 +1,112 @@
+// Rotary embedding and attention in primitive ops. The rotary embedding takes this road to kernels; attention, whose
+// decomposition holds (S, S) tensors, only in the tests that hold the library call against it.
+#include "compiler/Dialect/Graph/Expr.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include <limits>
+
+using namespace mlir;
+using namespace ztc::graph;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
+  Expr x(builder, getLoc(), getX());
+  int64_t half = x.dim(3) / 2;
+  Expr x1 = sliceLast(x, 0, half), x2 = sliceLast(x, half, half);
+  // (S, D/2) -> (S, 1, D/2) -> (B, S, H, D/2)
+  auto table = [&](Value values) {
+    return broadcastLike(reshape(castTo(x.with(values), x.elementType()), {x.dim(1), 1, half}), x1);
+  };
+  Expr c = table(getCos()), s = table(getSin());
+  Expr y1 = getInverse() ? x1 * c + x2 * s : x1 * c - x2 * s;
+  Expr y2 = getInverse() ? x2 * c - x1 * s : x2 * c + x1 * s;
+  return SmallVector<Value>{concat({y1, y2}, 3).value()};
+}
+
+namespace {
+/// Attention with its heads in front: all tensors (B, Hq, S, D), scores (B, Hq, S, S).
+struct HeadsFirst {
+  int64_t batch, sequence, heads, keyHeads, width;
+
+  HeadsFirst(Value query, Value key) {
+    auto q = cast<RankedTensorType>(query.getType()), k = cast<RankedTensorType>(key.getType());
+    batch = q.getDimSize(0), sequence = q.getDimSize(1), heads = q.getDimSize(2), width = q.getDimSize(3);
+    keyHeads = k.getDimSize(2);
+  }
+
+  Expr query(const Expr &q) const { return transpose(q, {0, 2, 1, 3}); }
+
+  /// Repeats each key head for the query heads of its group.
+  Expr key(const Expr &k) const {
+    Expr x = transpose(k, {0, 2, 1, 3});
+    if (heads == keyHeads)
+      return x;
+    x = reshape(x, {batch, keyHeads, 1, sequence, width});
+    x = broadcast(x, {batch, keyHeads, heads / keyHeads, sequence, width});
+    return reshape(x, {batch, heads, sequence, width});
+  }
+
+  Expr queryBack(const Expr &dq) const { return transpose(dq, {0, 2, 1, 3}); }
+
+  /// The transpose of `key`: sums over the query heads of a group.
+  Expr keyBack(const Expr &dk) const {
+    Expr x = dk;
+    if (heads != keyHeads) {
+      x = reduceSum(reshape(x, {batch, keyHeads, heads / keyHeads, sequence, width}), {2});
+      x = reshape(x, {batch, keyHeads, sequence, width});
+    }
+    return transpose(x, {0, 2, 1, 3});
+  }
+
+  /// `x` where position i sees position j, `hidden` elsewhere.
+  Expr mask(const Expr &x, double hidden, bool causal, int64_t window) const {
+    if (!causal)
+      return x;
+    OpBuilder &builder = x.builder();
+    auto index = RankedTensorType::get(x.type().getShape(), builder.getI32Type());
+    Expr i = x.with(IotaOp::create(builder, x.loc(), index, 2)), j = x.with(IotaOp::create(builder, x.loc(), index, 3));
+    Expr visible = j <= i;
+    if (window > 0)
+      visible = visible & (i - j < constantLike(i, static_cast<double>(window)));
+    return select(visible, x, constantLike(x, hidden));
+  }
+};
+} // namespace
+
+FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
+  HeadsFirst layout(getQ(), getK());
+  Expr q(builder, getLoc(), getQ());
+  Expr v = layout.key(q.with(getV()));
+  Expr scores = matmul(layout.query(q), layout.key(q.with(getK())), false, true) * getScale().convertToDouble();
+  scores = layout.mask(scores, -kInfinity, getCausal(), getWindow());
+  Expr maximum = reduceMaxLast(scores);
+  Expr e = exp(scores - broadcastLike(maximum, scores));
+  Expr sum = reduceSumLast(e);
+  Expr out = layout.queryBack(matmul(e / broadcastLike(sum, e), v));
+  SmallVector<Value> results{out.value()};
+  if (getLse()) {
+    auto type = cast<RankedTensorType>(getLse().getType());
+    results.push_back(castTo(reshape(maximum + log(sum), type.getShape()), type.getElementType()).value());
+  }
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
+  HeadsFirst layout(getQ(), getK());
+  double scale = getScale().convertToDouble();
+  Expr place(builder, getLoc(), getQ());
+  Expr q = layout.query(place), k = layout.key(place.with(getK())), v = layout.key(place.with(getV()));
+  Expr out = layout.query(place.with(getOut())), dout = layout.query(place.with(getDout()));
+  Expr lse = castTo(place.with(getLse()), q.elementType());
+  lse = reshape(lse, {layout.batch, layout.heads, layout.sequence, 1});
+
+  Expr scores = matmul(q, k, false, true) * scale;
+  Expr p = layout.mask(exp(scores - broadcastLike(lse, scores)), 0.0, getCausal(), getWindow());
+  Expr delta = reduceSumLast(dout * out);
+  Expr dp = matmul(dout, v, false, true);
+  Expr ds = p * (dp - broadcastLike(delta, dp)) * scale;
+  Expr dq = layout.queryBack(matmul(ds, k));
+  Expr dk = layout.keyBack(matmul(ds, q, true, false));
+  Expr dv = layout.keyBack(matmul(p, dout, true, false));
+  return SmallVector<Value>{dq.value(), dk.value(), dv.value()};
+}

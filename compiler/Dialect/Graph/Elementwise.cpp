@@ -1,0 +1,80 @@
+// Elementwise ops: constraints, folds and costs. Their derivatives are the table in GraphElementwise.td and VjpElementwise.cpp.
+#include "compiler/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+using namespace ztc::graph;
+
+static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+LogicalResult PowerOp::verify() {
+  // (C1)
+  if (!isa<FloatType>(tensorOf(getX()).getElementType()))
+    return emitOpError("element type is not a float: ") << tensorOf(getX()).getElementType();
+  return success();
+}
+
+int64_t PowerOp::getFlops() { return elementCount(getY()); }
+
+LogicalResult CompareOp::verify() {
+  // (C1)
+  static constexpr StringLiteral predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  if (!llvm::is_contained(predicates, getPredicate()))
+    return emitOpError("unknown predicate '") << getPredicate() << "'";
+  // (C2)
+  RankedTensorType a = tensorOf(getA()), y = tensorOf(getY());
+  if (!y.getElementType().isInteger(1))
+    return emitOpError("result element type is not i1: ") << y.getElementType();
+  if (a.getShape() != y.getShape())
+    return emitOpError("shapes of operands and result differ: ") << a << " and " << y;
+  return success();
+}
+
+LogicalResult SelectOp::verify() {
+  RankedTensorType condition = tensorOf(getCondition()), y = tensorOf(getY());
+  // (C1)
+  if (!condition.getElementType().isInteger(1))
+    return emitOpError("condition is not i1: ") << condition.getElementType();
+  // (C2): the types of a, b and the result are equal by a trait
+  if (condition.getShape() != y.getShape())
+    return emitOpError("shapes of condition and result differ: ") << condition << " and " << y;
+  return success();
+}
+
+int64_t SelectOp::getFlops() { return elementCount(getY()); }
+
+OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  if (getA() == getB())
+    return getA();
+  if (auto condition = dyn_cast_if_present<SplatElementsAttr>(adaptor.getCondition()))
+    return condition.getSplatValue<bool>() ? getA() : getB();
+  return {};
+}
+
+LogicalResult LogicOp::verify() {
+  // (C1)
+  static constexpr StringLiteral functions[] = {"and", "or", "xor"};
+  if (!llvm::is_contained(functions, getFunction()))
+    return emitOpError("unknown function '") << getFunction() << "'";
+  // (C2)
+  if (!tensorOf(getY()).getElementType().isInteger(1))
+    return emitOpError("element type is not i1: ") << tensorOf(getY()).getElementType();
+  return success();
+}
+
+int64_t CastOp::getFlops() { return elementCount(getY()); }
+
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getY().getType())
+    return getX();
+  // A splat changes its element type; the conversion between floats is the one rounding the op makes.
+  auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX());
+  auto target = tensorOf(getY()).getElementType();
+  auto from = splat ? dyn_cast<FloatType>(splat.getElementType()) : FloatType();
+  auto to = dyn_cast<FloatType>(target);
+  if (!from || !to)
+    return {};
+  APFloat number = splat.getSplatValue<APFloat>();
+  bool losesInformation;
+  number.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInformation);
+  return DenseElementsAttr::get(tensorOf(getY()), number);
+}

@@ -1,0 +1,87 @@
+// The loss: constraints and costs.
+#include "compiler/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+using namespace ztc::graph;
+
+static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static LogicalResult verifyTargets(Operation *op, Value rows, Value targets) {
+  RankedTensorType x = tensorOf(rows), t = tensorOf(targets);
+  if (t.getRank() != 1 || t.getDimSize(0) != x.getDimSize(0))
+    return op->emitOpError("targets are not 1-D of ") << x.getDimSize(0) << " rows: " << t;
+  return success();
+}
+
+static LogicalResult verifyScalar(Operation *op, StringRef what, Value value) {
+  if (tensorOf(value).getRank() != 0)
+    return op->emitOpError() << what << " is not a scalar: " << tensorOf(value);
+  return success();
+}
+
+LogicalResult CrossEntropyOp::verify() {
+  RankedTensorType logits = tensorOf(getLogits()), loss = tensorOf(getLoss());
+  // (C1)
+  if (logits.getRank() != 2)
+    return emitOpError("logits are not 2-D: ") << logits;
+  if (failed(verifyTargets(*this, getLogits(), getTargets())))
+    return failure();
+  // (C2)
+  if (failed(verifyScalar(*this, "loss", getLoss())))
+    return failure();
+  if (loss.getElementType() != logits.getElementType())
+    return emitOpError("element types of logits and loss differ: ")
+           << logits.getElementType() << " and " << loss.getElementType();
+  return success();
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  // (C1)
+  if (tensorOf(getLogits()).getRank() != 2)
+    return emitOpError("logits are not 2-D: ") << tensorOf(getLogits());
+  if (failed(verifyTargets(*this, getLogits(), getTargets())))
+    return failure();
+  return verifyScalar(*this, "dloss", getDloss());
+}
+
+LogicalResult LinearCrossEntropyOp::verify() {
+  RankedTensorType hidden = tensorOf(getHidden()), head = tensorOf(getHead());
+  // (C1)
+  if (hidden.getRank() != 2 || head.getRank() != 2)
+    return emitOpError("hidden and head are not 2-D: ") << hidden << " and " << head;
+  if (hidden.getDimSize(1) != head.getDimSize(1))
+    return emitOpError("widths of hidden and head differ: ") << hidden.getDimSize(1) << " and " << head.getDimSize(1);
+  // (C2)
+  if (failed(verifyTargets(*this, getHidden(), getTargets())))
+    return failure();
+  // (C3)
+  bool training = static_cast<bool>(getScale());
+  if (training != static_cast<bool>(getDhidden()) || training != static_cast<bool>(getDhead()))
+    return emitOpError("cotangents are present without scale, or scale without them");
+  if (training) {
+    if (failed(verifyScalar(*this, "scale", getScale())))
+      return failure();
+    if (getDhidden().getType() != hidden)
+      return emitOpError("types of hidden and its cotangent differ: ") << hidden << " and " << getDhidden().getType();
+    if (getDhead().getType() != head)
+      return emitOpError("types of head and its cotangent differ: ") << head << " and " << getDhead().getType();
+  }
+  // (C4)
+  if (failed(verifyScalar(*this, "loss", getLoss())))
+    return failure();
+  Type lossElement = tensorOf(getLoss()).getElementType();
+  if (!lossElement.isF32() && !lossElement.isF64())
+    return emitOpError("loss is neither f32 nor f64: ") << lossElement;
+  return success();
+}
+
+// Per logit: the maximum, exp(x - max) and its sum; the gradient normalises and scales.
+int64_t CrossEntropyOp::getFlops() { return 4 * elementCount(getLogits()); }
+int64_t CrossEntropyGradOp::getFlops() { return 6 * elementCount(getLogits()); }
+
+int64_t LinearCrossEntropyOp::getFlops() {
+  RankedTensorType hidden = tensorOf(getHidden()), head = tensorOf(getHead());
+  int64_t logits = hidden.getDimSize(0) * head.getDimSize(0);
+  int64_t products = getScale() ? 3 : 1;
+  return 2 * products * logits * hidden.getDimSize(1) + (getScale() ? 6 : 4) * logits;
+}
