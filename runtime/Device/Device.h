@@ -30,8 +30,8 @@ struct PrepareContext {
   uint32_t rank = 0; ///< in [0, shape.world): chooses the shard of a flat launch
 };
 
-/// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything allocated),
-/// initialized (arena addresses known), executed any number of times. Execution does not allocate.
+/// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything
+/// allocated), initialized (arena addresses known), executed any number of times. Execution does not allocate.
 class DeviceStep {
 public:
   virtual ~DeviceStep() = default;

@@ -13,7 +13,8 @@ struct PreparedProgram {
 
 uint64_t nowNanoseconds() {
   return uint64_t(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 } // namespace
@@ -23,11 +24,12 @@ struct Executor::Implementation {
   MemoryPlan memory;
   Device &device;
   std::byte *arena = nullptr;
-  std::vector<PreparedProgram> programs;      ///< in the plan's order
-  std::vector<ProgramStatistics> statistics;  ///< likewise
+  std::vector<PreparedProgram> programs;     ///< in the plan's order
+  std::vector<ProgramStatistics> statistics; ///< likewise
   std::atomic<uint64_t> progress{0};
 
-  Implementation(const plan::Plan &plan, const MemoryPlan &memory, Device &device) : plan(plan), memory(memory), device(device) {}
+  Implementation(const plan::Plan &plan, const MemoryPlan &memory, Device &device)
+      : plan(plan), memory(memory), device(device) {}
 
   Status prepare(const PlanShape &shape, uint32_t rank);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
@@ -36,7 +38,8 @@ struct Executor::Implementation {
 
 Status Executor::Implementation::prepare(const PlanShape &shape, uint32_t rank) {
   if (shape.threads != device.threads())
-    return internalError(fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
+    return internalError(
+        fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
   ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
   PrepareContext context{plan, memory, shape, rank};
   for (const plan::Program &program : plan.programs()) {
@@ -69,8 +72,8 @@ StatusOr<std::byte *> Executor::Implementation::range(uint32_t slot, uint64_t of
 Executor::Executor(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Executor::~Executor() = default;
 
-StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
-                                                     uint32_t rank, Device &device) {
+StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory,
+                                                     const PlanShape &shape, uint32_t rank, Device &device) {
   auto implementation = std::make_unique<Implementation>(plan, memory, device);
   ZTC_RETURN_IF_ERROR(implementation->prepare(shape, rank));
   return std::unique_ptr<Executor>(new Executor(std::move(implementation)));
@@ -85,7 +88,8 @@ Status Executor::initialize(Arena &arena) {
     for (std::unique_ptr<DeviceStep> &step : program.steps)
       ZTC_RETURN_IF_ERROR(step->initialize(self.arena));
   for (const plan::Constant &constant : self.plan.constants())
-    ZTC_RETURN_IF_ERROR(writeSlot(constant.slot(), 0, constant.data().data(), constant.data().size()).withContext("constant"));
+    ZTC_RETURN_IF_ERROR(
+        writeSlot(constant.slot(), 0, constant.data().data(), constant.data().size()).withContext("constant"));
   return self.device.synchronize();
 }
 
@@ -122,19 +126,27 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
 }
 
 Status Executor::writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) {
-  ZTC_ASSIGN_OR_RETURN(std::byte *to, implementation_->range(slot, offset, bytes));
+  ZTC_ASSIGN_OR_RETURN(std::byte * to, implementation_->range(slot, offset, bytes));
   return implementation_->device.upload(to, from, bytes);
 }
 
 Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
-  ZTC_ASSIGN_OR_RETURN(std::byte *from, implementation_->range(slot, offset, bytes));
+  ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
   return implementation_->device.download(to, from, bytes);
 }
 
-std::byte *Executor::slotAddress(uint32_t slot) const { return implementation_->arena + implementation_->memory.slots[slot].offset; }
-uint64_t Executor::slotBytes(uint32_t slot) const { return implementation_->memory.slots[slot].bytes; }
-const MemoryPlan &Executor::memory() const { return implementation_->memory; }
-const std::vector<ProgramStatistics> &Executor::statistics() const { return implementation_->statistics; }
+std::byte *Executor::slotAddress(uint32_t slot) const {
+  return implementation_->arena + implementation_->memory.slots[slot].offset;
+}
+uint64_t Executor::slotBytes(uint32_t slot) const {
+  return implementation_->memory.slots[slot].bytes;
+}
+const MemoryPlan &Executor::memory() const {
+  return implementation_->memory;
+}
+const std::vector<ProgramStatistics> &Executor::statistics() const {
+  return implementation_->statistics;
+}
 
 void Executor::resetStatistics() {
   for (ProgramStatistics &program : implementation_->statistics)
@@ -142,6 +154,8 @@ void Executor::resetStatistics() {
       step.count = step.nanoseconds = 0;
 }
 
-uint64_t Executor::progress() const { return implementation_->progress.load(std::memory_order_relaxed); }
+uint64_t Executor::progress() const {
+  return implementation_->progress.load(std::memory_order_relaxed);
+}
 
 } // namespace ztc

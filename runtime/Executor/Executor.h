@@ -37,8 +37,8 @@ struct ProgramStatistics {
 class Executor {
 public:
   /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads().
-  static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
-                                                    uint32_t rank, Device &device);
+  static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory,
+                                                    const PlanShape &shape, uint32_t rank, Device &device);
   ~Executor();
 
   /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).

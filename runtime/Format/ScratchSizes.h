@@ -1,22 +1,24 @@
-// Sizes of the scratch operands that library calls want: one formula for the compiler, which plans them, and the device,
-// which uses them.
+// Sizes of the scratch operands that library calls want: one formula for the compiler, which plans them, and the
+// device, which uses them.
 #pragma once
 #include <cstdint>
 
 namespace ztc {
 
-/// Distance of two rows of a scratch matrix of `columns` floats: whole cache lines, and no multiple of 4096 bytes, which would send
-/// equal columns of all rows to one set of the first-level cache.
+/// Distance of two rows of a scratch matrix of `columns` floats: whole cache lines, and no multiple of 4096 bytes,
+/// which would send equal columns of all rows to one set of the first-level cache.
 constexpr uint64_t scratchRowElements(uint64_t columns) {
   uint64_t elements = (columns + 15) / 16 * 16;
   return elements % 1024 == 0 ? elements + 16 : elements;
 }
 
 /// Bytes of `elements` floats, in whole units of the arena's alignment (256).
-constexpr uint64_t scratchBytes(uint64_t elements) { return (elements * 4 + 255) / 256 * 256; }
+constexpr uint64_t scratchBytes(uint64_t elements) {
+  return (elements * 4 + 255) / 256 * 256;
+}
 
-/// Bytes that one worker thread needs for attention: `block` query rows of scores over the `seq` columns and one float per row
-/// (lse, where nobody wants it). The gradient keeps the scores, their cotangents and one float per row (delta).
+/// Bytes that one worker thread needs for attention: `block` query rows of scores over the `seq` columns and one float
+/// per row (lse, where nobody wants it). The gradient keeps the scores, their cotangents and one float per row (delta).
 /// A PER_THREAD slot of this size.
 constexpr uint64_t attentionScratchBytes(uint64_t seq, uint64_t block, bool grad) {
   uint64_t scores = scratchBytes(block * scratchRowElements(seq));

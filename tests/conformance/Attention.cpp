@@ -36,7 +36,9 @@ struct AttentionReference {
 
   void row(const AttentionCase &c, uint64_t b, uint64_t h, uint64_t i) {
     auto queryAt = [&](uint64_t position) { return ((b * c.seq + position) * c.heads + h) * c.dim; };
-    auto keyAt = [&](uint64_t position) { return ((b * c.seq + position) * c.kvHeads + h / (c.heads / c.kvHeads)) * c.dim; };
+    auto keyAt = [&](uint64_t position) {
+      return ((b * c.seq + position) * c.kvHeads + h / (c.heads / c.kvHeads)) * c.dim;
+    };
     uint64_t first = c.window && i + 1 > c.window ? i + 1 - c.window : 0, end = c.causal ? i + 1 : c.seq;
     std::vector<double> p(c.seq, 0);
     double sum = 0, delta = 0;
@@ -86,23 +88,27 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
 }
 
 /// Forward, then the gradient from the forward's own results.
-AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads, bool withLse = true) {
+AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads,
+                             bool withLse = true) {
   StepRunner runner({{"softmax", c.causal ? attentionSoftmax<true> : attentionSoftmax<false>},
                      {"softmax_grad", c.causal ? attentionSoftmaxGrad<true> : attentionSoftmaxGrad<false>},
                      {"row_dot", rowDot}});
-  uint32_t q = runner.slot(reference.q), k = runner.slot(reference.k), v = runner.slot(reference.v), dout = runner.slot(reference.dout);
+  uint32_t q = runner.slot(reference.q), k = runner.slot(reference.k), v = runner.slot(reference.v),
+           dout = runner.slot(reference.dout);
   // Results start as rubbish: whatever a step leaves unwritten shows.
   std::vector<float> rubbish(reference.q.size(), NAN), rubbishKeys(reference.k.size(), NAN);
-  uint32_t out = runner.slot(rubbish), dq = runner.slot(rubbish), dk = runner.slot(rubbishKeys), dv = runner.slot(rubbishKeys);
+  uint32_t out = runner.slot(rubbish), dq = runner.slot(rubbish), dk = runner.slot(rubbishKeys),
+           dv = runner.slot(rubbishKeys);
   uint32_t lse = runner.slot(std::vector<float>(reference.lse.size(), NAN));
   uint32_t scratch = runner.scratch(attentionScratchBytes(c.seq, c.block, false), true);
   uint32_t gradScratch = runner.scratch(attentionScratchBytes(c.seq, c.block, true), true);
-  plan::Step *forward =
-      withLse ? runner.step("attention", {q, k, v, out, lse, scratch}) : runner.step("attention", {q, k, v, out, scratch});
+  plan::Step *forward = withLse ? runner.step("attention", {q, k, v, out, lse, scratch})
+                                : runner.step("attention", {q, k, v, out, scratch});
   setShape(*forward->mutable_attention(), c);
   forward->mutable_attention()->set_softmax_kernel(runner.kernel("softmax"));
   if (withLse) {
-    plan::Attention &grad = *runner.step("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch})->mutable_attention();
+    plan::Attention &grad =
+        *runner.step("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch})->mutable_attention();
     setShape(grad, c);
     grad.set_grad(true);
     grad.set_softmax_grad_kernel(runner.kernel("softmax_grad"));
@@ -110,13 +116,13 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   }
   runner.runOnce(threads);
   size_t queries = reference.q.size(), keys = reference.k.size();
-  return {runner.read(out, queries), runner.read(lse, reference.lse.size()), runner.read(dq, queries), runner.read(dk, keys),
-          runner.read(dv, keys)};
+  return {runner.read(out, queries), runner.read(lse, reference.lse.size()), runner.read(dq, queries),
+          runner.read(dk, keys), runner.read(dv, keys)};
 }
 
 void expectAttention(const AttentionCase &c) {
-  SCOPED_TRACE(testing::Message() << "B" << c.batch << " S" << c.seq << " H" << c.heads << "/" << c.kvHeads << " D" << c.dim << " block "
-                                  << c.block << " window " << c.window);
+  SCOPED_TRACE(testing::Message() << "B" << c.batch << " S" << c.seq << " H" << c.heads << "/" << c.kvHeads << " D"
+                                  << c.dim << " block " << c.block << " window " << c.window);
   AttentionReference reference(c);
   AttentionResult one = runAttention(c, reference, 1);
   EXPECT_LT(relativeError(one.out, reference.out), 2e-6);
@@ -127,19 +133,30 @@ void expectAttention(const AttentionCase &c) {
   for (uint32_t threads : {2u, 3u}) {
     AttentionResult more = runAttention(c, reference, threads);
     EXPECT_TRUE(sameBits(one.out, more.out) && sameBits(one.lse, more.lse)) << threads << " threads";
-    EXPECT_TRUE(sameBits(one.dq, more.dq) && sameBits(one.dk, more.dk) && sameBits(one.dv, more.dv)) << threads << " threads";
+    EXPECT_TRUE(sameBits(one.dq, more.dq) && sameBits(one.dk, more.dk) && sameBits(one.dv, more.dv))
+        << threads << " threads";
   }
 }
 
-TEST(AttentionConformance, Causal) { expectAttention({2, 128, 4, 4, 32, 32}); }
-TEST(AttentionConformance, GroupedHeads) { expectAttention({1, 96, 6, 2, 16, 64}); }
-TEST(AttentionConformance, OddSequence) { expectAttention({1, 77, 3, 1, 24, 16}); }
-TEST(AttentionConformance, BlockLongerThanSequence) { expectAttention({2, 13, 2, 2, 8, 128}); }
+TEST(AttentionConformance, Causal) {
+  expectAttention({2, 128, 4, 4, 32, 32});
+}
+TEST(AttentionConformance, GroupedHeads) {
+  expectAttention({1, 96, 6, 2, 16, 64});
+}
+TEST(AttentionConformance, OddSequence) {
+  expectAttention({1, 77, 3, 1, 24, 16});
+}
+TEST(AttentionConformance, BlockLongerThanSequence) {
+  expectAttention({2, 13, 2, 2, 8, 128});
+}
 TEST(AttentionConformance, Window) {
   expectAttention({1, 300, 2, 1, 16, 64, true, 100});
   expectAttention({1, 40, 2, 2, 8, 16, true, 2});
 }
-TEST(AttentionConformance, NotCausal) { expectAttention({1, 65, 2, 2, 16, 32, false}); }
+TEST(AttentionConformance, NotCausal) {
+  expectAttention({1, 65, 2, 2, 16, 32, false});
+}
 
 TEST(AttentionConformance, ForwardWithoutStatistics) {
   AttentionCase c{1, 33, 2, 2, 8, 16};

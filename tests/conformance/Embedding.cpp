@@ -36,7 +36,8 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
     ASSERT_TRUE(runner.prepare(1).isOk());
     Status status = runner.run();
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_NE(status.message().find("at position 1 is outside the vocabulary of 50"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("at position 1 is outside the vocabulary of 50"), std::string::npos)
+        << status.message();
   }
 }
 

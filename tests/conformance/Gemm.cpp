@@ -68,8 +68,8 @@ GemmRun runGemm(const GemmCase &c, uint32_t threads, uint32_t microstep = 0) {
 
 /// Compares with the reference, and two runs with the same threads bit by bit.
 void expectGemm(const GemmCase &c, uint32_t microstep = 0) {
-  SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " transposes " << c.transposeA << c.transposeB << " accumulate "
-                                  << c.accumulate << " batch " << c.batch);
+  SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " transposes " << c.transposeA << c.transposeB
+                                  << " accumulate " << c.accumulate << " batch " << c.batch);
   for (uint32_t threads : {1u, 2u, 3u}) {
     GemmRun run = runGemm(c, threads, microstep);
     EXPECT_LT(run.error, 3e-6) << threads << " threads";
@@ -117,13 +117,15 @@ TEST(GemmConformance, SizesOfADamagedPlanAreRefused) {
   StepRunner runner;
   uint32_t slot = runner.slot(randomFloats(64, 1));
   plan::Gemm &gemm = *runner.step("product", {slot, slot, slot})->mutable_gemm();
-  for (auto set : {&plan::Gemm::set_m, &plan::Gemm::set_n, &plan::Gemm::set_k, &plan::Gemm::set_lda, &plan::Gemm::set_ldb, &plan::Gemm::set_ldc})
+  for (auto set : {&plan::Gemm::set_m, &plan::Gemm::set_n, &plan::Gemm::set_k, &plan::Gemm::set_lda,
+                   &plan::Gemm::set_ldb, &plan::Gemm::set_ldc})
     (gemm.*set)(100);
   gemm.set_type_a(plan::F32);
   gemm.set_type_c(plan::F32);
   Status status = runner.prepare(1);
   EXPECT_EQ(status.code(), StatusCode::DataLoss);
-  EXPECT_NE(status.message().find("step 'product': operand 0 has 256 bytes, 40000 needed"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("step 'product': operand 0 has 256 bytes, 40000 needed"), std::string::npos)
+      << status.message();
 }
 
 } // namespace

@@ -50,10 +50,11 @@ struct LossResult {
 };
 
 /// Runs `microsteps` times; results start as rubbish that the first run must overwrite.
-LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training, plan::Accumulate accumulate,
-                   uint32_t microsteps, float start) {
+LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training,
+                   plan::Accumulate accumulate, uint32_t microsteps, float start) {
   StepRunner runner({{"rows", training ? crossEntropyRows<true> : crossEntropyRows<false>}});
-  uint32_t hidden = runner.slot(reference.hidden), head = runner.slot(reference.head), targets = runner.slot(reference.targets);
+  uint32_t hidden = runner.slot(reference.hidden), head = runner.slot(reference.head),
+           targets = runner.slot(reference.targets);
   uint32_t loss = runner.slot(std::vector<float>{start}), scale = runner.slot(std::vector<float>{reference.scale});
   uint32_t dhidden = runner.slot(std::vector<float>(reference.hidden.size(), NAN));
   uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
@@ -74,11 +75,13 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)
     status = runner.run(microstep);
   EXPECT_TRUE(status.isOk()) << status.message();
-  return {runner.read(loss, 1), runner.read(dhidden, reference.hidden.size()), runner.read(dhead, reference.head.size())};
+  return {runner.read(loss, 1), runner.read(dhidden, reference.hidden.size()),
+          runner.read(dhead, reference.head.size())};
 }
 
 void expectLoss(const LossCase &c) {
-  SCOPED_TRACE(testing::Message() << c.tokens << " tokens, width " << c.width << ", vocabulary " << c.vocabulary << ", chunk " << c.chunk);
+  SCOPED_TRACE(testing::Message() << c.tokens << " tokens, width " << c.width << ", vocabulary " << c.vocabulary
+                                  << ", chunk " << c.chunk);
   LossReference reference(c);
   LossResult one = runLoss(c, reference, 1, true, plan::OVERWRITE, 1, NAN);
   EXPECT_NEAR(one.loss[0], reference.loss, 1e-6 * reference.loss);
@@ -86,12 +89,19 @@ void expectLoss(const LossCase &c) {
   EXPECT_LT(relativeError(one.dhead, reference.dhead), 5e-6);
   LossResult two = runLoss(c, reference, 2, true, plan::OVERWRITE, 1, NAN);
   EXPECT_TRUE(sameBits(one.loss, two.loss) && sameBits(one.dhidden, two.dhidden) && sameBits(one.dhead, two.dhead));
-  EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss)) << "the loss-only form";
+  EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss))
+      << "the loss-only form";
 }
 
-TEST(LinearCrossEntropyConformance, WholeChunks) { expectLoss({64, 48, 256, 16}); }
-TEST(LinearCrossEntropyConformance, ChunkWithRest) { expectLoss({45, 32, 301, 16}); }
-TEST(LinearCrossEntropyConformance, OneChunk) { expectLoss({20, 33, 127, 64}); }
+TEST(LinearCrossEntropyConformance, WholeChunks) {
+  expectLoss({64, 48, 256, 16});
+}
+TEST(LinearCrossEntropyConformance, ChunkWithRest) {
+  expectLoss({45, 32, 301, 16});
+}
+TEST(LinearCrossEntropyConformance, OneChunk) {
+  expectLoss({20, 33, 127, 64});
+}
 
 TEST(LinearCrossEntropyConformance, Accumulates) {
   LossCase c{37, 32, 200, 16};

@@ -34,7 +34,8 @@ template <bool causal> void attentionSoftmax(void *const *buffers, const int64_t
   }
 }
 
-template <bool causal> void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <bool causal>
+void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *scores = static_cast<float *>(buffers[0]) + row * scalars[1];
     float *dp = static_cast<float *>(buffers[1]) + row * scalars[1];
@@ -51,12 +52,14 @@ inline void rowDot(void *const *buffers, const int64_t *scalars, int64_t begin, 
   for (int64_t row = begin; row < end; ++row) {
     double sum = 0;
     for (int64_t c = 0; c < scalars[2]; ++c)
-      sum += double(static_cast<float *>(buffers[0])[row * scalars[0] + c]) * static_cast<float *>(buffers[1])[row * scalars[1] + c];
+      sum += double(static_cast<float *>(buffers[0])[row * scalars[0] + c]) *
+             static_cast<float *>(buffers[1])[row * scalars[1] + c];
     static_cast<float *>(buffers[2])[row] = float(sum);
   }
 }
 
-template <bool training> void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <bool training>
+void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *logits = static_cast<float *>(buffers[0]) + row * scalars[0];
     int64_t columns = scalars[1];

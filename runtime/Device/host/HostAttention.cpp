@@ -88,7 +88,9 @@ protected:
   }
 
   /// Element offsets of position `position` in q-like and k-like tensors, and of a row's statistics in lse (B, H, S).
-  uint64_t queryOffset(uint64_t batch, uint64_t head, uint64_t position) const { return ((batch * seq_ + position) * heads_ + head) * dim_; }
+  uint64_t queryOffset(uint64_t batch, uint64_t head, uint64_t position) const {
+    return ((batch * seq_ + position) * heads_ + head) * dim_;
+  }
   uint64_t keyOffset(uint64_t batch, uint64_t kvHead, uint64_t position) const {
     return ((batch * seq_ + position) * kvHeads_ + kvHead) * dim_;
   }
@@ -99,7 +101,7 @@ protected:
   }
 
   uint64_t batch_ = 0, seq_ = 0, heads_ = 0, kvHeads_ = 0, dim_ = 0, window_ = 0;
-  uint64_t ld_ = 0; ///< elements between rows of scores
+  uint64_t ld_ = 0;                             ///< elements between rows of scores
   uint64_t scoresBytes_ = 0, scratchBytes_ = 0; ///< per worker
   std::vector<QueryBlock> blocks_;
 };
@@ -123,7 +125,7 @@ public:
     uint32_t workers = resources_.pool.threads();
     ZTC_RETURN_IF_ERROR(requireElements(from, operandCount() - 1, {workers, scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
-    ZTC_ASSIGN_OR_RETURN(MatmulCache *cache, resources_.matmulCache());
+    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     for (const QueryBlock &block : blocks_) {
       Products products;
       ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()))));
@@ -153,7 +155,8 @@ public:
         if (!run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size()))
           good.store(false, std::memory_order_relaxed);
     });
-    return good.load(std::memory_order_relaxed) ? Status::ok() : internalError("oneDNN failed to execute a matrix product");
+    return good.load(std::memory_order_relaxed) ? Status::ok()
+                                                : internalError("oneDNN failed to execute a matrix product");
   }
 
 private:
@@ -166,7 +169,8 @@ private:
     uint64_t kvHead = head / (heads_ / kvHeads_);
     std::byte *scratch = pointer<std::byte>(operandCount() - 1) + worker * scratchBytes_;
     float *scores = reinterpret_cast<float *>(scratch);
-    float *lse = hasLse_ ? pointer<float>(4) + rowOffset(batch, head, block.row) : reinterpret_cast<float *>(scratch + scoresBytes_);
+    float *lse = hasLse_ ? pointer<float>(4) + rowOffset(batch, head, block.row)
+                         : reinterpret_cast<float *>(scratch + scoresBytes_);
     uint64_t queries = queryOffset(batch, head, block.row), keys = keyOffset(batch, kvHead, block.column);
     if (!products_[index].scores->execute(worker, pointer<float>(0) + queries, pointer<float>(1) + keys, scores))
       return false;
@@ -177,12 +181,12 @@ private:
 
   KernelFunction softmax_ = nullptr;
   bool hasLse_ = true;
-  std::vector<Products> products_;   ///< by block
-  std::vector<uint64_t> firstTask_;  ///< by worker, and the end
+  std::vector<Products> products_;  ///< by block
+  std::vector<uint64_t> firstTask_; ///< by worker, and the end
 };
 
-/// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch. One task is a (batch, key/value head): its dk and dv have one writer,
-/// who adds block after block, head after head of the group.
+/// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch. One task is a (batch, key/value head): its dk and dv have
+/// one writer, who adds block after block, head after head of the group.
 class HostAttentionGrad : public HostAttentionStep {
 public:
   explicit HostAttentionGrad(HostResources &resources) : HostAttentionStep(resources) {}
@@ -199,7 +203,7 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, 9, {resources_.pool.threads(), scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmaxGrad_, resources_.kernels.find(attention.softmax_grad_kernel()));
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
-    ZTC_ASSIGN_OR_RETURN(MatmulCache *cache, resources_.matmulCache());
+    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     for (const QueryBlock &block : blocks_) {
       Products products;
       ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()))));
@@ -218,7 +222,8 @@ public:
         if (!run(worker, task / kvHeads_, task % kvHeads_))
           good.store(false, std::memory_order_relaxed);
     });
-    return good.load(std::memory_order_relaxed) ? Status::ok() : internalError("oneDNN failed to execute a matrix product");
+    return good.load(std::memory_order_relaxed) ? Status::ok()
+                                                : internalError("oneDNN failed to execute a matrix product");
   }
 
 private:
@@ -245,9 +250,9 @@ private:
     const QueryBlock &block = blocks_[index];
     const Products &products = products_[index];
     std::byte *scratch = pointer<std::byte>(Scratch) + worker * scratchBytes_;
-    float *scores = reinterpret_cast<float *>(scratch);                    // s, then p
-    float *dscores = reinterpret_cast<float *>(scratch + scoresBytes_);    // dp, then ds
-    float *delta = reinterpret_cast<float *>(scratch + 2 * scoresBytes_);  // rowsum(dout * out)
+    float *scores = reinterpret_cast<float *>(scratch);                   // s, then p
+    float *dscores = reinterpret_cast<float *>(scratch + scoresBytes_);   // dp, then ds
+    float *delta = reinterpret_cast<float *>(scratch + 2 * scoresBytes_); // rowsum(dout * out)
     uint64_t queries = queryOffset(batch, head, block.row), keys = keyOffset(batch, kvHead, block.column);
     float *dout = pointer<float>(DOut) + queries;
     bool good = products.scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores);

@@ -34,12 +34,18 @@ struct StepKind {
   PreparedStep (*prepare)(const HostPrepare &);
 };
 constexpr std::array kStepKinds = {
-    StepKind{plan::Step::kLaunch, prepareHostLaunch},         StepKind{plan::Step::kGemm, prepareHostGemm},
-    StepKind{plan::Step::kAttention, prepareHostAttention},   StepKind{plan::Step::kLinearCrossEntropy, prepareHostLinearCrossEntropy},
-    StepKind{plan::Step::kGather, prepareHostGather},         StepKind{plan::Step::kScatterAdd, prepareHostScatterAdd},
-    StepKind{plan::Step::kCopy, prepareHostCopy},             StepKind{plan::Step::kFill, prepareHostFill},
-    StepKind{plan::Step::kCollective, prepareHostCollective}, StepKind{plan::Step::kRecord, prepareHostNothing},
-    StepKind{plan::Step::kWait, prepareHostNothing},          StepKind{plan::Step::kTransfer, prepareHostNothing},
+    StepKind{plan::Step::kLaunch, prepareHostLaunch},
+    StepKind{plan::Step::kGemm, prepareHostGemm},
+    StepKind{plan::Step::kAttention, prepareHostAttention},
+    StepKind{plan::Step::kLinearCrossEntropy, prepareHostLinearCrossEntropy},
+    StepKind{plan::Step::kGather, prepareHostGather},
+    StepKind{plan::Step::kScatterAdd, prepareHostScatterAdd},
+    StepKind{plan::Step::kCopy, prepareHostCopy},
+    StepKind{plan::Step::kFill, prepareHostFill},
+    StepKind{plan::Step::kCollective, prepareHostCollective},
+    StepKind{plan::Step::kRecord, prepareHostNothing},
+    StepKind{plan::Step::kWait, prepareHostNothing},
+    StepKind{plan::Step::kTransfer, prepareHostNothing},
 };
 
 class HostDevice : public Device {
@@ -67,7 +73,8 @@ public:
 
   StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
     if (context.shape.threads != threads())
-      return internalError(fmt::format("memory was planned for {} threads, the device has {}", context.shape.threads, threads()));
+      return internalError(
+          fmt::format("memory was planned for {} threads, the device has {}", context.shape.threads, threads()));
     for (const StepKind &kind : kStepKinds)
       if (kind.kind == step.kind_case())
         return kind.prepare({step, context, resources_});

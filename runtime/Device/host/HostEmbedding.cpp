@@ -39,7 +39,8 @@ public:
     });
     uint64_t row = wrong.load(std::memory_order_relaxed);
     if (row != UINT64_MAX)
-      return invalidArgument(fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
+      return invalidArgument(
+          fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
     return Status::ok();
   }
 
@@ -47,7 +48,8 @@ private:
   uint64_t rows_ = 0, rowBytes_ = 0, tableRows_ = 0;
 };
 
-/// dtable[indices[i]] += dy[i], in the order of i. Workers own columns: every sum has one order, and no two workers meet.
+/// dtable[indices[i]] += dy[i], in the order of i. Workers own columns: every sum has one order, and no two workers
+/// meet.
 class HostScatterAdd : public HostStep {
 public:
   explicit HostScatterAdd(HostResources &resources) : HostStep(resources) {}
@@ -91,7 +93,8 @@ public:
     });
     uint64_t row = wrong.load(std::memory_order_relaxed);
     if (row != UINT64_MAX)
-      return invalidArgument(fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
+      return invalidArgument(
+          fmt::format("token {} at position {} is outside the vocabulary of {}", indices[row], row, tableRows_));
     return Status::ok();
   }
 

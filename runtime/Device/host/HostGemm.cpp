@@ -33,12 +33,14 @@ public:
     };
     uint64_t bytesA = dataTypeBytes(problem.typeA), bytesC = dataTypeBytes(problem.typeC);
     bool ta = problem.transposeA, tb = problem.transposeB;
-    ZTC_RETURN_IF_ERROR(require(from, 0, bytesA * extent(ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), batch.strideA)));
-    ZTC_RETURN_IF_ERROR(require(from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
+    ZTC_RETURN_IF_ERROR(require(
+        from, 0, bytesA * extent(ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), batch.strideA)));
+    ZTC_RETURN_IF_ERROR(require(
+        from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
     ZTC_RETURN_IF_ERROR(require(from, 2, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
 
     accumulate_ = gemm.accumulate();
-    ZTC_ASSIGN_OR_RETURN(MatmulCache *cache, resources_.matmulCache());
+    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     if (accumulate_ != plan::ADD) {
       ZTC_ASSIGN_OR_RETURN(overwrite_, ParallelMatmul::prepare(*cache, problem, batch));
     }

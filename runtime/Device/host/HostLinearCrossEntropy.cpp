@@ -6,7 +6,8 @@
 namespace ztc {
 namespace {
 
-/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V, D).
+/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V,
+/// D).
 class HostLinearCrossEntropy : public HostStep {
 public:
   explicit HostLinearCrossEntropy(HostResources &resources) : HostStep(resources) {}
@@ -61,13 +62,13 @@ private:
 
   /// The products of a chunk of `rows` rows.
   struct Products {
-    ParallelMatmul logits;                      ///< hidden head^T
-    ParallelMatmul dhidden;                     ///< dlogits head
-    ParallelMatmul dheadOverwrite, dheadAdd;    ///< dlogits^T hidden
+    ParallelMatmul logits;                   ///< hidden head^T
+    ParallelMatmul dhidden;                  ///< dlogits head
+    ParallelMatmul dheadOverwrite, dheadAdd; ///< dlogits^T hidden
   };
 
   Status prepareProducts(uint64_t rows, Products &products) {
-    ZTC_ASSIGN_OR_RETURN(MatmulCache *cache, resources_.matmulCache());
+    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     MatmulProblem logits;
     logits.m = rows;
     logits.n = vocabulary_;
@@ -102,7 +103,9 @@ private:
   }
 
   float *logits() const { return pointer<float>(Scratch); }
-  float *rowLosses() const { return reinterpret_cast<float *>(pointer<std::byte>(Scratch) + scratchBytes(chunk_ * ld_)); }
+  float *rowLosses() const {
+    return reinterpret_cast<float *>(pointer<std::byte>(Scratch) + scratchBytes(chunk_ * ld_));
+  }
 
   Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
     ThreadPool &pool = resources_.pool;
@@ -117,7 +120,8 @@ private:
     });
     if (!training_)
       return Status::ok();
-    ZTC_RETURN_IF_ERROR(products.dhidden.execute(pool, logits(), pointer(Head), pointer<float>(DHidden) + row * width_));
+    ZTC_RETURN_IF_ERROR(
+        products.dhidden.execute(pool, logits(), pointer(Head), pointer<float>(DHidden) + row * width_));
     return (addToHead ? products.dheadAdd : products.dheadOverwrite).execute(pool, logits(), hidden, pointer(DHead));
   }
 

@@ -22,9 +22,10 @@ Status HostStep::resolve(const HostPrepare &from, std::initializer_list<int> cou
       return dataLoss(fmt::format("operand {} names slot {} of {}", operands_.size(), operand.slot(), slots.size()));
     const SlotPlacement &slot = slots[operand.slot()];
     if (operand.offset() > slot.bytes || operand.bytes() > slot.bytes - operand.offset())
-      return dataLoss(fmt::format("operand {} leaves its slot {}: {} bytes at {} of {}", operands_.size(), operand.slot(), operand.bytes(),
-                                  operand.offset(), slot.bytes));
-    operands_.push_back({slot.offset + operand.offset(), operand.bytes() ? operand.bytes() : slot.bytes - operand.offset()});
+      return dataLoss(fmt::format("operand {} leaves its slot {}: {} bytes at {} of {}", operands_.size(),
+                                  operand.slot(), operand.bytes(), operand.offset(), slot.bytes));
+    operands_.push_back(
+        {slot.offset + operand.offset(), operand.bytes() ? operand.bytes() : slot.bytes - operand.offset()});
   }
   pointers_.resize(operands_.size());
   return Status::ok();

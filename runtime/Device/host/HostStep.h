@@ -46,7 +46,8 @@ protected:
   /// Fails unless operand `index` holds at least `bytes`.
   Status require(const HostPrepare &from, size_t index, uint64_t bytes) const;
   /// Fails unless operand `index` holds `count` elements; false sizes of a damaged plan must not become wild writes.
-  Status requireElements(const HostPrepare &from, size_t index, std::initializer_list<uint64_t> sizes, uint64_t elementBytes = 4) const;
+  Status requireElements(const HostPrepare &from, size_t index, std::initializer_list<uint64_t> sizes,
+                         uint64_t elementBytes = 4) const;
 
   size_t operandCount() const { return operands_.size(); }
   uint64_t operandBytes(size_t index) const { return operands_[index].bytes; }

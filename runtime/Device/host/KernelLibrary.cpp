@@ -13,8 +13,9 @@ static constexpr const char *kTargets[] = {"x86-64-v4", "x86-64-v3"};
 static bool processorRuns(std::string_view target) {
   __builtin_cpu_init();
   if (target == "x86-64-v4")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 
@@ -36,7 +37,8 @@ StatusOr<KernelLibrary::Image> KernelLibrary::open(const std::string &bytes) {
     image.handle = dlopen(fmt::format("/proc/self/fd/{}", image.descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (image.handle)
     return image;
-  // Some systems forbid executable memory files (vm.memfd_noexec=2) or hide /proc: a file that is gone once it is loaded.
+  // Some systems forbid executable memory files (vm.memfd_noexec=2) or hide /proc: a file that is gone once it is
+  // loaded.
   if (image.descriptor >= 0)
     ::close(image.descriptor);
   image.descriptor = -1;
@@ -44,7 +46,8 @@ StatusOr<KernelLibrary::Image> KernelLibrary::open(const std::string &bytes) {
   std::string path = fmt::format("{}/ztc-kernels-XXXXXX", folder && *folder ? folder : "/tmp");
   int file = mkstemp(path.data());
   if (file < 0)
-    return failedPrecondition(fmt::format("cannot load generated kernels: neither memory files nor {} can be written", path));
+    return failedPrecondition(
+        fmt::format("cannot load generated kernels: neither memory files nor {} can be written", path));
   bool written = writeAll(file, bytes);
   ::close(file);
   if (written)
@@ -57,7 +60,9 @@ StatusOr<KernelLibrary::Image> KernelLibrary::open(const std::string &bytes) {
   return image;
 }
 
-KernelLibrary::~KernelLibrary() { close(); }
+KernelLibrary::~KernelLibrary() {
+  close();
+}
 
 void KernelLibrary::close() {
   for (Image &image : images_) {
@@ -102,9 +107,10 @@ Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
       target_ = target;
   }
   if (target_.empty())
-    return failedPrecondition(fmt::format("this processor cannot run the plan's kernels (versions for: {}; x86-64-v3 needs AVX2 and FMA): "
-                                          "compile with --target=host on a machine like this one",
-                                          offered.empty() ? "no host" : offered));
+    return failedPrecondition(
+        fmt::format("this processor cannot run the plan's kernels (versions for: {}; x86-64-v3 needs AVX2 and FMA): "
+                    "compile with --target=host on a machine like this one",
+                    offered.empty() ? "no host" : offered));
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i])
       continue;

@@ -18,8 +18,8 @@ public:
   KernelLibrary(const KernelLibrary &) = delete;
   KernelLibrary &operator=(const KernelLibrary &) = delete;
 
-  /// Chooses the best instruction set for which all kernels have a version, and loads its images. `overrides` come first.
-  /// Fails (FailedPrecondition) where the processor can run none of the versions.
+  /// Chooses the best instruction set for which all kernels have a version, and loads its images. `overrides` come
+  /// first. Fails (FailedPrecondition) where the processor can run none of the versions.
   Status load(const plan::Plan &plan, const Overrides &overrides);
   /// A kernel by its index in the plan.
   StatusOr<KernelFunction> find(uint32_t kernel) const;
@@ -29,12 +29,14 @@ public:
 private:
   struct Image {
     void *handle = nullptr;
-    int descriptor = -1; ///< stays open as long as the library lives: dlopen matches by name, and a reused number is an old name
+    int descriptor =
+        -1; ///< stays open as long as the library lives: dlopen matches by name, and a reused number is an old name
   };
   static StatusOr<Image> open(const std::string &bytes);
   void close();
   std::vector<Image> images_; ///< by the plan's image index; not loaded: no handle
-  std::vector<std::pair<std::string, KernelFunction>> kernels_; ///< by the plan's kernel index; the function is null where absent
+  std::vector<std::pair<std::string, KernelFunction>>
+      kernels_; ///< by the plan's kernel index; the function is null where absent
   std::string target_;
 };
 

@@ -49,10 +49,12 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
   // A primitive is made for the number of threads of the thread that makes it.
   dnnl.makeThreadSingle();
   auto fail = [&](const char *what, dnnl_status_t status) {
-    return unavailable(fmt::format("{} cannot multiply ({}, {}) by ({}, {}) of type {} on this processor: {} says {}", dnnl.version,
-                                   problem.m, problem.k, problem.k, problem.n, plan::DataType_Name(problem.typeA), what, int(status)));
+    return unavailable(fmt::format("{} cannot multiply ({}, {}) by ({}, {}) of type {} on this processor: {} says {}",
+                                   dnnl.version, problem.m, problem.k, problem.k, problem.n,
+                                   plan::DataType_Name(problem.typeA), what, int(status)));
   };
-  auto describe = [&](dnnl_memory_desc_t &desc, uint64_t rows, uint64_t columns, uint64_t ld, bool transpose, plan::DataType type) {
+  auto describe = [&](dnnl_memory_desc_t &desc, uint64_t rows, uint64_t columns, uint64_t ld, bool transpose,
+                      plan::DataType type) {
     dnnl_dims_t sizes = {dnnl_dim_t(rows), dnnl_dim_t(columns)};
     dnnl_dims_t strides = {transpose ? 1 : dnnl_dim_t(ld), transpose ? dnnl_dim_t(ld) : 1};
     return dnnl.dnnl_memory_desc_init_by_strides(&desc, 2, sizes, oneDnnType(type), strides);
@@ -73,8 +75,8 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
   status = dnnl.dnnl_primitive_attr_create(&attributes);
   if (status != dnnl_success)
     return fail("dnnl_primitive_attr_create", status);
-  std::unique_ptr<dnnl_primitive_attr, dnnl_status_t (*)(dnnl_primitive_attr_t)> attributesOwner(attributes,
-                                                                                                 dnnl.dnnl_primitive_attr_destroy);
+  std::unique_ptr<dnnl_primitive_attr, dnnl_status_t (*)(dnnl_primitive_attr_t)> attributesOwner(
+      attributes, dnnl.dnnl_primitive_attr_destroy);
   dnnl.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
   if (problem.alpha != 1)
     status = dnnl.dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &problem.alpha);
@@ -94,10 +96,11 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
   status = dnnl.dnnl_primitive_desc_create(&descriptor, &operation, attributes, dnnl.engine, nullptr);
   if (status != dnnl_success)
     return fail("dnnl_primitive_desc_create", status);
-  std::unique_ptr<dnnl_primitive_desc, dnnl_status_t (*)(dnnl_primitive_desc_t)> descriptorOwner(descriptor,
-                                                                                                 dnnl.dnnl_primitive_desc_destroy);
+  std::unique_ptr<dnnl_primitive_desc, dnnl_status_t (*)(dnnl_primitive_desc_t)> descriptorOwner(
+      descriptor, dnnl.dnnl_primitive_desc_destroy);
   const char *implementation = nullptr;
-  if (dnnl.dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &implementation) == dnnl_success && implementation)
+  if (dnnl.dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &implementation) == dnnl_success &&
+      implementation)
     implementation_ = implementation;
   const dnnl_memory_desc_t *scratchpad = dnnl.dnnl_primitive_desc_query_md(descriptor, dnnl_query_scratchpad_md, 0);
   scratchpadBytes_ = scratchpad ? dnnl.dnnl_memory_desc_get_size(scratchpad) : 0;
@@ -136,9 +139,12 @@ bool Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) con
   return good && dnnl.dnnl_primitive_execute(primitive_, cache_.streams_[worker], count, arguments) == dnnl_success;
 }
 
-void MatmulCache::FreeDeleter::operator()(void *p) const { std::free(p); }
+void MatmulCache::FreeDeleter::operator()(void *p) const {
+  std::free(p);
+}
 
-MatmulCache::MatmulCache(const OneDnn &library, uint32_t workers) : library_(library), streams_(workers), scratchpads_(workers) {
+MatmulCache::MatmulCache(const OneDnn &library, uint32_t workers)
+    : library_(library), streams_(workers), scratchpads_(workers) {
   for (dnnl_stream_t &stream : streams_)
     if (library.dnnl_stream_create(&stream, library.engine, dnnl_stream_default_flags) != dnnl_success)
       stream = nullptr;
@@ -162,7 +168,8 @@ StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
     for (auto &scratchpad : scratchpads_) {
       scratchpad.reset(static_cast<std::byte *>(std::aligned_alloc(4096, scratchpadBytes_)));
       if (!scratchpad)
-        return resourceExhausted(fmt::format("no memory for oneDNN's scratchpad of {} bytes per thread", scratchpadBytes_));
+        return resourceExhausted(
+            fmt::format("no memory for oneDNN's scratchpad of {} bytes per thread", scratchpadBytes_));
     }
   }
   slot = std::move(made);
@@ -171,7 +178,8 @@ StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
 
 /// Below this many multiply-adds waking the other workers costs more than it saves (about 10 us of work).
 static constexpr uint64_t kSmallProduct = 1 << 18;
-/// Pieces are multiples of the register tiles of oneDNN's kernels (24 and 48 columns, 4 to 8 rows), so that only the last has a rest.
+/// Pieces are multiples of the register tiles of oneDNN's kernels (24 and 48 columns, 4 to 8 rows), so that only the
+/// last has a rest.
 static constexpr uint64_t kRowGrain = 8, kColumnGrain = 48;
 
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
@@ -181,8 +189,8 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
   double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
   if (products < kSmallProduct)
     workers = 1;
-  // A batch that divides evenly goes by whole products. Else the longer side of the output is cut: the other operand, which every
-  // worker reads in full, is the smaller one.
+  // A batch that divides evenly goes by whole products. Else the longer side of the output is cut: the other operand,
+  // which every worker reads in full, is the smaller one.
   bool byBatch = batch.count >= workers && (batch.count % workers == 0 || batch.count >= 4 * workers);
   bool byRows = problem.m >= problem.n;
   result.pieces_.resize(workers);
@@ -203,8 +211,8 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
     uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
     uint64_t c = rows.begin * problem.ldc + columns.begin;
     for (uint64_t item = items.begin; item < items.end; ++item)
-      result.pieces_[worker].push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesA,
-                                        (c + item * batch.strideC) * bytesC});
+      result.pieces_[worker].push_back({matmul, (a + item * batch.strideA) * bytesA,
+                                        (b + item * batch.strideB) * bytesA, (c + item * batch.strideC) * bytesC});
   }
   return result;
 }
@@ -213,15 +221,16 @@ Status ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, v
   std::atomic<bool> good{true};
   auto work = [&](uint32_t worker) {
     for (const Piece &piece : pieces_[worker])
-      if (!piece.matmul->execute(worker, static_cast<const std::byte *>(a) + piece.a, static_cast<const std::byte *>(b) + piece.b,
-                                 static_cast<std::byte *>(c) + piece.c))
+      if (!piece.matmul->execute(worker, static_cast<const std::byte *>(a) + piece.a,
+                                 static_cast<const std::byte *>(b) + piece.b, static_cast<std::byte *>(c) + piece.c))
         good.store(false, std::memory_order_relaxed);
   };
   if (pieces_.size() == 1)
     work(0);
   else
     pool.forEachWorker(work);
-  return good.load(std::memory_order_relaxed) ? Status::ok() : internalError("oneDNN failed to execute a matrix product");
+  return good.load(std::memory_order_relaxed) ? Status::ok()
+                                              : internalError("oneDNN failed to execute a matrix product");
 }
 
 } // namespace ztc

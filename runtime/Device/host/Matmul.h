@@ -13,8 +13,8 @@
 
 namespace ztc {
 
-/// C = alpha * op(A) op(B) (+ C where `add`), row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). `lda` is the distance of
-/// rows of A as it is stored, in elements, and so on.
+/// C = alpha * op(A) op(B) (+ C where `add`), row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). `lda` is the
+/// distance of rows of A as it is stored, in elements, and so on.
 struct MatmulProblem {
   uint64_t m = 0, n = 0, k = 0;
   uint64_t lda = 0, ldb = 0, ldc = 0;
@@ -31,7 +31,8 @@ class Matmul {
 public:
   Matmul(const Matmul &) = delete;
   ~Matmul();
-  /// Runs in the calling thread, as `worker`, whose memory objects and scratchpad it uses. False: oneDNN reported an error.
+  /// Runs in the calling thread, as `worker`, whose memory objects and scratchpad it uses. False: oneDNN reported an
+  /// error.
   bool execute(uint32_t worker, const void *a, const void *b, void *c) const;
   /// The implementation that oneDNN chose, e.g. "gemm:jit".
   const std::string &implementation() const { return implementation_; }
@@ -52,8 +53,8 @@ private:
   std::string implementation_;
 };
 
-/// All primitives of a device, by problem: equal layers share them. What execution needs (streams, memory objects, scratchpads)
-/// exists once per worker, so that executing allocates nothing of ours.
+/// All primitives of a device, by problem: equal layers share them. What execution needs (streams, memory objects,
+/// scratchpads) exists once per worker, so that executing allocates nothing of ours.
 class MatmulCache {
 public:
   MatmulCache(const OneDnn &library, uint32_t workers);
@@ -70,14 +71,14 @@ private:
     void operator()(void *p) const;
   };
   const OneDnn &library_;
-  std::vector<dnnl_stream_t> streams_;                            ///< by worker
+  std::vector<dnnl_stream_t> streams_;                               ///< by worker
   std::vector<std::unique_ptr<std::byte, FreeDeleter>> scratchpads_; ///< by worker, of scratchpadBytes_ each
-  uint64_t scratchpadBytes_ = 0;                                  ///< the largest any primitive wants
+  uint64_t scratchpadBytes_ = 0;                                     ///< the largest any primitive wants
   std::map<MatmulProblem, std::unique_ptr<Matmul>> primitives_;
 };
 
-/// A product (or a batch of equal ones) cut into pieces for the workers: along the output's rows or columns or along the batch,
-/// never along k. So the sums are those of one thread.
+/// A product (or a batch of equal ones) cut into pieces for the workers: along the output's rows or columns or along
+/// the batch, never along k. So the sums are those of one thread.
 class ParallelMatmul {
 public:
   struct Batch {
@@ -85,7 +86,9 @@ public:
     uint64_t strideA = 0, strideB = 0, strideC = 0; ///< in elements
   };
   static StatusOr<ParallelMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch);
-  static StatusOr<ParallelMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem) { return prepare(cache, problem, Batch()); }
+  static StatusOr<ParallelMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem) {
+    return prepare(cache, problem, Batch());
+  }
   Status execute(ThreadPool &pool, const void *a, const void *b, void *c) const;
 
 private:

@@ -23,13 +23,15 @@ Status OneDnn::open(const std::string &path) {
     reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", reason ? reason : name.c_str());
   }
   if (!library)
-    return unavailable(fmt::format("matrix products need oneDNN 2 ({}): install it (Debian: apt-get install libdnnl2) or point "
-                                   "ZTC_LIBDNNL at libdnnl.so.2",
-                                   reasons));
+    return unavailable(
+        fmt::format("matrix products need oneDNN 2 ({}): install it (Debian: apt-get install libdnnl2) or point "
+                    "ZTC_LIBDNNL at libdnnl.so.2",
+                    reasons));
 #define ZTC_RESOLVE(name)                                                                                              \
   name = reinterpret_cast<decltype(name)>(dlsym(library, #name));                                                      \
   if (!name)                                                                                                           \
-    return unavailable("the oneDNN library lacks " #name ": version 2.6 is needed (Debian: apt-get install libdnnl2)");
+    return unavailable("the oneDNN library lacks " #name ": version 2.6 is needed (Debian: apt-get install "           \
+                                                         "libdnnl2)");
   ZTC_ONEDNN_FUNCTIONS(ZTC_RESOLVE)
 #undef ZTC_RESOLVE
   const dnnl_version_t *found = dnnl_version();
@@ -37,7 +39,8 @@ Status OneDnn::open(const std::string &path) {
   // The C API of version 3 has other signatures under the same names.
   if (found->major != 2)
     return unavailable(fmt::format("{} found, version 2 is needed (Debian: apt-get install libdnnl2)", version));
-  // Found through the library's own dependencies; absent in builds without OpenMP, which are single-threaded or have no such setting.
+  // Found through the library's own dependencies; absent in builds without OpenMP, which are single-threaded or have no
+  // such setting.
   setOpenMpThreads = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));
   makeThreadSingle();
   if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)

@@ -42,11 +42,12 @@ struct OneDnn {
   dnnl_engine_t engine = nullptr;
   std::string version; ///< "oneDNN 2.6.3"
 
-  /// Debian's oneDNN runs on OpenMP, whose thread count is a variable of the calling thread: after this call everything that oneDNN
-  /// does for this thread happens in it. Before every use in a thread; costs next to nothing when repeated.
+  /// Debian's oneDNN runs on OpenMP, whose thread count is a variable of the calling thread: after this call everything
+  /// that oneDNN does for this thread happens in it. Before every use in a thread; costs next to nothing when repeated.
   void makeThreadSingle() const;
 
-  /// Loads the library once per process: the first call's `path` counts, empty for the usual names. Fails (Unavailable) with what to install.
+  /// Loads the library once per process: the first call's `path` counts, empty for the usual names. Fails (Unavailable)
+  /// with what to install.
   static StatusOr<const OneDnn *> load(const std::string &path);
   /// Opens one more copy of the functions: what load() does the first time.
   Status open(const std::string &path);

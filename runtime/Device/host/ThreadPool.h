@@ -15,12 +15,13 @@ struct WorkRange {
   bool empty() const { return begin == end; }
 };
 
-/// Piece `part` of `parts` nearly equal pieces of [0, extent), each but the last a multiple of `grain` long. A function of its
-/// arguments alone: the same worker does the same work in every run.
+/// Piece `part` of `parts` nearly equal pieces of [0, extent), each but the last a multiple of `grain` long. A function
+/// of its arguments alone: the same worker does the same work in every run.
 WorkRange splitRange(uint64_t extent, uint64_t grain, uint32_t part, uint32_t parts);
 
-/// T workers, the calling thread among them as worker 0. Workers spin for some tens of microseconds for the next job (the steps
-/// of a program follow each other closely), then sleep. One caller at a time; jobs do not nest; jobs must not throw.
+/// T workers, the calling thread among them as worker 0. Workers spin for some tens of microseconds for the next job
+/// (the steps of a program follow each other closely), then sleep. One caller at a time; jobs do not nest; jobs must
+/// not throw.
 class ThreadPool {
 public:
   explicit ThreadPool(uint32_t threads);
@@ -40,7 +41,9 @@ public:
       return;
     }
     using Plain = std::remove_reference_t<Body>;
-    run({[](void *context, uint32_t worker, uint64_t begin, uint64_t end) { (*static_cast<Plain *>(context))(worker, begin, end); },
+    run({[](void *context, uint32_t worker, uint64_t begin, uint64_t end) {
+           (*static_cast<Plain *>(context))(worker, begin, end);
+         },
          const_cast<std::remove_const_t<Plain> *>(&body), extent, grain});
   }
 

@@ -57,7 +57,8 @@ TEST(KernelLibrary, AnotherProcessorIsNamed) {
   KernelLibrary library;
   Status status = library.load(planWith("fabs", "sm_90a"), {});
   EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
-  EXPECT_NE(status.message().find("this processor cannot run the plan's kernels"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("this processor cannot run the plan's kernels"), std::string::npos)
+      << status.message();
 }
 
 TEST(KernelLibrary, MissingSymbolAndDamagedImage) {

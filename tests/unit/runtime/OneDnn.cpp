@@ -59,7 +59,8 @@ TEST(OneDnn, ShapesOfModelsGetFastImplementations) {
           auto matmul = cache.get(problem);
           ASSERT_TRUE(matmul.isOk()) << matmul.status().message();
           EXPECT_EQ((*matmul)->implementation().find("ref"), std::string::npos)
-              << (*matmul)->implementation() << " m " << m << " transposes " << transposeA << transposeB << " add " << add;
+              << (*matmul)->implementation() << " m " << m << " transposes " << transposeA << transposeB << " add "
+              << add;
         }
 }
 

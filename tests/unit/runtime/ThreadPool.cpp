@@ -49,8 +49,8 @@ TEST(ThreadPool, SmallRangesStayOnTheCaller) {
   EXPECT_EQ(seen, caller);
 }
 
-/// Many short jobs with pauses between: workers that spin, workers that sleep, workers that wake late. Plain memory handed from job
-/// to job: ThreadSanitizer sees a missing ordering.
+/// Many short jobs with pauses between: workers that spin, workers that sleep, workers that wake late. Plain memory
+/// handed from job to job: ThreadSanitizer sees a missing ordering.
 TEST(ThreadPool, Stress) {
   ThreadPool pool(3);
   std::vector<uint64_t> cells(64, 0);
