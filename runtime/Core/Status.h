@@ -9,13 +9,13 @@ namespace ztc {
 /// The comment of each code says what the caller should do.
 enum class StatusCode {
   Ok,
-  InvalidArgument,  ///< the user's input is wrong: report it, exit 2 where it is the command line, else 1
-  NotFound,         ///< a file or name is missing: report it
+  InvalidArgument,    ///< the user's input is wrong: report it, exit 2 where it is the command line, else 1
+  NotFound,           ///< a file or name is missing: report it
   FailedPrecondition, ///< the machine or the files do not fit the plan: report what was found and what is needed
-  ResourceExhausted, ///< memory or disk: report the missing bytes
-  DataLoss,         ///< a file is truncated or corrupt: fall back to an older one or report it
-  Unavailable,      ///< a peer or library is gone: stop the run
-  Internal,         ///< a defect of ztc: report it with its place
+  ResourceExhausted,  ///< memory or disk: report the missing bytes
+  DataLoss,           ///< a file is truncated or corrupt: fall back to an older one or report it
+  Unavailable,        ///< a peer or library is gone: stop the run
+  Internal,           ///< a defect of ztc: report it with its place
 };
 
 /// The result of an operation that can fail. Ignoring one is a compile-time warning.
@@ -29,7 +29,9 @@ public:
   /// One sentence for a user: what failed, in which file or step, what to do. No full stop.
   const std::string &message() const { return message_; }
   /// The same status with "context: " before its message.
-  Status withContext(const std::string &context) const { return isOk() ? *this : Status(code_, context + ": " + message_); }
+  Status withContext(const std::string &context) const {
+    return isOk() ? *this : Status(code_, context + ": " + message_);
+  }
 
 private:
   StatusCode code_ = StatusCode::Ok;
@@ -53,13 +55,27 @@ private:
   Status status_;
 };
 
-inline Status invalidArgument(std::string m) { return {StatusCode::InvalidArgument, std::move(m)}; }
-inline Status notFound(std::string m) { return {StatusCode::NotFound, std::move(m)}; }
-inline Status failedPrecondition(std::string m) { return {StatusCode::FailedPrecondition, std::move(m)}; }
-inline Status resourceExhausted(std::string m) { return {StatusCode::ResourceExhausted, std::move(m)}; }
-inline Status dataLoss(std::string m) { return {StatusCode::DataLoss, std::move(m)}; }
-inline Status unavailable(std::string m) { return {StatusCode::Unavailable, std::move(m)}; }
-inline Status internalError(std::string m) { return {StatusCode::Internal, std::move(m)}; }
+inline Status invalidArgument(std::string m) {
+  return {StatusCode::InvalidArgument, std::move(m)};
+}
+inline Status notFound(std::string m) {
+  return {StatusCode::NotFound, std::move(m)};
+}
+inline Status failedPrecondition(std::string m) {
+  return {StatusCode::FailedPrecondition, std::move(m)};
+}
+inline Status resourceExhausted(std::string m) {
+  return {StatusCode::ResourceExhausted, std::move(m)};
+}
+inline Status dataLoss(std::string m) {
+  return {StatusCode::DataLoss, std::move(m)};
+}
+inline Status unavailable(std::string m) {
+  return {StatusCode::Unavailable, std::move(m)};
+}
+inline Status internalError(std::string m) {
+  return {StatusCode::Internal, std::move(m)};
+}
 
 #define ZTC_CONCAT_INNER(a, b) a##b
 #define ZTC_CONCAT(a, b) ZTC_CONCAT_INNER(a, b)

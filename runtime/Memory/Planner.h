@@ -23,20 +23,21 @@ struct SlotPlacement {
 
 /// Classes of the report: the plan's slot classes in their order, then `unused` (gaps at the peak).
 inline constexpr size_t kMemoryClassCount = 9;
-/// Names as they stand in logs and JSON: parameters, gathered, gradients, optimizer, activations, workspace, communication, io, unused.
+/// Names as they stand in logs and JSON: parameters, gathered, gradients, optimizer, activations, workspace,
+/// communication, io, unused.
 extern const std::array<const char *, kMemoryClassCount> kMemoryClassNames;
 
 /// The layout of one rank's arena.
 struct MemoryPlan {
-  uint64_t arenaBytes = 0;               ///< what is allocated: the peak, to the byte
-  uint64_t largestLiveBytes = 0;         ///< lower bound: the largest sum of live slots at one moment
-  std::vector<SlotPlacement> slots;      ///< by slot index
+  uint64_t arenaBytes = 0;                           ///< what is allocated: the peak, to the byte
+  uint64_t largestLiveBytes = 0;                     ///< lower bound: the largest sum of live slots at one moment
+  std::vector<SlotPlacement> slots;                  ///< by slot index
   std::array<uint64_t, kMemoryClassCount> byClass{}; ///< at the peak; sums to arenaBytes
-  std::string peakProgram;               ///< where the peak is
+  std::string peakProgram;                           ///< where the peak is
   uint32_t peakStep = 0;
 };
 
-/// Bytes of a size form, rounded up to kArenaAlignment.
+/// Bytes of a size form, rounded up to kArenaAlignment; 0 where they overflow (planMemory reports that).
 uint64_t sizeBytes(const plan::SizeForm &size, const PlanShape &shape);
 inline constexpr uint64_t kArenaAlignment = 256;
 

@@ -1,0 +1,318 @@
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/StepParameters.h"
+#include "runtime/Format/StepValidator.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+#include <string_view>
+#include <vector>
+
+namespace ztc {
+
+using namespace plan;
+
+uint64_t dataTypeBytes(DataType type) {
+  switch (type) {
+  case F64:
+  case I64:
+    return 8;
+  case F32:
+  case I32:
+    return 4;
+  case BF16:
+  case F16:
+  case U16:
+    return 2;
+  case I1:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+const char *dataTypeName(DataType type) {
+  switch (type) {
+  case F32:
+    return "f32";
+  case BF16:
+    return "bf16";
+  case F16:
+    return "f16";
+  case F64:
+    return "f64";
+  case I32:
+    return "i32";
+  case I64:
+    return "i64";
+  case I1:
+    return "i1";
+  case U16:
+    return "u16";
+  default:
+    return "unspecified";
+  }
+}
+
+static constexpr uint64_t kLargest = uint64_t(1) << 62;
+
+static std::optional<uint64_t> times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > kLargest)
+    return std::nullopt;
+  return product;
+}
+
+std::optional<uint64_t> sizeFormBytes(const SizeForm &size, uint64_t world, bool accumulating, uint64_t threads) {
+  if (size.only_if_accumulating() && !accumulating)
+    return 0;
+  if (size.elements() > kLargest)
+    return std::nullopt;
+  std::optional<uint64_t> elements = size.elements();
+  switch (size.kind()) {
+  case SizeForm::CONSTANT:
+    break;
+  case SizeForm::SHARD:
+  case SizeForm::FULL: {
+    const std::optional<uint64_t> quantum = times(world, kShardQuantum);
+    if (!quantum)
+      return std::nullopt;
+    elements = times((*elements + *quantum - 1) / *quantum, size.kind() == SizeForm::FULL ? *quantum : kShardQuantum);
+    break;
+  }
+  case SizeForm::PER_THREAD:
+    elements = times(*elements, threads);
+    break;
+  default:
+    return std::nullopt;
+  }
+  return elements ? times(*elements, size.element_bytes()) : std::nullopt;
+}
+
+namespace {
+
+/// Checks the parts of a plan in the order in which later ones rely on earlier ones.
+class PlanChecker {
+public:
+  explicit PlanChecker(const Plan &plan) : plan_(plan) {}
+
+  Status check() {
+    ZTC_RETURN_IF_ERROR(checkModel());
+    ZTC_RETURN_IF_ERROR(checkSlots());
+    ZTC_RETURN_IF_ERROR(checkImages());
+    ZTC_RETURN_IF_ERROR(checkBuckets());
+    ZTC_RETURN_IF_ERROR(checkParameters());
+    ZTC_RETURN_IF_ERROR(checkConstants());
+    ZTC_RETURN_IF_ERROR(checkBindings());
+    return checkPrograms();
+  }
+
+private:
+  Status checkModel() {
+    const Model &model = plan_.model();
+    for (const auto &[name, value] :
+         {std::pair{"batch", model.batch()}, {"seq", model.seq()}, {"vocabulary", model.vocabulary()}})
+      if (value == 0 || value > (uint64_t(1) << 31))
+        return dataLoss(fmt::format("model: {} is {}", name, value));
+    if (!times(model.batch(), model.seq() * 8))
+      return dataLoss(fmt::format("model: batch {} times seq {} overflows", model.batch(), model.seq()));
+    return Status::ok();
+  }
+
+  Status checkSlots() {
+    for (int i = 0; i < plan_.slots_size(); ++i) {
+      const Slot &slot = plan_.slots(i);
+      const std::string where = fmt::format("slot {} '{}'", i, slot.name());
+      if (!SlotClass_IsValid(slot.slot_class()) || slot.slot_class() == SLOT_CLASS_UNSPECIFIED)
+        return dataLoss(fmt::format("{}: unknown class {}", where, int(slot.slot_class())));
+      if (!DataType_IsValid(slot.type()))
+        return dataLoss(fmt::format("{}: unknown type {}", where, int(slot.type())));
+      if (!SizeForm::Kind_IsValid(slot.size().kind()))
+        return dataLoss(fmt::format("{}: unknown size form {}", where, int(slot.size().kind())));
+      if (slot.size().element_bytes() == 0 || slot.size().element_bytes() > 4096)
+        return dataLoss(fmt::format("{}: {} bytes per element", where, slot.size().element_bytes()));
+      const std::optional<uint64_t> bytes = sizeFormBytes(slot.size(), 1, true, 1);
+      if (!bytes)
+        return dataLoss(fmt::format("{}: its size overflows ({} elements of {} bytes)", where, slot.size().elements(),
+                                    slot.size().element_bytes()));
+      if (!elementCount(slot.shape()))
+        return dataLoss(fmt::format("{}: its shape overflows or is negative", where));
+      slotBytes_.push_back(*bytes);
+    }
+    return Status::ok();
+  }
+
+  Status checkImages() {
+    for (int i = 0; i < plan_.images_size(); ++i)
+      if (plan_.images(i).target().empty() || plan_.images(i).data().empty())
+        return dataLoss(fmt::format("image {}: {}", i, plan_.images(i).target().empty() ? "no target" : "no data"));
+    for (int i = 0; i < plan_.kernels_size(); ++i) {
+      const Kernel &kernel = plan_.kernels(i);
+      const std::string where = fmt::format("kernel {} '{}'", i, kernel.name());
+      if (kernel.name().empty() || kernel.name().find('\0') != std::string::npos)
+        return dataLoss(where + ": no symbol name");
+      if (kernel.versions().empty())
+        return dataLoss(where + ": no version for any target");
+      for (const Kernel::Version &version : kernel.versions()) {
+        if (version.image() >= static_cast<uint32_t>(plan_.images_size()))
+          return dataLoss(fmt::format("{}: image {}, but there are {}", where, version.image(), plan_.images_size()));
+        if (plan_.images(static_cast<int>(version.image())).target() != version.target())
+          return dataLoss(fmt::format("{}: version for '{}' in an image for '{}'", where, version.target(),
+                                      plan_.images(static_cast<int>(version.image())).target()));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status checkBuckets() {
+    for (int i = 0; i < plan_.buckets_size(); ++i) {
+      const Bucket &bucket = plan_.buckets(i);
+      const std::string where = fmt::format("bucket {} '{}'", i, bucket.name());
+      if (bucket.elements() > kLargest || bucket.decayed() > bucket.elements())
+        return dataLoss(fmt::format("{}: {} of {} elements decayed", where, bucket.decayed(), bucket.elements()));
+      struct Use {
+        const char *name;
+        uint32_t slot;
+        bool needed;
+      };
+      for (const Use &use : {Use{"parameter", bucket.parameter_slot(), true},
+                             Use{"gradient", bucket.gradient_slot(), bucket.trainable()},
+                             Use{"exp_avg", bucket.exp_avg_slot(), bucket.trainable()},
+                             Use{"exp_avg_sq", bucket.exp_avg_sq_slot(), bucket.trainable()}}) {
+        // A frozen bucket's further slots are read by nobody, whatever they say.
+        if (!use.needed)
+          continue;
+        if (use.slot >= slotBytes_.size())
+          return dataLoss(
+              fmt::format("{}: {} slot {}, but there are {}", where, use.name, use.slot, slotBytes_.size()));
+        const Slot &slot = plan_.slots(static_cast<int>(use.slot));
+        const std::optional<uint64_t> bytes = times(bucket.elements(), slot.size().element_bytes());
+        if (!bytes || *bytes > slotBytes_[use.slot])
+          return dataLoss(fmt::format("{}: {} elements do not fit its {} slot of {} bytes", where, bucket.elements(),
+                                      use.name, slotBytes_[use.slot]));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status checkParameters() {
+    std::set<std::string_view> names;
+    std::vector<std::vector<std::pair<uint64_t, uint64_t>>> ranges(static_cast<size_t>(plan_.buckets_size()));
+    for (int i = 0; i < plan_.parameters_size(); ++i) {
+      const Parameter &parameter = plan_.parameters(i);
+      const std::string where = fmt::format("parameter {} '{}'", i, parameter.name());
+      if (parameter.name().empty() || !names.insert(parameter.name()).second)
+        return dataLoss(where + (parameter.name().empty() ? ": no name" : ": its name stands twice"));
+      for (const std::string &tied : parameter.tied())
+        if (!names.insert(tied).second)
+          return dataLoss(fmt::format("{}: the name '{}' stands twice", where, tied));
+      if (!dataTypeBytes(parameter.type()))
+        return dataLoss(fmt::format("{}: unknown type {}", where, int(parameter.type())));
+      if (parameter.bucket() >= static_cast<uint32_t>(plan_.buckets_size()))
+        return dataLoss(
+            fmt::format("{}: bucket {}, but there are {}", where, parameter.bucket(), plan_.buckets_size()));
+      const Bucket &bucket = plan_.buckets(static_cast<int>(parameter.bucket()));
+      const std::optional<uint64_t> count = elementCount(parameter.shape());
+      if (!count || *count > bucket.elements() || parameter.offset() > bucket.elements() - *count)
+        return dataLoss(fmt::format("{}: element {} onwards leaves its bucket of {} elements", where,
+                                    parameter.offset(), bucket.elements()));
+      if (parameter.trainable() != bucket.trainable())
+        return dataLoss(fmt::format("{}: {} in a {} bucket", where, parameter.trainable() ? "trainable" : "frozen",
+                                    bucket.trainable() ? "trainable" : "frozen"));
+      if (*count)
+        ranges[parameter.bucket()].emplace_back(parameter.offset(), parameter.offset() + *count);
+      ZTC_RETURN_IF_ERROR(checkSource(parameter.source(), *count, where));
+    }
+    for (size_t bucket = 0; bucket < ranges.size(); ++bucket) {
+      std::sort(ranges[bucket].begin(), ranges[bucket].end());
+      for (size_t i = 1; i < ranges[bucket].size(); ++i)
+        if (ranges[bucket][i].first < ranges[bucket][i - 1].second)
+          return dataLoss(fmt::format("bucket {}: two parameters share element {}", bucket, ranges[bucket][i].first));
+    }
+    return Status::ok();
+  }
+
+  static Status checkSource(const WeightSource &source, uint64_t count, const std::string &where) {
+    if (source.path().empty())
+      return Status::ok();
+    const std::optional<uint64_t> bytes = times(count, dataTypeBytes(source.type()));
+    if (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length())
+      return dataLoss(fmt::format("{}: its source has {} bytes of {}, it needs {} elements", where, source.length(),
+                                  dataTypeName(source.type()), count));
+    uint64_t end = 0;
+    if (__builtin_add_overflow(source.offset(), source.length(), &end) ||
+        (source.file_size() && end > source.file_size()))
+      return dataLoss(fmt::format("{}: its source ends at byte {} of a file of {}", where, end, source.file_size()));
+    if (!source.sha256().empty() && source.sha256().size() != 32)
+      return dataLoss(where + ": the checksum of its source has not 32 bytes");
+    return Status::ok();
+  }
+
+  Status checkConstants() {
+    for (int i = 0; i < plan_.constants_size(); ++i) {
+      const Constant &constant = plan_.constants(i);
+      if (constant.slot() >= slotBytes_.size())
+        return dataLoss(fmt::format("constant {}: slot {}, but there are {}", i, constant.slot(), slotBytes_.size()));
+      if (constant.data().size() > slotBytes_[constant.slot()])
+        return dataLoss(fmt::format("constant {}: {} bytes in slot {} of {} bytes", i, constant.data().size(),
+                                    constant.slot(), slotBytes_[constant.slot()]));
+      const Slot &slot = plan_.slots(static_cast<int>(constant.slot()));
+      if (!slot.persistent() || slot.size().kind() != SizeForm::CONSTANT || slot.size().only_if_accumulating())
+        return dataLoss(fmt::format("constant {}: slot {} '{}' is not persistent and of constant size", i,
+                                    constant.slot(), slot.name()));
+    }
+    return Status::ok();
+  }
+
+  Status checkBindings() {
+    const Bindings &b = plan_.bindings();
+    const Model &model = plan_.model();
+    const uint64_t tokens = model.batch() * model.seq() * 4;
+    struct Binding {
+      const char *name;
+      uint32_t slot;
+      uint64_t bytes;
+    };
+    for (const Binding &binding :
+         {Binding{"tokens", b.tokens(), tokens}, Binding{"targets", b.targets(), tokens},
+          Binding{"step_parameters", b.step_parameters(), kStepParameterCount * 4}, Binding{"loss", b.loss(), 4},
+          Binding{"eval_loss", b.eval_loss(), 4}, Binding{"gradient_norm", b.gradient_norm(), 4},
+          Binding{"finite", b.finite(), 1}, Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4},
+          Binding{"staging", b.staging(), 0}}) {
+      if (binding.slot == kAbsent)
+        continue;
+      if (binding.slot >= slotBytes_.size())
+        return dataLoss(
+            fmt::format("binding {}: slot {}, but there are {}", binding.name, binding.slot, slotBytes_.size()));
+      if (slotBytes_[binding.slot] < binding.bytes)
+        return dataLoss(fmt::format("binding {}: slot {} has {} bytes, {} are needed", binding.name, binding.slot,
+                                    slotBytes_[binding.slot], binding.bytes));
+    }
+    return Status::ok();
+  }
+
+  Status checkPrograms() {
+    std::set<std::string_view> names;
+    for (const Program &program : plan_.programs()) {
+      static constexpr std::string_view kKnown[] = {"microstep", "update", "eval", "generate", "transfer"};
+      if (std::find(std::begin(kKnown), std::end(kKnown), program.name()) == std::end(kKnown))
+        return dataLoss(fmt::format("program '{}': unknown name", program.name()));
+      if (!names.insert(program.name()).second)
+        return dataLoss(fmt::format("program '{}' stands twice", program.name()));
+      for (int i = 0; i < program.steps_size(); ++i)
+        if (Status status = validateStep(plan_, slotBytes_, program.steps(i)); !status.isOk())
+          return status.withContext(fmt::format("{} step {} '{}'", program.name(), i, program.steps(i).name()));
+    }
+    return Status::ok();
+  }
+
+  const Plan &plan_;
+  std::vector<uint64_t> slotBytes_; ///< at W = 1, T = 1, M > 1: the smallest size that operands may rely on
+};
+
+} // namespace
+
+Status validatePlan(const Plan &plan) {
+  return PlanChecker(plan).check();
+}
+
+} // namespace ztc

@@ -1,0 +1,47 @@
+// The only judge of what a valid plan is. Writers, readers and the plan dialect's verify pass ask it.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/plan.pb.h"
+#include <cstdint>
+#include <optional>
+
+namespace ztc {
+
+/// An index that points at nothing.
+inline constexpr uint32_t kAbsent = 0xffffffffu;
+/// Shards are whole multiples of this many elements (q of SizeForm).
+inline constexpr uint64_t kShardQuantum = 64;
+
+/// Bytes of one element; 0 for DATA_TYPE_UNSPECIFIED and unknown numbers. I1 takes one byte.
+uint64_t dataTypeBytes(plan::DataType type);
+/// "f32", "bf16", ...
+const char *dataTypeName(plan::DataType type);
+
+/// Elements of a shape, or nothing where a dimension is negative or the product exceeds 2^62.
+template <typename Dimensions> std::optional<uint64_t> elementCount(const Dimensions &shape) {
+  uint64_t count = 1;
+  bool empty = false;
+  for (const auto dimension : shape) {
+    if (dimension < 0)
+      return std::nullopt;
+    if (dimension == 0) {
+      empty = true;
+      continue;
+    }
+    const auto extent = static_cast<uint64_t>(dimension);
+    if (count > (uint64_t(1) << 62) / extent)
+      return std::nullopt;
+    count *= extent;
+  }
+  return empty ? 0 : count;
+}
+
+/// Bytes of a size form before alignment, or nothing where they exceed 2^62. `world` and `threads` at least 1.
+std::optional<uint64_t> sizeFormBytes(const plan::SizeForm &size, uint64_t world, bool accumulating, uint64_t threads);
+
+/// Ok, or DataLoss with the record and the fact: every index in range, operands inside their slots, tensors of library
+/// calls inside their operands, kernels with versions and images, parameters inside their buckets without overlap, no
+/// size that overflows. Never reads outside the message, whatever it holds.
+Status validatePlan(const plan::Plan &plan);
+
+} // namespace ztc

@@ -1,0 +1,260 @@
+#include "runtime/Format/StepValidator.h"
+#include "runtime/Format/PlanValidator.h"
+#include <fmt/format.h>
+#include <initializer_list>
+
+namespace ztc {
+
+using namespace plan;
+
+namespace {
+
+/// A byte count that knows that it overflowed; what it computes from then on stays overflowed.
+class Bytes {
+public:
+  Bytes(uint64_t value) : value_(value), valid_(value <= (uint64_t(1) << 62)) {}
+  Bytes operator*(Bytes other) const {
+    return combine(other, __builtin_mul_overflow(value_, other.value_, &scratch()));
+  }
+  Bytes operator+(Bytes other) const {
+    return combine(other, __builtin_add_overflow(value_, other.value_, &scratch()));
+  }
+  bool isValid() const { return valid_; }
+  uint64_t value() const { return value_; }
+
+private:
+  uint64_t &scratch() const { return scratch_; }
+  Bytes combine(Bytes other, bool overflow) const {
+    Bytes result(overflow ? ~uint64_t(0) : scratch_);
+    result.valid_ = result.valid_ && valid_ && other.valid_;
+    return result;
+  }
+  uint64_t value_;
+  bool valid_;
+  mutable uint64_t scratch_ = 0;
+};
+
+class StepChecker {
+public:
+  StepChecker(const Plan &plan, const std::vector<uint64_t> &slotBytes, const Step &step)
+      : plan_(plan), slotBytes_(slotBytes), step_(step) {}
+
+  Status check() {
+    ZTC_RETURN_IF_ERROR(checkOperands());
+    switch (step_.kind_case()) {
+    case Step::kLaunch:
+      return checkLaunch(step_.launch());
+    case Step::kGemm:
+      return checkGemm(step_.gemm());
+    case Step::kAttention:
+      return checkAttention(step_.attention());
+    case Step::kLinearCrossEntropy:
+      return checkLinearCrossEntropy(step_.linear_cross_entropy());
+    case Step::kGather: {
+      const Gather &gather = step_.gather();
+      ZTC_RETURN_IF_ERROR(count(3));
+      ZTC_RETURN_IF_ERROR(holds(0, "table", Bytes(gather.table_rows()) * gather.row_bytes()));
+      ZTC_RETURN_IF_ERROR(holds(1, "indices", Bytes(gather.rows()) * 4));
+      return holds(2, "result", Bytes(gather.rows()) * gather.row_bytes());
+    }
+    case Step::kScatterAdd: {
+      const ScatterAdd &scatter = step_.scatter_add();
+      const uint64_t bytes = dataTypeBytes(scatter.type());
+      if (!bytes)
+        return dataLoss(fmt::format("unknown type {}", int(scatter.type())));
+      ZTC_RETURN_IF_ERROR(accumulation(scatter.accumulate()));
+      ZTC_RETURN_IF_ERROR(count(3));
+      ZTC_RETURN_IF_ERROR(holds(0, "indices", Bytes(scatter.rows()) * 4));
+      ZTC_RETURN_IF_ERROR(holds(1, "dy", Bytes(scatter.rows()) * scatter.width() * bytes));
+      return holds(2, "dtable", Bytes(scatter.table_rows()) * scatter.width() * bytes);
+    }
+    case Step::kCopy:
+      ZTC_RETURN_IF_ERROR(count(2));
+      ZTC_RETURN_IF_ERROR(holds(0, "from", step_.copy().bytes()));
+      return holds(1, "to", step_.copy().bytes());
+    case Step::kFill:
+      return count(1);
+    case Step::kCollective:
+      if (!Collective::Kind_IsValid(step_.collective().kind()))
+        return dataLoss(fmt::format("unknown collective {}", int(step_.collective().kind())));
+      return bucket(step_.collective().bucket());
+    case Step::kRecord:
+      return event(step_.record().event());
+    case Step::kWait:
+      return event(step_.wait().event());
+    case Step::kTransfer:
+      return Status::ok();
+    case Step::KIND_NOT_SET:
+      return dataLoss("it has no kind, or one that this program does not know");
+    }
+    return dataLoss("it has an unknown kind");
+  }
+
+private:
+  Status checkOperands() {
+    for (int i = 0; i < step_.operands_size(); ++i) {
+      const Operand &operand = step_.operands(i);
+      if (operand.slot() >= slotBytes_.size())
+        return dataLoss(fmt::format("operand {}: slot {}, but there are {}", i, operand.slot(), slotBytes_.size()));
+      const uint64_t slot = slotBytes_[operand.slot()];
+      if (operand.offset() > slot || operand.bytes() > slot - operand.offset())
+        return dataLoss(fmt::format("operand {}: {} bytes from {} leave slot {} '{}' of {} bytes", i, operand.bytes(),
+                                    operand.offset(), operand.slot(),
+                                    plan_.slots(static_cast<int>(operand.slot())).name(), slot));
+      if (!Operand::Access_IsValid(operand.access()))
+        return dataLoss(fmt::format("operand {}: unknown access {}", i, int(operand.access())));
+    }
+    return Status::ok();
+  }
+
+  Status count(int wanted) const {
+    if (step_.operands_size() != wanted)
+      return dataLoss(fmt::format("{} operands, {} are needed", step_.operands_size(), wanted));
+    return Status::ok();
+  }
+
+  Status bucket(uint32_t index) const {
+    if (index >= static_cast<uint32_t>(plan_.buckets_size()))
+      return dataLoss(fmt::format("bucket {}, but there are {}", index, plan_.buckets_size()));
+    return Status::ok();
+  }
+
+  Status kernel(uint32_t index) const {
+    if (index >= static_cast<uint32_t>(plan_.kernels_size()))
+      return dataLoss(fmt::format("kernel {}, but there are {}", index, plan_.kernels_size()));
+    return Status::ok();
+  }
+
+  static Status event(uint32_t index) {
+    if (index >= 1u << 20)
+      return dataLoss(fmt::format("event {} is out of any range", index));
+    return Status::ok();
+  }
+
+  static Status accumulation(Accumulate mode) {
+    if (!Accumulate_IsValid(mode))
+      return dataLoss(fmt::format("unknown accumulation {}", int(mode)));
+    return Status::ok();
+  }
+
+  /// Operand `index` has at least `needed` bytes. Operands are in range here.
+  Status holds(int index, const char *name, Bytes needed) const {
+    const Operand &operand = step_.operands(index);
+    const uint64_t present = operand.bytes() ? operand.bytes() : slotBytes_[operand.slot()] - operand.offset();
+    if (!needed.isValid())
+      return dataLoss(fmt::format("the size of operand {} ({}) overflows", index, name));
+    if (needed.value() > present)
+      return dataLoss(fmt::format("operand {} ({}) has {} bytes, {} are needed", index, name, present, needed.value()));
+    return Status::ok();
+  }
+
+  /// Element size of the slot behind an operand; 4 where the slot does not say.
+  uint64_t elementBytes(int index) const {
+    const uint64_t bytes = dataTypeBytes(plan_.slots(static_cast<int>(step_.operands(index).slot())).type());
+    return bytes ? bytes : 4;
+  }
+
+  Status checkLaunch(const Launch &launch) const {
+    ZTC_RETURN_IF_ERROR(kernel(launch.kernel()));
+    ZTC_RETURN_IF_ERROR(accumulation(launch.accumulate()));
+    if (launch.accumulate() != OVERWRITE)
+      ZTC_RETURN_IF_ERROR(kernel(launch.kernel_add()));
+    constexpr uint64_t kLargest = uint64_t(1) << 62;
+    if (launch.flat()) {
+      ZTC_RETURN_IF_ERROR(bucket(launch.bucket()));
+      if (launch.flat_block() == 0 || launch.flat_block() > kLargest)
+        return dataLoss(fmt::format("a flat launch with blocks of {} elements", launch.flat_block()));
+    }
+    if (launch.extent() > kLargest || launch.grain() > kLargest)
+      return dataLoss(fmt::format("range of {} units in grains of {}", launch.extent(), launch.grain()));
+    return Status::ok();
+  }
+
+  /// A matrix (or a batch of them) of rows x columns with row stride `ld` inside operand `index`.
+  Status matrix(int index, const char *name, uint64_t rows, uint64_t columns, uint64_t ld, uint64_t batch,
+                uint64_t stride, uint64_t bytes) const {
+    if (ld < columns && rows > 1)
+      return dataLoss(fmt::format("operand {} ({}): row stride {} below {} columns", index, name, ld, columns));
+    return holds(index, name, (Bytes(batch - 1) * stride + Bytes(rows - 1) * ld + columns) * bytes);
+  }
+
+  Status checkGemm(const Gemm &gemm) const {
+    ZTC_RETURN_IF_ERROR(count(3));
+    ZTC_RETURN_IF_ERROR(accumulation(gemm.accumulate()));
+    const uint64_t batch = gemm.batch() ? gemm.batch() : 1;
+    if (!gemm.m() || !gemm.n() || !gemm.k())
+      return dataLoss(fmt::format("matrix product of size {} x {} x {}", gemm.m(), gemm.n(), gemm.k()));
+    const uint64_t in = dataTypeBytes(gemm.type_a()), out = dataTypeBytes(gemm.type_c());
+    if (!in || !out)
+      return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(gemm.type_a()), int(gemm.type_c())));
+    const bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
+    ZTC_RETURN_IF_ERROR(
+        matrix(0, "a", ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), batch, gemm.stride_a(), in));
+    ZTC_RETURN_IF_ERROR(
+        matrix(1, "b", tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch, gemm.stride_b(), in));
+    return matrix(2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
+  }
+
+  Status checkAttention(const Attention &attention) const {
+    const bool grad = attention.grad();
+    ZTC_RETURN_IF_ERROR(count(grad ? 10 : 6));
+    if (!attention.batch() || !attention.seq() || !attention.heads() || !attention.kv_heads() ||
+        !attention.head_dim() || !attention.block())
+      return dataLoss("attention with a size of zero");
+    if (attention.heads() % attention.kv_heads() != 0)
+      return dataLoss(fmt::format("attention: {} heads over {} key heads", attention.heads(), attention.kv_heads()));
+    ZTC_RETURN_IF_ERROR(kernel(attention.softmax_kernel()));
+    if (grad) {
+      ZTC_RETURN_IF_ERROR(kernel(attention.softmax_grad_kernel()));
+      ZTC_RETURN_IF_ERROR(kernel(attention.row_dot_kernel()));
+    }
+    const Bytes rows = Bytes(attention.batch()) * attention.seq();
+    const Bytes q = rows * attention.heads() * attention.head_dim(),
+                kv = rows * attention.kv_heads() * attention.head_dim();
+    const Bytes lse = rows * attention.heads() * 4;
+    struct Use {
+      const char *name;
+      const Bytes *elements;
+    };
+    const std::initializer_list<Use> forward = {{"q", &q}, {"k", &kv}, {"v", &kv}, {"out", &q}, {"lse", nullptr}};
+    const std::initializer_list<Use> backward = {{"q", &q},    {"k", &kv}, {"v", &kv},  {"out", &q}, {"lse", nullptr},
+                                                 {"dout", &q}, {"dq", &q}, {"dk", &kv}, {"dv", &kv}};
+    int index = 0;
+    for (const Use &use : grad ? backward : forward) {
+      ZTC_RETURN_IF_ERROR(holds(index, use.name, use.elements ? *use.elements * elementBytes(index) : lse));
+      ++index;
+    }
+    return Status::ok();
+  }
+
+  Status checkLinearCrossEntropy(const LinearCrossEntropy &loss) const {
+    ZTC_RETURN_IF_ERROR(count(loss.training() ? 8 : 5));
+    ZTC_RETURN_IF_ERROR(kernel(loss.rows_kernel()));
+    ZTC_RETURN_IF_ERROR(accumulation(loss.accumulate()));
+    ZTC_RETURN_IF_ERROR(accumulation(loss.loss_accumulate()));
+    if (!loss.tokens() || !loss.width() || !loss.vocabulary() || !loss.chunk())
+      return dataLoss("linear_cross_entropy with a size of zero");
+    const Bytes hidden = Bytes(loss.tokens()) * loss.width(), head = Bytes(loss.vocabulary()) * loss.width();
+    ZTC_RETURN_IF_ERROR(holds(0, "hidden", hidden * elementBytes(0)));
+    ZTC_RETURN_IF_ERROR(holds(1, "head", head * elementBytes(1)));
+    ZTC_RETURN_IF_ERROR(holds(2, "targets", Bytes(loss.tokens()) * 4));
+    ZTC_RETURN_IF_ERROR(holds(3, "loss", 4));
+    if (!loss.training())
+      return Status::ok();
+    ZTC_RETURN_IF_ERROR(holds(5, "scale", 4));
+    ZTC_RETURN_IF_ERROR(holds(6, "dhidden", hidden * elementBytes(6)));
+    return holds(7, "dhead", head * elementBytes(7));
+  }
+
+  const Plan &plan_;
+  const std::vector<uint64_t> &slotBytes_;
+  const Step &step_;
+};
+
+} // namespace
+
+Status validateStep(const Plan &plan, const std::vector<uint64_t> &slotBytes, const Step &step) {
+  return StepChecker(plan, slotBytes, step).check();
+}
+
+} // namespace ztc

@@ -1,0 +1,176 @@
+#include "runtime/Memory/Planner.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/Packer.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace ztc {
+
+const std::array<const char *, kMemoryClassCount> kMemoryClassNames = {
+    "parameters", "gathered", "gradients", "optimizer", "activations", "workspace", "communication", "io", "unused"};
+
+/// Bytes, or nothing on overflow.
+static std::optional<uint64_t> alignedBytes(const plan::SizeForm &size, const PlanShape &shape) {
+  const std::optional<uint64_t> bytes = sizeFormBytes(size, shape.world, shape.accumulate > 1, shape.threads);
+  return bytes ? std::optional(roundUp(*bytes, kArenaAlignment)) : std::nullopt;
+}
+
+uint64_t sizeBytes(const plan::SizeForm &size, const PlanShape &shape) {
+  return alignedBytes(size, shape).value_or(0);
+}
+
+namespace {
+
+/// First and last moment (inclusive) of a use.
+struct Span {
+  uint32_t first = std::numeric_limits<uint32_t>::max();
+  uint32_t last = 0;
+  bool isUsed() const { return first <= last; }
+  void add(uint32_t moment) {
+    first = std::min(first, moment);
+    last = std::max(last, moment);
+  }
+};
+
+/// The programs laid end to end. A moment is one step; microstep and update form one stretch, every other program its
+/// own.
+class Timeline {
+public:
+  explicit Timeline(const plan::Plan &plan) : plan_(plan) {
+    for (const plan::Program &program : plan.programs()) {
+      begins_.push_back(length_);
+      length_ += static_cast<uint32_t>(std::max(1, program.steps_size()));
+    }
+  }
+
+  uint32_t length() const { return std::max(length_, 1u); }
+
+  /// The lifetimes of all slots: intervals by slot, in time order, none overlapping another of its slot.
+  std::vector<std::vector<Interval>> lifetimes(const PlanShape &shape) const {
+    const auto slots = static_cast<size_t>(plan_.slots_size());
+    std::vector<std::vector<Interval>> intervals(slots);
+    std::vector<Span> training(slots);
+    uint32_t trainingBegin = 0;
+    for (int p = 0; p < plan_.programs_size(); ++p) {
+      const std::string &name = plan_.programs(p).name();
+      if (name == "microstep")
+        trainingBegin = begins_[static_cast<size_t>(p)];
+      if (name == "microstep" || name == "update") {
+        addUses(p, training);
+        continue;
+      }
+      std::vector<Span> own(slots);
+      addUses(p, own);
+      for (size_t slot = 0; slot < slots; ++slot)
+        if (own[slot].isUsed())
+          intervals[slot].push_back({own[slot].first, own[slot].last});
+    }
+    for (size_t slot = 0; slot < slots; ++slot) {
+      const plan::Slot &record = plan_.slots(static_cast<int>(slot));
+      if (record.persistent()) {
+        intervals[slot] = {{0, length() - 1}};
+        continue;
+      }
+      if (!training[slot].isUsed())
+        continue;
+      const bool fromStart = record.accumulator() && shape.accumulate > 1;
+      intervals[slot].insert(
+          intervals[slot].begin(),
+          {fromStart ? std::min(trainingBegin, training[slot].first) : training[slot].first, training[slot].last});
+      std::sort(intervals[slot].begin(), intervals[slot].end(),
+                [](const Interval &a, const Interval &b) { return a.first < b.first; });
+    }
+    return intervals;
+  }
+
+  /// Program and step of a moment.
+  std::pair<std::string, uint32_t> place(uint32_t moment) const {
+    for (size_t p = begins_.size(); p-- > 0;)
+      if (begins_[p] <= moment)
+        return {plan_.programs(static_cast<int>(p)).name(), moment - begins_[p]};
+    return {"", 0};
+  }
+
+private:
+  void addUses(int program, std::vector<Span> &spans) const {
+    const plan::Program &record = plan_.programs(program);
+    for (int s = 0; s < record.steps_size(); ++s)
+      for (const plan::Operand &operand : record.steps(s).operands())
+        if (operand.slot() < spans.size())
+          spans[operand.slot()].add(begins_[static_cast<size_t>(program)] + static_cast<uint32_t>(s));
+  }
+
+  const plan::Plan &plan_;
+  std::vector<uint32_t> begins_;
+  uint32_t length_ = 0;
+};
+
+} // namespace
+
+/// The moment with the most live bytes, the earliest of equals.
+static std::pair<uint32_t, uint64_t> largestMoment(const std::vector<PackItem> &items, uint32_t length) {
+  std::vector<int64_t> change(static_cast<size_t>(length) + 1, 0);
+  for (const PackItem &item : items)
+    for (const Interval &interval : item.lifetime) {
+      change[interval.first] += static_cast<int64_t>(item.bytes);
+      change[static_cast<size_t>(interval.last) + 1] -= static_cast<int64_t>(item.bytes);
+    }
+  std::pair<uint32_t, uint64_t> best{0, 0};
+  int64_t live = 0;
+  for (uint32_t moment = 0; moment < length; ++moment) {
+    live += change[moment];
+    if (static_cast<uint64_t>(live) > best.second)
+      best = {moment, static_cast<uint64_t>(live)};
+  }
+  return best;
+}
+
+StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
+  if (shape.world == 0 || shape.accumulate == 0 || shape.threads == 0)
+    return invalidArgument(fmt::format("a plan of memory for {} ranks, {} micro-steps and {} threads", shape.world,
+                                       shape.accumulate, shape.threads));
+  const Timeline timeline(plan);
+  const std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
+
+  MemoryPlan memory;
+  memory.slots.resize(static_cast<size_t>(plan.slots_size()));
+  std::vector<PackItem> items;
+  std::vector<uint32_t> slotOfItem;
+  uint64_t total = 0;
+  for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
+    const plan::Slot &record = plan.slots(static_cast<int>(slot));
+    const std::optional<uint64_t> bytes = alignedBytes(record.size(), shape);
+    if (!bytes || __builtin_add_overflow(total, *bytes, &total) || total > (uint64_t(1) << 62))
+      return invalidArgument(fmt::format("the size of slot {} '{}' overflows with {} ranks and {} threads", slot,
+                                         record.name(), shape.world, shape.threads));
+    if (lifetimes[slot].empty() || *bytes == 0)
+      continue;
+    items.push_back({*bytes, lifetimes[slot]});
+    slotOfItem.push_back(slot);
+  }
+
+  const Packing packing = pack(items, timeline.length());
+  memory.arenaBytes = packing.bytes;
+  for (size_t i = 0; i < items.size(); ++i)
+    memory.slots[slotOfItem[i]] = {packing.offsets[i], items[i].bytes};
+
+  const auto [peak, live] = largestMoment(items, timeline.length());
+  memory.largestLiveBytes = live;
+  std::tie(memory.peakProgram, memory.peakStep) = timeline.place(peak);
+  uint64_t counted = 0;
+  for (size_t i = 0; i < items.size(); ++i)
+    for (const Interval &interval : items[i].lifetime)
+      if (interval.first <= peak && peak <= interval.last) {
+        const int slotClass = plan.slots(static_cast<int>(slotOfItem[i])).slot_class();
+        if (slotClass >= 1 && slotClass < static_cast<int>(kMemoryClassCount)) {
+          memory.byClass[static_cast<size_t>(slotClass - 1)] += items[i].bytes;
+          counted += items[i].bytes;
+        }
+      }
+  memory.byClass.back() = memory.arenaBytes - counted;
+  return memory;
+}
+
+} // namespace ztc

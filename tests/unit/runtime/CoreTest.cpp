@@ -1,0 +1,123 @@
+// Sizes, SHA-256, random streams and processor features against published or exhaustive references.
+#include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/Random.h"
+#include "runtime/Core/Sha256.h"
+#include "runtime/Core/Sizes.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <vector>
+
+using namespace ztc;
+
+namespace {
+
+TEST(Sizes, Parse) {
+  const std::pair<const char *, uint64_t> good[] = {{"0", 0},
+                                                    {"4096", 4096},
+                                                    {"78GiB", 78ull << 30},
+                                                    {"512 MiB", 512ull << 20},
+                                                    {"512mib", 512ull << 20},
+                                                    {"2G", 2ull << 30},
+                                                    {"80GB", 80'000'000'000},
+                                                    {"1e9", 1'000'000'000},
+                                                    {"1.5KiB", 1536},
+                                                    {"1TiB", 1ull << 40},
+                                                    {"9007199254740993", 9007199254740993},
+                                                    {"7 B", 7}};
+  for (const auto &[text, bytes] : good) {
+    const StatusOr<uint64_t> size = parseSize(text);
+    ASSERT_TRUE(size.isOk()) << text;
+    EXPECT_EQ(*size, bytes) << text;
+  }
+  for (const char *bad :
+       {"", "GiB", "-1", "1XB", "12 GiBs", "nan", "inf", "1e30", "0x10", "5 5", "1KiBB", "99999999999TiB"})
+    EXPECT_FALSE(parseSize(bad).isOk()) << bad;
+}
+
+TEST(Sizes, Format) {
+  EXPECT_EQ(formatSize(0), "0 B");
+  EXPECT_EQ(formatSize(1023), "1023 B");
+  EXPECT_EQ(formatSize(1536), "1.50 KiB");
+  EXPECT_EQ(formatSize(78ull << 30), "78.0 GiB");
+  EXPECT_EQ(formatSize((1ull << 30) - 1), "1.00 GiB");
+  EXPECT_EQ(formatSize(3ull << 50), "3072 TiB");
+}
+
+TEST(Sha256, PublishedVectors) {
+  const auto hex = [](std::string_view text) { return Sha256::hex(Sha256::of(text.data(), text.size())); };
+  EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(hex(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PiecesGiveTheSameDigest) {
+  std::string text(1000, ' ');
+  for (size_t i = 0; i < text.size(); ++i)
+    text[i] = static_cast<char>(i * 37);
+  const Sha256Digest whole = Sha256::of(text.data(), text.size());
+  for (size_t piece : {1, 7, 63, 64, 65, 300}) {
+    Sha256 hash;
+    for (size_t i = 0; i < text.size(); i += piece)
+      hash.update(std::string_view(text).substr(i, piece));
+    EXPECT_EQ(hash.finish(), whole) << piece;
+  }
+}
+
+TEST(Random, PhiloxKnownAnswers) { // kat_vectors of Random123
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Random, NormalsHaveMeanZeroAndVarianceOneAndAnyRangeIsTheSame) {
+  const uint64_t stream = hashName("model.layers.0.mlp.up_proj.weight");
+  std::vector<float> all(100'000), part(1000);
+  fillNormal(all.data(), all.size(), 1.0f, 42, stream, 0);
+  double sum = 0, squares = 0;
+  for (float x : all) {
+    ASSERT_TRUE(std::isfinite(x));
+    sum += x;
+    squares += double(x) * x;
+  }
+  EXPECT_NEAR(sum / double(all.size()), 0, 0.015);
+  EXPECT_NEAR(squares / double(all.size()), 1, 0.02);
+  for (uint64_t begin : {0, 1, 2, 3, 997}) {
+    fillNormal(part.data(), part.size(), 1.0f, 42, stream, begin);
+    for (size_t i = 0; i < part.size(); ++i)
+      ASSERT_EQ(part[i], all[begin + i]);
+    EXPECT_EQ(normalAt(42, stream, begin + 5), all[begin + 5]);
+  }
+  EXPECT_NE(normalAt(43, stream, 0), all[0]);
+  EXPECT_NE(normalAt(42, stream + 1, 0), all[0]);
+}
+
+TEST(Random, PermutationsAreBijections) {
+  for (uint64_t count : {1, 2, 3, 5, 64, 100, 1023}) {
+    std::vector<bool> seen(count);
+    uint64_t fixed = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t j = permuteIndex(i, count, 7, 3);
+      ASSERT_LT(j, count);
+      EXPECT_FALSE(seen[j]);
+      seen[j] = true;
+      fixed += i == j;
+    }
+    if (count >= 64)
+      EXPECT_LT(fixed, 10u) << count;
+  }
+  EXPECT_LT(permuteIndex((1ull << 40) - 1, 1ull << 40, 1, 1), 1ull << 40);
+}
+
+TEST(CpuFeatures, TheBestTargetIsSupportedAndUnknownOnesAreNot) {
+  const std::string best = bestHostTarget();
+  EXPECT_TRUE(best.empty() || hostSupports(best));
+  EXPECT_FALSE(hostSupports("x86-64-v9"));
+  EXPECT_FALSE(hostSupports(""));
+}
+
+} // namespace
