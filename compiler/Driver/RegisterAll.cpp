@@ -1,5 +1,7 @@
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Autodiff/Passes.h"
+#include "passes/Verify/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -14,6 +16,8 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
 
 void ztc::registerAllPasses() {
   registerTransformsPasses();
+  registerAutodiffPasses();
+  registerVerifyPasses();
   registerAutodiffPasses();
   registerVerifyPasses();
 }
