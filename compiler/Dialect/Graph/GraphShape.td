@@ -77,7 +77,7 @@ def Graph_ConcatOp : Graph_Op<"concat", [Differentiable]> {
   let description = [{ (C1) axis < rank. (C2) equal shapes except along the axis. (C3) the sizes along the axis add up to the result's. }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs Graph_Tensor:$y);
-  let assemblyFormat = "$inputs `,` $axis attr-dict `:` type($inputs) `->` type($y)";
+  let assemblyFormat = "$inputs `axis` $axis attr-dict `:` type($inputs) `->` type($y)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }

@@ -1,0 +1,163 @@
+// Every op, printed and parsed again.
+// RUN: ztc-opt %s | ztc-opt | FileCheck %s
+// RUN: ztc-opt %s --mlir-print-op-generic | ztc-opt | FileCheck %s
+
+// CHECK-LABEL: func @elementwise
+func.func @elementwise(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %flag: tensor<2x3xi1>) -> tensor<2x3xbf16> {
+  // CHECK: graph.add %{{.*}}, %{{.*}} : tensor<2x3xf32>
+  %0 = graph.add %a, %b : tensor<2x3xf32>
+  // CHECK: graph.sub
+  %1 = graph.sub %0, %b : tensor<2x3xf32>
+  // CHECK: graph.mul
+  %2 = graph.mul %1, %b : tensor<2x3xf32>
+  // CHECK: graph.div
+  %3 = graph.div %2, %b : tensor<2x3xf32>
+  // CHECK: graph.maximum
+  %4 = graph.maximum %3, %b : tensor<2x3xf32>
+  // CHECK: graph.minimum
+  %5 = graph.minimum %4, %b : tensor<2x3xf32>
+  // CHECK: graph.neg %{{.*}} : tensor<2x3xf32>
+  %6 = graph.neg %5 : tensor<2x3xf32>
+  // CHECK: graph.abs
+  %7 = graph.abs %6 : tensor<2x3xf32>
+  // CHECK: graph.exp
+  %8 = graph.exp %7 : tensor<2x3xf32>
+  // CHECK: graph.log
+  %9 = graph.log %8 : tensor<2x3xf32>
+  // CHECK: graph.sqrt
+  %10 = graph.sqrt %9 : tensor<2x3xf32>
+  // CHECK: graph.rsqrt
+  %11 = graph.rsqrt %10 : tensor<2x3xf32>
+  // CHECK: graph.reciprocal
+  %12 = graph.reciprocal %11 : tensor<2x3xf32>
+  // CHECK: graph.sigmoid
+  %13 = graph.sigmoid %12 : tensor<2x3xf32>
+  // CHECK: graph.tanh
+  %14 = graph.tanh %13 : tensor<2x3xf32>
+  // CHECK: graph.erf
+  %15 = graph.erf %14 : tensor<2x3xf32>
+  // CHECK: graph.sin
+  %16 = graph.sin %15 : tensor<2x3xf32>
+  // CHECK: graph.cos
+  %17 = graph.cos %16 : tensor<2x3xf32>
+  // CHECK: graph.power %{{.*}}, 3.000000e+00 : tensor<2x3xf32>
+  %18 = graph.power %17, 3.0 : tensor<2x3xf32>
+  // CHECK: graph.compare "lt", %{{.*}}, %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi1>
+  %19 = graph.compare "lt", %18, %b : tensor<2x3xf32> -> tensor<2x3xi1>
+  // CHECK: graph.logic "and", %{{.*}}, %{{.*}} : tensor<2x3xi1>
+  %20 = graph.logic "and", %19, %flag : tensor<2x3xi1>
+  // CHECK: graph.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
+  %21 = graph.select %20, %18, %b : tensor<2x3xi1>, tensor<2x3xf32>
+  // CHECK: graph.cast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xbf16>
+  %22 = graph.cast %21 : tensor<2x3xf32> -> tensor<2x3xbf16>
+  return %22 : tensor<2x3xbf16>
+}
+
+// CHECK-LABEL: func @shape
+func.func @shape(%x: tensor<2x3xf32>) -> (tensor<2x1xf32>, tensor<2x3xi64>) {
+  // CHECK: graph.constant dense<1.000000e+00> : tensor<1x3xf32>
+  %c = graph.constant dense<1.0> : tensor<1x3xf32>
+  // CHECK: graph.iota 1 : tensor<2x3xi64>
+  %i = graph.iota 1 : tensor<2x3xi64>
+  // CHECK: graph.reshape %{{.*}} : tensor<2x3xf32> -> tensor<6xf32>
+  %0 = graph.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  %1 = graph.reshape %0 : tensor<6xf32> -> tensor<3x2xf32>
+  // CHECK: graph.transpose %{{.*}}, [1, 0] : tensor<3x2xf32> -> tensor<2x3xf32>
+  %2 = graph.transpose %1, [1, 0] : tensor<3x2xf32> -> tensor<2x3xf32>
+  // CHECK: graph.broadcast %{{.*}} : tensor<1x3xf32> -> tensor<2x3xf32>
+  %3 = graph.broadcast %c : tensor<1x3xf32> -> tensor<2x3xf32>
+  %4 = graph.add %2, %3 : tensor<2x3xf32>
+  // CHECK: graph.slice %{{.*}}, [0, 1] : tensor<2x3xf32> -> tensor<2x2xf32>
+  %5 = graph.slice %4, [0, 1] : tensor<2x3xf32> -> tensor<2x2xf32>
+  // CHECK: graph.pad %{{.*}}, [0, 1] : tensor<2x2xf32> -> tensor<2x4xf32>
+  %6 = graph.pad %5, [0, 1] : tensor<2x2xf32> -> tensor<2x4xf32>
+  // CHECK: graph.concat %{{.*}}, %{{.*}} axis 1 : tensor<2x4xf32>, tensor<2x3xf32> -> tensor<2x7xf32>
+  %7 = graph.concat %6, %x axis 1 : tensor<2x4xf32>, tensor<2x3xf32> -> tensor<2x7xf32>
+  // CHECK: graph.reduce_sum %{{.*}}, [1] : tensor<2x7xf32> -> tensor<2x1xf32>
+  %8 = graph.reduce_sum %7, [1] : tensor<2x7xf32> -> tensor<2x1xf32>
+  // CHECK: graph.reduce_max %{{.*}}, [1] : tensor<2x7xf32> -> tensor<2x1xf32>
+  %9 = graph.reduce_max %7, [1] : tensor<2x7xf32> -> tensor<2x1xf32>
+  // CHECK: graph.recompute_barrier %{{.*}} after %{{.*}} : tensor<2x1xf32>, tensor<2x1xf32>
+  %10 = graph.recompute_barrier %8 after %9 : tensor<2x1xf32>, tensor<2x1xf32>
+  return %10, %i : tensor<2x1xf32>, tensor<2x3xi64>
+}
+
+// CHECK-LABEL: func @macros
+func.func @macros(%x: tensor<2x4x6xf32>, %w: tensor<6xf32>, %dy: tensor<2x4x6xf32>) -> (tensor<2x4x6xf32>, tensor<6xf32>) {
+  // CHECK: graph.rms_norm %{{.*}}, %{{.*}}, 1.000000e-05 : tensor<2x4x6xf32>, tensor<6xf32>
+  %0 = graph.rms_norm %x, %w, 1.0e-5 : tensor<2x4x6xf32>, tensor<6xf32>
+  // CHECK: graph.rms_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, 1.000000e-05 : tensor<2x4x6xf32>, tensor<6xf32>
+  %1, %2 = graph.rms_norm_grad %x, %w, %dy, 1.0e-5 : tensor<2x4x6xf32>, tensor<6xf32>
+  // CHECK: graph.softmax %{{.*}} : tensor<2x4x6xf32>
+  %3 = graph.softmax %0 : tensor<2x4x6xf32>
+  // CHECK: graph.swiglu %{{.*}}, %{{.*}} : tensor<2x4x6xf32>
+  %4 = graph.swiglu %3, %1 : tensor<2x4x6xf32>
+  // CHECK: graph.swiglu_grad %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x6xf32>
+  %5, %6 = graph.swiglu_grad %3, %4, %dy : tensor<2x4x6xf32>
+  // CHECK: graph.matmul %{{.*}}, %{{.*}} {transpose_b} : tensor<2x4x6xf32>, tensor<2x4x6xf32> -> tensor<2x4x4xf32>
+  %7 = graph.matmul %5, %6 {transpose_b} : tensor<2x4x6xf32>, tensor<2x4x6xf32> -> tensor<2x4x4xf32>
+  // CHECK: graph.matmul %{{.*}}, %{{.*}} : tensor<2x4x4xf32>, tensor<2x4x6xf32> -> tensor<2x4x6xf32>
+  %8 = graph.matmul %7, %6 : tensor<2x4x4xf32>, tensor<2x4x6xf32> -> tensor<2x4x6xf32>
+  return %8, %2 : tensor<2x4x6xf32>, tensor<6xf32>
+}
+
+// CHECK-LABEL: func @attention
+func.func @attention(%x: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %v: tensor<2x5x2x6xf32>, %cos: tensor<5x3xf32>, %sin: tensor<5x3xf32>)
+    -> (tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>) {
+  // CHECK: graph.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x5x4x6xf32>, tensor<5x3xf32>
+  %q = graph.rope %x, %cos, %sin : tensor<2x5x4x6xf32>, tensor<5x3xf32>
+  // CHECK: graph.rope %{{.*}}, %{{.*}}, %{{.*}} {inverse} : tensor<2x5x2x6xf32>, tensor<5x3xf32>
+  %r = graph.rope %k, %cos, %sin {inverse} : tensor<2x5x2x6xf32>, tensor<5x3xf32>
+  // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>{{$}}
+  %0 = graph.attention %q, %r, %v, 0.5 : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>
+  // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  %1, %lse = graph.attention %q, %r, %v, 0.5 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  // CHECK: graph.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  %dq, %dk, %dv = graph.attention_grad %q, %r, %v, %1, %lse, %0, 0.5 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  return %dq, %dk, %dv, %0 : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>
+}
+
+// CHECK-LABEL: func @ends
+func.func @ends(%table: tensor<11x4xf32>, %tokens: tensor<2x3xi32>, %targets: tensor<6xi32>, %scale: tensor<f32>)
+    -> (tensor<11x4xf32>, tensor<6x11xf32>, tensor<f32>, tensor<11x4xf32>) {
+  // CHECK: graph.embedding %{{.*}}, %{{.*}} : tensor<11x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
+  %0 = graph.embedding %table, %tokens : tensor<11x4xf32>, tensor<2x3xi32> -> tensor<2x3x4xf32>
+  // CHECK: graph.embedding_grad %{{.*}}, %{{.*}} : tensor<2x3xi32>, tensor<2x3x4xf32> -> tensor<11x4xf32>
+  %1 = graph.embedding_grad %tokens, %0 : tensor<2x3xi32>, tensor<2x3x4xf32> -> tensor<11x4xf32>
+  %hidden = graph.reshape %0 : tensor<2x3x4xf32> -> tensor<6x4xf32>
+  %logits = graph.matmul %hidden, %table {transpose_b} : tensor<6x4xf32>, tensor<11x4xf32> -> tensor<6x11xf32>
+  // CHECK: graph.cross_entropy %{{.*}}, %{{.*}} : tensor<6x11xf32>, tensor<6xi32> -> tensor<f32>
+  %2 = graph.cross_entropy %logits, %targets : tensor<6x11xf32>, tensor<6xi32> -> tensor<f32>
+  // CHECK: graph.cross_entropy_grad %{{.*}}, %{{.*}}, %{{.*}} : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
+  %3 = graph.cross_entropy_grad %logits, %targets, %2 : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>{{$}}
+  %4 = graph.linear_cross_entropy %hidden, %table, %targets : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} scale %{{.*}} : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
+  %5, %6, %7 = graph.linear_cross_entropy %hidden, %table, %targets scale %scale : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
+  return %1, %3, %4, %7 : tensor<11x4xf32>, tensor<6x11xf32>, tensor<f32>, tensor<11x4xf32>
+}
+
+// The length of a flat bucket may be unknown.
+// CHECK-LABEL: func @update
+func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %hyper: tensor<16xf32>, %scale: tensor<f32>,
+                  %proceed: tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>) {
+  // CHECK: graph.accumulate %{{.*}}, %{{.*}} {first_writes} : tensor<?xf32>
+  %0 = graph.accumulate %g, %g {first_writes} : tensor<?xf32>
+  // CHECK: graph.sum_squares %{{.*}} : tensor<?xf32> -> tensor<f32>
+  %1 = graph.sum_squares %0 : tensor<?xf32> -> tensor<f32>
+  // CHECK: graph.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, 100 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+  %2, %3, %4 = graph.adamw %p, %0, %m, %v, %hyper, %scale, %proceed, 100 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+  return %2, %3, %4, %1 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>
+}
+
+// CHECK-LABEL: func @fusion
+func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.fusion "gate"(%x, %y) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %1 = graph.mul %a, %b : tensor<4xf32>
+    // CHECK: graph.yield %{{.*}} : tensor<4xf32>
+    graph.yield %1 : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
