@@ -4,21 +4,21 @@
 
 namespace ztc {
 
-/// The step-parameter slot holds kStepParameterCount floats; the compiler refers to them by index (graph.adamw's `hyper`).
-/// The host computes each in double and rounds once.
+/// The step-parameter slot holds kStepParameterCount floats; the compiler refers to them by index (graph.adamw's
+/// `hyper`). The host computes each in double and rounds once.
 enum class StepParameter : uint32_t {
-  InverseCount = 0,      ///< 1/N times the loss scale: the cotangent of the summed loss
+  InverseCount = 0, ///< 1/N times the loss scale: the cotangent of the summed loss
   LearningRate = 1,
-  DecayFactor = 2,       ///< 1 - learning rate * weight decay
-  StepSize = 3,          ///< learning rate / (1 - beta1^t), t counted from 1
+  DecayFactor = 2,            ///< 1 - learning rate * weight decay
+  StepSize = 3,               ///< learning rate / (1 - beta1^t), t counted from 1
   InverseSqrtCorrection2 = 4, ///< 1 / sqrt(1 - beta2^t)
   Beta1 = 5,
   OneMinusBeta1 = 6,
   Beta2 = 7,
   OneMinusBeta2 = 8,
   Epsilon = 9,
-  Clip = 10,             ///< largest gradient norm; +inf: no clipping
-  LossScale = 11,        ///< 1 except in fp16
+  Clip = 10,      ///< largest gradient norm; +inf: no clipping
+  LossScale = 11, ///< 1 except in fp16
   InverseLossScale = 12,
 };
 inline constexpr uint32_t kStepParameterCount = 16;

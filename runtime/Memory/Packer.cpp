@@ -5,6 +5,8 @@
 // is tried again, a fixed number of times (fixed by counts, never by a clock: equal plans give equal layouts).
 #include "runtime/Memory/Packer.h"
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <numeric>
 
 namespace ztc {
@@ -124,8 +126,11 @@ public:
   template <typename Before> void attemptSorted(Before before) {
     std::vector<uint32_t> order(entries_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return before(entries_[a], entries_[b]); });
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      if (before(entries_[a], entries_[b]))
+        return true;
+      return !before(entries_[b], entries_[a]) && a < b; // a total order
+    });
     for (const Fit fit : {Fit::Lowest, Fit::Tightest})
       attempt(order, fit);
   }
@@ -135,7 +140,10 @@ public:
     std::vector<uint32_t> order = order_;
     for (unsigned round = 0; round < rounds && !isOptimal(); ++round) {
       const auto isTop = [&](uint32_t item) { return offsets_[item] + entries_[item].bytes == best_; };
-      std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return isTop(a) && !isTop(b); });
+      std::vector<uint32_t> next;
+      std::copy_if(order.begin(), order.end(), std::back_inserter(next), isTop);
+      std::copy_if(order.begin(), order.end(), std::back_inserter(next), std::not_fn(isTop));
+      order = std::move(next);
       if (attempt(order, round % 2 ? Fit::Tightest : Fit::Lowest))
         order = order_;
     }

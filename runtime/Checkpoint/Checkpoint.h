@@ -1,0 +1,63 @@
+// Checkpoints: step-00000010/ with model, exp_avg and exp_avg_sq files, trainer.json and manifest.json.
+#pragma once
+#include "runtime/Checkpoint/StateMemory.h"
+#include "runtime/Core/Status.h"
+#include "runtime/Data/DataSet.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// trainer.json: all of a run that is not a tensor.
+struct TrainerState {
+  uint64_t step = 0;        ///< optimizer steps done: the number in the folder's name and of the next step to log
+  uint64_t adamCount = 0;   ///< updates that Adam has seen; below `step` where steps were skipped
+  DataCursor cursor;        ///< the next row to read
+  uint64_t globalBatch = 0; ///< rows per optimizer step, W * M * B
+  uint64_t seed = 0;
+  bool shuffle = false;
+  double lossScale = 1;       ///< fp16
+  uint64_t goodSteps = 0;     ///< since the scale last changed
+  uint64_t skippedInARow = 0; ///< fp16
+  std::map<std::string, std::string>
+      environment; ///< what bits depend on: versions, instruction set, threads; a resume names what differs
+};
+
+std::string printTrainerState(const TrainerState &state);
+StatusOr<TrainerState> parseTrainerState(std::string_view json, const std::string &path);
+
+/// "step-00000010".
+std::string checkpointName(uint64_t step);
+/// The step of such a name, or nothing.
+std::optional<uint64_t> checkpointStep(const std::string &name);
+
+/// Bytes of one checkpoint of this plan, all files together, nearly (the JSON files are estimated).
+uint64_t checkpointBytes(const plan::Plan &plan);
+/// Before a run: the folder exists or can be made, files can be written there, one checkpoint fits the free space.
+Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder);
+
+/// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), all files synced, the manifest, the
+/// rename. On failure the temporary folder is gone and older checkpoints are as they were. Then removes the oldest ones
+/// above `keep` (0: keep all). Returns the checkpoint's path.
+StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
+                                     uint64_t keep);
+
+/// A checkpoint that was found whole.
+struct FoundCheckpoint {
+  std::string path;
+  TrainerState state;
+  std::vector<std::string> skipped; ///< one sentence for each newer one that is not whole
+};
+
+/// The newest whole checkpoint in `folder` (which may itself be a step-* folder): sizes and checksums agree with its
+/// manifest. NotFound where there is none.
+StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging);
+
+/// Fills parameters and moments from a checkpoint. What the plan has and the checkpoint lacks, or has in another shape,
+/// is an error.
+Status loadCheckpoint(const StateContext &context, const std::string &path);
+
+} // namespace ztc

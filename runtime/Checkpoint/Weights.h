@@ -1,0 +1,28 @@
+// First values of the parameters.
+#pragma once
+#include "runtime/Checkpoint/StateMemory.h"
+#include "runtime/Core/Status.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ztc {
+
+struct WeightOptions {
+  std::string weights; ///< --weights: a safetensors file or Hugging Face folder; overrides the plan's sources
+  std::optional<double>
+      initDeviation; ///< --init=normal:STD; used where `weights` is empty, instead of the plan's sources
+  uint64_t seed = 0;
+  std::string planFolder; ///< relative source paths are looked up from the current folder, then from here
+};
+
+/// Fails early and with all names at once where a parameter has no source, or its file is missing or has another size.
+/// Reads no tensor data.
+Status checkWeights(const plan::Plan &plan, const WeightOptions &options);
+
+/// Fills every parameter: converted to f32 from f32, bf16, f16 or f64 and transposed where the source says so; with
+/// initDeviation from (seed, name, index): two or more dimensions normal, one dimension 0 for biases and 1 for the rest
+/// (norms).
+Status loadWeights(const StateContext &context, const WeightOptions &options);
+
+} // namespace ztc

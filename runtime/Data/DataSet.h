@@ -1,0 +1,79 @@
+// Rows of tokens and targets from files, in an order that depends on nothing but seed, epoch and row.
+#pragma once
+#include "runtime/Core/Status.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// Where a run stands in its data. Rows count from 0 within an epoch.
+struct DataCursor {
+  uint64_t epoch = 0;
+  uint64_t rows = 0; ///< consumed in this epoch
+  bool operator==(const DataCursor &) const = default;
+};
+
+/// A target that counts for nothing.
+inline constexpr int32_t kIgnoredTarget = -1;
+
+struct DataOptions {
+  std::vector<std::string> files;
+  bool bytesTokenizer = false; ///< the files are text, a token is a byte
+  bool shuffle = false;        ///< else file order in every epoch
+  uint64_t seed = 0;
+  uint64_t seq = 0;        ///< S of the plan
+  uint64_t vocabulary = 0; ///< of the plan
+};
+
+/// One file of rows. Thread-safe; reading allocates nothing unless it fails.
+class TokenSource {
+public:
+  virtual ~TokenSource() = default;
+  virtual uint64_t rows() const = 0;
+  /// Tokens and targets (S) of a row; targets that do not count are kIgnoredTarget.
+  /// InvalidArgument with file and byte offset on a token outside the vocabulary.
+  virtual Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const = 0;
+  /// Targets of a row that count.
+  virtual StatusOr<uint64_t> countTargets(uint64_t row) const = 0;
+};
+
+/// All files of --data or --eval-data, one after the other.
+///
+/// A *global row* counts from 0 over all epochs: epoch = row / rows(), place in the epoch's order = row % rows().
+/// Step t, micro-step m, rank r, batch row b of a run with W ranks, M micro-steps and micro-batch B reads global row
+/// first + (((t*M + m)*W + r)*B + b), where `first` is 0 or, after a resume, position(cursor) less what t stands for.
+class DataSet {
+public:
+  /// Opens and checks all files. The format follows the name: .safetensors (input_ids and labels), .bin (llm.c by its
+  /// magic, Megatron where an .idx stands beside it, else nanoGPT's headerless uint16), .idx (Megatron); text with
+  /// bytesTokenizer.
+  static StatusOr<std::unique_ptr<DataSet>> open(const DataOptions &options);
+
+  uint64_t rows() const { return rows_; }
+  /// InvalidArgument where one global batch of `rowsPerStep` rows needs more rows than there are.
+  Status checkGlobalBatch(uint64_t rowsPerStep) const;
+
+  /// Tokens and targets (S each) of a global row. Allocates nothing unless it fails.
+  Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const;
+  /// Targets that count in global rows [first, first + count): N of a global batch.
+  StatusOr<uint64_t> countTargets(uint64_t first, uint64_t count) const;
+
+  DataCursor cursor(uint64_t globalRow) const { return {globalRow / rows_, globalRow % rows_}; }
+  uint64_t position(const DataCursor &cursor) const { return cursor.epoch * rows_ + cursor.rows; }
+
+private:
+  struct Place {
+    const TokenSource *source;
+    uint64_t row;
+  };
+  DataSet() = default;
+  Place place(uint64_t globalRow) const;
+  DataOptions options_;
+  std::vector<std::unique_ptr<TokenSource>> sources_;
+  std::vector<uint64_t> firstRow_; ///< of each source
+  uint64_t rows_ = 0;
+};
+
+} // namespace ztc
