@@ -75,9 +75,11 @@ Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t>
 }
 
 void eraseDeadOps(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  for (Operation *op = block.getTerminator()->getPrevNode(), *previous = nullptr; op; op = previous) {
+    previous = op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      op->erase();
+  }
 }
 
 } // namespace ztc

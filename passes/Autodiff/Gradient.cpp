@@ -13,10 +13,10 @@ struct Activity {
   DenseSet<Value> active;
   SmallVector<Operation *> path; ///< in block order
 
-  Activity(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted, const GradientOptions &options) {
+  Activity(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted) {
     active.insert_range(wanted);
     for (Operation &op : block.without_terminator()) {
-      if (llvm::is_contained(options.constantOps, op.getName().getStringRef()) || !hasActiveOperand(&op))
+      if (!hasActiveOperand(&op))
         continue;
       for (Value result : op.getResults())
         if (isReal(result))
@@ -109,15 +109,15 @@ private:
 
 } // namespace
 
-FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted, const GradientOptions &options) {
+FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted) {
   SmallVector<Seed> liveSeeds(seeds);
   {
-    Activity forward(block, liveSeeds, wanted, options);
+    Activity forward(block, liveSeeds, wanted);
     if (failed(checkDerivatives(forward.path)))
       return failure();
     addResiduals(forward.path, liveSeeds);
   }
-  Activity activity(block, liveSeeds, wanted, options);
+  Activity activity(block, liveSeeds, wanted);
   OpBuilder builder(block.getTerminator());
   ReverseContext context(builder, activity);
   for (const Seed &seed : liveSeeds)

@@ -1,0 +1,55 @@
+// RUN: ztc-opt %s --ztc-verify-backward --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{B1: the module has no @microstep}}
+module {}
+
+// -----
+
+module {
+  // expected-error@+1 {{'func.func' op B1: the module holds more than microstep, update, eval, generate}}
+  func.func @forward() {
+    return
+  }
+}
+
+// -----
+
+module attributes {graph.vocabulary = 16 : i64} {
+  // expected-error@+1 {{'func.func' op B2: returns 1 values, expected 2}}
+  func.func @microstep(%t: tensor<8xi32> {graph.role = "tokens"}, %u: tensor<8xi32> {graph.role = "targets"}, %s: tensor<16xf32> {graph.role = "step"},
+                       %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<f32> {graph.result = "loss"}) {
+    %loss = graph.constant dense<0.0> : tensor<f32>
+    return %loss : tensor<f32>
+  }
+  func.func @update() {
+    return
+  }
+  func.func @eval() {
+    return
+  }
+  func.func @generate() {
+    return
+  }
+}
+
+// -----
+
+module attributes {graph.vocabulary = 16 : i64} {
+  func.func @microstep(%t: tensor<8xi32> {graph.role = "tokens"}, %u: tensor<8xi32> {graph.role = "targets"}, %s: tensor<16xf32> {graph.role = "step"},
+                       %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"})
+      -> (tensor<f32> {graph.result = "loss"}, tensor<4xf32> {graph.result = "gradient", graph.name = "w"}) {
+    %loss = graph.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+  // expected-error@+1 {{'func.func' op B3: argument 2 should be the gradient of 'w'}}
+  func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "v"}) {
+    return
+  }
+  func.func @eval() {
+    return
+  }
+  func.func @generate() {
+    return
+  }
+}
