@@ -16,15 +16,13 @@ struct MarkDecay : impl::MarkDecayBase<MarkDecay> {
     func::FuncOp forward = findFunction(getOperation(), "forward");
     if (!forward)
       return signalPassFailure();
-    SmallVector<unsigned> undecayed;
-    if (pattern.empty()) {
-      undecayed = graph::argumentsWithRole(forward, "parameter");
-      llvm::erase_if(undecayed, [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
-    } else {
+    SmallVector<unsigned> undecayed = graph::argumentsWithRole(forward, "parameter");
+    llvm::erase_if(undecayed, [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
+    if (!pattern.empty()) {
       FailureOr<SmallVector<unsigned>> matches = matchParameters(forward, pattern, "no-decay");
       if (failed(matches))
         return signalPassFailure();
-      undecayed = std::move(*matches);
+      undecayed.append(*matches);
     }
     for (unsigned index : undecayed)
       forward.setArgAttr(index, graph::kNoDecay, UnitAttr::get(&getContext()));

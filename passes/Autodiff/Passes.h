@@ -13,7 +13,7 @@ namespace ztc {
 /// What a user can say about the phase `backward`.
 struct AutodiffOptions {
   std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
-  std::string noDecay; ///< parameters without weight decay; empty: those of fewer than two dimensions
+  std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
 };
 
 /// @forward => @microstep, @update, @eval, @generate; cleaned up (canonical, no common or dead subexpressions).

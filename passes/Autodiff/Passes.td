@@ -15,10 +15,10 @@ def FreezeParameters : Pass<"ztc-freeze-parameters", "mlir::ModuleOp"> {
 def MarkDecay : Pass<"ztc-mark-decay", "mlir::ModuleOp"> {
   let summary = "Marks the parameters that weight decay leaves alone.";
   let description = [{
-    Afterwards a parameter of `@forward` carries `graph.no_decay` if its name matches `pattern`; without a pattern, if it has fewer
-    than two dimensions. A pattern without a match is an error.
+    Afterwards a parameter of `@forward` carries `graph.no_decay` if it has fewer than two dimensions, or if its name or one of its
+    tied names matches `pattern`. A pattern without a match is an error.
   }];
-  let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: by rank">];
+  let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: none">];
 }
 
 def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {

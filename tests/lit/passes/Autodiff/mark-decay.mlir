@@ -2,8 +2,8 @@
 // RUN: ztc-opt %s --ztc-mark-decay="pattern=^emb" | FileCheck %s --check-prefix=PATTERN
 
 // CHECK: %{{.*}}: tensor<4x8xf32> {graph.name = "embed", graph.role = "parameter"}, %{{.*}}: tensor<8xf32> {graph.name = "norm", graph.no_decay, graph.role = "parameter"}
-// A pattern replaces the rule by rank.
-// PATTERN: %{{.*}}: tensor<4x8xf32> {graph.name = "embed", graph.no_decay, graph.role = "parameter"}, %{{.*}}: tensor<8xf32> {graph.name = "norm", graph.role = "parameter"}
+// A pattern adds to the rule by rank.
+// PATTERN: %{{.*}}: tensor<4x8xf32> {graph.name = "embed", graph.no_decay, graph.role = "parameter"}, %{{.*}}: tensor<8xf32> {graph.name = "norm", graph.no_decay, graph.role = "parameter"}
 func.func @forward(%w: tensor<4x8xf32> {graph.role = "parameter", graph.name = "embed"},
                    %n: tensor<8xf32> {graph.role = "parameter", graph.name = "norm"}) {
   return
