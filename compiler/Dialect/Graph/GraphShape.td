@@ -103,7 +103,5 @@ def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, 
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$x `after` $after attr-dict `:` type($x) `,` type($after)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$after), [{ build($_builder, $_state, x.getType(), x, after); }]>];
-  let hasVerifier = 1;
-
 }
 #endif

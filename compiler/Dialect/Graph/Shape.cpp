@@ -147,10 +147,3 @@ LogicalResult ReduceSumOp::verify() { return verifyReduction(*this, getX(), getA
 LogicalResult ReduceMaxOp::verify() { return verifyReduction(*this, getX(), getAxes(), getY()); }
 int64_t ReduceSumOp::getFlops() { return elementCount(getX()); }
 int64_t ReduceMaxOp::getFlops() { return elementCount(getX()); }
-
-LogicalResult BarrierOp::verify() {
-  // (C1)
-  if (getX().getType() != getY().getType())
-    return emitOpError("types of operand and result differ: ") << getX().getType() << " and " << getY().getType();
-  return success();
-}

@@ -1,0 +1,625 @@
+// Each numbered constraint of each op, broken once.
+// RUN: ztc-opt %s -verify-diagnostics -split-input-file
+
+// power (C1)
+func.func @power(%x: tensor<2xi32>) {
+  // expected-error @+1 {{element type is not a float: 'i32'}}
+  %0 = graph.power %x, 2.0 : tensor<2xi32>
+  return
+}
+
+// -----
+
+// compare (C1)
+func.func @compare(%x: tensor<2xf32>) {
+  // expected-error @+1 {{unknown predicate 'less'}}
+  %0 = graph.compare "less", %x, %x : tensor<2xf32> -> tensor<2xi1>
+  return
+}
+
+// -----
+
+// compare (C2): element type
+func.func @compare(%x: tensor<2xf32>) {
+  // expected-error @+1 {{result element type is not i1: 'f32'}}
+  %0 = graph.compare "lt", %x, %x : tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// compare (C2): shape
+func.func @compare(%x: tensor<2xf32>) {
+  // expected-error @+1 {{all non-scalar operands/results must have the same shape and base type}}
+  %0 = graph.compare "lt", %x, %x : tensor<2xf32> -> tensor<3xi1>
+  return
+}
+
+// -----
+
+// select (C1)
+func.func @select(%c: tensor<2xi32>, %x: tensor<2xf32>) {
+  // expected-error @+1 {{condition is not i1: 'i32'}}
+  %0 = graph.select %c, %x, %x : tensor<2xi32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+// select (C2)
+func.func @select(%c: tensor<3xi1>, %x: tensor<2xf32>) {
+  // expected-error @+1 {{all non-scalar operands/results must have the same shape and base type}}
+  %0 = graph.select %c, %x, %x : tensor<3xi1>, tensor<2xf32>
+  return
+}
+
+// -----
+
+// logic (C1)
+func.func @logic(%x: tensor<2xi1>) {
+  // expected-error @+1 {{unknown function 'nand'}}
+  %0 = graph.logic "nand", %x, %x : tensor<2xi1>
+  return
+}
+
+// -----
+
+// logic (C2)
+func.func @logic(%x: tensor<2xi32>) {
+  // expected-error @+1 {{element type is not i1: 'i32'}}
+  %0 = graph.logic "and", %x, %x : tensor<2xi32>
+  return
+}
+
+// -----
+
+// iota (C1)
+func.func @iota() {
+  // expected-error @+1 {{dimension 2 is outside rank 2}}
+  %0 = graph.iota 2 : tensor<2x3xi32>
+  return
+}
+
+// -----
+
+// iota (C2)
+func.func @iota() {
+  // expected-error @+1 {{element type is neither i32 nor i64: 'f32'}}
+  %0 = graph.iota 0 : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// reshape (C1)
+func.func @reshape(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{element counts differ: 6 and 5}}
+  %0 = graph.reshape %x : tensor<2x3xf32> -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// reshape (C2)
+func.func @reshape(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{element types of operand and result differ: 'f32' and 'f64'}}
+  %0 = graph.reshape %x : tensor<2x3xf32> -> tensor<6xf64>
+  return
+}
+
+// -----
+
+// transpose (C1): length
+func.func @transpose(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{permutation has 3 entries for rank 2}}
+  %0 = graph.transpose %x, [0, 1, 2] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// transpose (C1): repeated entry
+func.func @transpose(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{not a permutation: entry 1 is out of range or repeated}}
+  %0 = graph.transpose %x, [1, 1] : tensor<2x3xf32> -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+// transpose (C2)
+func.func @transpose(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result dimension 0 is 2, operand dimension 1 is 3}}
+  %0 = graph.transpose %x, [1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// broadcast (C1): rank
+func.func @broadcast(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand rank 2 exceeds result rank 1}}
+  %0 = graph.broadcast %x : tensor<2x3xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// broadcast (C1): size
+func.func @broadcast(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand dimension 0 is 2, result dimension 1 is 4}}
+  %0 = graph.broadcast %x : tensor<2x3xf32> -> tensor<5x4x3xf32>
+  return
+}
+
+// -----
+
+// broadcast (C2)
+func.func @broadcast(%x: tensor<3xf32>) {
+  // expected-error @+1 {{element types of operand and result differ: 'f32' and 'f16'}}
+  %0 = graph.broadcast %x : tensor<3xf32> -> tensor<2x3xf16>
+  return
+}
+
+// -----
+
+// slice (C1)
+func.func @slice(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand rank 2, result rank 2 and 1 offsets differ}}
+  %0 = graph.slice %x, [0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// slice (C2)
+func.func @slice(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{slice leaves dimension 1: offset 2 and size 2 of 3}}
+  %0 = graph.slice %x, [0, 2] : tensor<2x3xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+// pad (C1)
+func.func @pad(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand rank 2, result rank 2 and 3 low paddings differ}}
+  %0 = graph.pad %x, [0, 0, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// pad (C2)
+func.func @pad(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand leaves result dimension 1: low padding 2 and size 3 of 4}}
+  %0 = graph.pad %x, [0, 2] : tensor<2x3xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// concat (C1)
+func.func @concat(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{axis 2 is outside rank 2}}
+  %0 = graph.concat %x, %x axis 2 : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+// concat (C2)
+func.func @concat(%x: tensor<2x3xf32>, %y: tensor<3x3xf32>) {
+  // expected-error @+1 {{dimension 0 of operand and result differ: 3 and 2}}
+  %0 = graph.concat %x, %y axis 1 : tensor<2x3xf32>, tensor<3x3xf32> -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+// concat (C3)
+func.func @concat(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{sizes along axis 1 add up to 6, the result has 7}}
+  %0 = graph.concat %x, %x axis 1 : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x7xf32>
+  return
+}
+
+// -----
+
+// reduce_sum (C1): range
+func.func @reduce(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{axis 2 is outside rank 2}}
+  %0 = graph.reduce_sum %x, [2] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// reduce_max (C1): order
+func.func @reduce(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{axes are not sorted and distinct: 1 before 0}}
+  %0 = graph.reduce_max %x, [1, 0] : tensor<2x3xf32> -> tensor<1x1xf32>
+  return
+}
+
+// -----
+
+// reduce_sum (C2)
+func.func @reduce(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{result shape differs from the reduced one: 'tensor<2xf32>' and 'tensor<2x1xf32>'}}
+  %0 = graph.reduce_sum %x, [1] : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// reduce_max (C3)
+func.func @reduce(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{element types of operand and result differ: 'f32' and 'f64'}}
+  %0 = graph.reduce_max %x, [1] : tensor<2x3xf32> -> tensor<2x1xf64>
+  return
+}
+
+// -----
+
+// recompute_barrier (C1)
+func.func @barrier(%x: tensor<2xf32>, %after: tensor<f32>) {
+  // expected-error @+1 {{failed to verify that all of {x, y} have same type}}
+  %0 = "graph.recompute_barrier"(%x, %after) : (tensor<2xf32>, tensor<f32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// matmul (C1)
+func.func @matmul(%x: tensor<2x3xf32>, %y: tensor<5x3x4xf32>) {
+  // expected-error @+1 {{ranks are not equal and at least 2: lhs 2, rhs 3}}
+  %0 = graph.matmul %x, %y : tensor<2x3xf32>, tensor<5x3x4xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// matmul (C2)
+func.func @matmul(%x: tensor<4x2x3xf32>, %y: tensor<5x3x4xf32>) {
+  // expected-error @+1 {{leading dimensions differ: lhs 'tensor<4x2x3xf32>', rhs 'tensor<5x3x4xf32>'}}
+  %0 = graph.matmul %x, %y : tensor<4x2x3xf32>, tensor<5x3x4xf32> -> tensor<4x2x4xf32>
+  return
+}
+
+// -----
+
+// matmul (C3)
+func.func @matmul(%x: tensor<2x64xf32>, %y: tensor<96x4xf32>) {
+  // expected-error @+1 {{contraction sizes differ: lhs 64, rhs 96}}
+  %0 = graph.matmul %x, %y : tensor<2x64xf32>, tensor<96x4xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// matmul (C4)
+func.func @matmul(%x: tensor<3x2xf32>, %y: tensor<4x3xf32>) {
+  // expected-error @+1 {{result shape differs from that of the product: 'tensor<4x2xf32>' and 'tensor<2x4xf32>'}}
+  %0 = graph.matmul %x, %y {transpose_a, transpose_b} : tensor<3x2xf32>, tensor<4x3xf32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+// matmul (C5)
+func.func @matmul(%x: tensor<2x3xf32>, %y: tensor<3x4xbf16>) {
+  // expected-error @+1 {{element types differ: lhs 'f32', rhs 'bf16'}}
+  %0 = graph.matmul %x, %y : tensor<2x3xf32>, tensor<3x4xbf16> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// rms_norm (C1)
+func.func @rms_norm(%x: tensor<2x3xf32>, %w: tensor<2xf32>) {
+  // expected-error @+1 {{weight is not 1-D of the last dimension: 'tensor<2xf32>' for 'tensor<2x3xf32>'}}
+  %0 = graph.rms_norm %x, %w, 1.0e-5 : tensor<2x3xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+// rms_norm (C2)
+func.func @rms_norm(%x: tensor<2x3xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{failed to verify that all of {x, y} have same type}}
+  %0 = "graph.rms_norm"(%x, %w) {epsilon = 1.0e-5 : f64} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+// rms_norm (C3)
+func.func @rms_norm(%x: tensor<2x3xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{epsilon is not positive: 0}}
+  %0 = graph.rms_norm %x, %w, 0.0 : tensor<2x3xf32>, tensor<3xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad (C1)
+func.func @rms_norm_grad(%x: tensor<2x3xf32>, %w: tensor<2xf32>) {
+  // expected-error @+1 {{weight is not 1-D of the last dimension: 'tensor<2xf32>' for 'tensor<2x3xf32>'}}
+  %0, %1 = graph.rms_norm_grad %x, %w, %x, 1.0e-5 : tensor<2x3xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+// rope (C1)
+func.func @rope(%x: tensor<2x5x4x3xf32>, %t: tensor<5x1xf32>) {
+  // expected-error @+1 {{operand is not 4-D with an even last dimension: 'tensor<2x5x4x3xf32>'}}
+  %0 = graph.rope %x, %t, %t : tensor<2x5x4x3xf32>, tensor<5x1xf32>
+  return
+}
+
+// -----
+
+// rope (C2)
+func.func @rope(%x: tensor<2x5x4x6xf32>, %t: tensor<5x6xf32>) {
+  // expected-error @+1 {{tables are not (5, 3): 'tensor<5x6xf32>'}}
+  %0 = graph.rope %x, %t, %t : tensor<2x5x4x6xf32>, tensor<5x6xf32>
+  return
+}
+
+// -----
+
+// rope (C3)
+func.func @rope(%x: tensor<2x5x4x6xf32>, %t: tensor<5x3xf32>) {
+  // expected-error @+1 {{failed to verify that all of {x, y} have same type}}
+  %0 = "graph.rope"(%x, %t, %t) : (tensor<2x5x4x6xf32>, tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<2x5x4x8xf32>
+  return
+}
+
+// -----
+
+// attention (C1)
+func.func @attention(%q: tensor<2x5x4x6xf32>, %k: tensor<2x7x2x6xf32>) {
+  // expected-error @+1 {{dimension 1 of q and k differ: 5 and 7}}
+  %0 = graph.attention %q, %k, %k, 1.0 : tensor<2x5x4x6xf32>, tensor<2x7x2x6xf32>
+  return
+}
+
+// -----
+
+// attention (C2)
+func.func @attention(%q: tensor<2x5x4x6xf32>, %k: tensor<2x5x3x6xf32>) {
+  // expected-error @+1 {{key heads do not divide query heads: 3 and 4}}
+  %0 = graph.attention %q, %k, %k, 1.0 : tensor<2x5x4x6xf32>, tensor<2x5x3x6xf32>
+  return
+}
+
+// -----
+
+// attention (C3)
+func.func @attention(%q: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>) {
+  // expected-error @+1 {{failed to verify that all of {k, v} have same type}}
+  %0 = "graph.attention"(%q, %k, %q) {scale = 1.0 : f64} : (tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>) -> tensor<2x5x4x6xf32>
+  return
+}
+
+// -----
+
+// attention (C4)
+func.func @attention(%q: tensor<2x5x4x6xf32>) {
+  // expected-error @+1 {{row statistics are not (2, 4, 5): 'tensor<2x5x4xf32>'}}
+  %0, %1 = graph.attention %q, %q, %q, 1.0 : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32> -> tensor<2x5x4xf32>
+  return
+}
+
+// -----
+
+// attention (C5)
+func.func @attention(%q: tensor<2x5x4x6xf32>) {
+  // expected-error @+1 {{window 2 is negative or not causal}}
+  %0 = graph.attention %q, %q, %q, 1.0 {window = 2 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>
+  return
+}
+
+// -----
+
+// attention_grad (C1)
+func.func @attention_grad(%q: tensor<2x5x4x6xf32>, %lse: tensor<2x5x4xf32>) {
+  // expected-error @+1 {{row statistics are not (2, 4, 5): 'tensor<2x5x4xf32>'}}
+  %0, %1, %2 = graph.attention_grad %q, %q, %q, %q, %lse, %q, 1.0 : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>, tensor<2x5x4xf32>
+  return
+}
+
+// -----
+
+// attention_grad (C2)
+func.func @attention_grad(%q: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %lse: tensor<2x4x5xf32>) {
+  // expected-error @+1 {{failed to verify that all of {k, v, dk, dv} have same type}}
+  %0, %1, %2 = "graph.attention_grad"(%q, %k, %k, %q, %lse, %q) {scale = 1.0 : f64} :
+    (tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>, tensor<2x4x5xf32>, tensor<2x5x4x6xf32>)
+    -> (tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>)
+  return
+}
+
+// -----
+
+// embedding (C1)
+func.func @embedding(%t: tensor<11xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{table is not 2-D: 'tensor<11xf32>'}}
+  %0 = graph.embedding %t, %i : tensor<11xf32>, tensor<3xi32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// embedding (C2)
+func.func @embedding(%t: tensor<11x4xf32>, %i: tensor<2x3xi32>) {
+  // expected-error @+1 {{rows do not have the indices' shape plus 4: 'tensor<6x4xf32>' for 'tensor<2x3xi32>'}}
+  %0 = graph.embedding %t, %i : tensor<11x4xf32>, tensor<2x3xi32> -> tensor<6x4xf32>
+  return
+}
+
+// -----
+
+// embedding (C3)
+func.func @embedding(%t: tensor<11x4xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{element types of table and result differ: 'f32' and 'bf16'}}
+  %0 = graph.embedding %t, %i : tensor<11x4xf32>, tensor<3xi32> -> tensor<3x4xbf16>
+  return
+}
+
+// -----
+
+// embedding_grad (C1)
+func.func @embedding_grad(%i: tensor<3xi32>, %dy: tensor<3x4xf32>) {
+  // expected-error @+1 {{table is not 2-D: 'tensor<44xf32>'}}
+  %0 = graph.embedding_grad %i, %dy : tensor<3xi32>, tensor<3x4xf32> -> tensor<44xf32>
+  return
+}
+
+// -----
+
+// embedding_grad (C2)
+func.func @embedding_grad(%i: tensor<3xi32>, %dy: tensor<3x5xf32>) {
+  // expected-error @+1 {{rows do not have the indices' shape plus 4: 'tensor<3x5xf32>' for 'tensor<3xi32>'}}
+  %0 = graph.embedding_grad %i, %dy : tensor<3xi32>, tensor<3x5xf32> -> tensor<11x4xf32>
+  return
+}
+
+// -----
+
+// cross_entropy (C1)
+func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<5xi32>) {
+  // expected-error @+1 {{targets are not 1-D of 6 rows: 'tensor<5xi32>'}}
+  %0 = graph.cross_entropy %x, %t : tensor<6x11xf32>, tensor<5xi32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// cross_entropy (C2)
+func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<6xi32>) {
+  // expected-error @+1 {{loss is not a scalar: 'tensor<1xf32>'}}
+  %0 = graph.cross_entropy %x, %t : tensor<6x11xf32>, tensor<6xi32> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+// cross_entropy_grad (C1)
+func.func @cross_entropy_grad(%x: tensor<6x11xf32>, %t: tensor<6xi32>, %g: tensor<6xf32>) {
+  // expected-error @+1 {{dloss is not a scalar: 'tensor<6xf32>'}}
+  %0 = graph.cross_entropy_grad %x, %t, %g : tensor<6x11xf32>, tensor<6xi32>, tensor<6xf32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C1)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x5xf32>, %t: tensor<6xi32>) {
+  // expected-error @+1 {{widths of hidden and head differ: 4 and 5}}
+  %0 = graph.linear_cross_entropy %x, %h, %t : tensor<6x4xf32>, tensor<11x5xf32>, tensor<6xi32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C2)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<2x3xi32>) {
+  // expected-error @+1 {{targets are not 1-D of 6 rows: 'tensor<2x3xi32>'}}
+  %0 = graph.linear_cross_entropy %x, %h, %t : tensor<6x4xf32>, tensor<11x4xf32>, tensor<2x3xi32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C3)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, %s: tensor<f32>) {
+  // expected-error @+1 {{cotangents are present without scale, or scale without them}}
+  %0, %1 = graph.linear_cross_entropy %x, %h, %t scale %s : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C4)
+func.func @linear(%x: tensor<6x4xbf16>, %h: tensor<11x4xbf16>, %t: tensor<6xi32>) {
+  // expected-error @+1 {{loss is neither f32 nor f64: 'bf16'}}
+  %0 = graph.linear_cross_entropy %x, %h, %t : tensor<6x4xbf16>, tensor<11x4xbf16>, tensor<6xi32> -> tensor<bf16>
+  return
+}
+
+// -----
+
+// adamw (C1)
+func.func @adamw(%p: tensor<8xf32>, %g: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{parameter and gradient are not 1-D of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
+  %0, %1, %2 = graph.adamw %p, %g, %p, %p, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<9xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+  return
+}
+
+// -----
+
+// adamw (C2)
+func.func @adamw(%p: tensor<8xf32>, %hyper: tensor<16xf64>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{hyper is not 1-D f32: 'tensor<16xf64>'}}
+  %0, %1, %2 = graph.adamw %p, %p, %p, %p, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<8xf32>, tensor<16xf64>, tensor<f32>, tensor<i1>
+  return
+}
+
+// -----
+
+// sum_squares (C1)
+func.func @sum_squares(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{operand is not 1-D: 'tensor<2x3xf32>'}}
+  %0 = graph.sum_squares %x : tensor<2x3xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// sum_squares (C2)
+func.func @sum_squares(%x: tensor<6xf32>) {
+  // expected-error @+1 {{result is not a scalar: 'tensor<1xf32>'}}
+  %0 = graph.sum_squares %x : tensor<6xf32> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+// fusion (C1)
+func.func @fusion(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has 1 operands and 0 block arguments}}
+  graph.fusion "empty"(%x) : (tensor<4xf32>) -> () {
+    graph.yield
+  }
+  return
+}
+
+// -----
+
+// fusion (C2)
+func.func @fusion(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has 1 results and yields 0 values}}
+  %0 = graph.fusion "empty"(%x) : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    graph.yield
+  }
+  return
+}
+
+// -----
+
+// fusion (C3)
+func.func @fusion(%x: tensor<4xf32>) {
+  // expected-error @+1 {{holds an op of another dialect}}
+  %0 = graph.fusion "alien"(%x) : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    // expected-note @+1 {{'func.call' is here}}
+    %1 = func.call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %1 : tensor<4xf32>
+  }
+  return
+}
+func.func private @f(tensor<4xf32>) -> tensor<4xf32>
