@@ -79,7 +79,8 @@ void runAttention(graph::AttentionOp op, Operands operands, Results results) {
 }
 
 void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results results) {
-  const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &out = *operands[3], &lse = *operands[4], &dout = *operands[5];
+  const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &out = *operands[3], &lse = *operands[4],
+               &dout = *operands[5];
   Tensor &dq = results[0], &dk = results[1], &dv = results[2];
   AttentionShape shape(q, k, op.getCausal(), op.getWindow());
   double scale = op.getScale().convertToDouble();

@@ -9,7 +9,9 @@ namespace ztc {
 namespace {
 
 /// A result of the operands' shape: elementwise ops also run on values whose size the type leaves open.
-Tensor like(const Tensor &operand, Type elementType) { return Tensor(operand.shape, elementType); }
+Tensor like(const Tensor &operand, Type elementType) {
+  return Tensor(operand.shape, elementType);
+}
 
 template <typename OpTy> void addUnary(RuleTable &table, double (*compute)(double)) {
   table.add<OpTy>([compute](OpTy op, Operands operands, Results results) -> LogicalResult {

@@ -73,17 +73,20 @@ FailureOr<SmallVector<Tensor>> Interpreter::run(Block &block, ArrayRef<Tensor> a
   return results;
 }
 
-FailureOr<SmallVector<Tensor>> interpret(func::FuncOp function, ArrayRef<Tensor> arguments, const InterpreterOptions &options) {
+FailureOr<SmallVector<Tensor>> interpret(func::FuncOp function, ArrayRef<Tensor> arguments,
+                                         const InterpreterOptions &options) {
   if (function.isExternal())
     return function.emitOpError("has no body to interpret");
   if (arguments.size() != function.getNumArguments())
-    return function.emitOpError("takes ") << function.getNumArguments() << " arguments, interpreted with " << arguments.size();
+    return function.emitOpError("takes ")
+           << function.getNumArguments() << " arguments, interpreted with " << arguments.size();
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto tensorType = dyn_cast<RankedTensorType>(type);
     const Tensor &argument = arguments[index];
     if (!tensorType || tensorType.getElementType() != argument.elementType ||
         failed(verifyCompatibleShape(tensorType.getShape(), argument.shape)))
-      return function.emitOpError("argument ") << index << " has type " << type << ", interpreted with " << argument.type();
+      return function.emitOpError("argument ")
+             << index << " has type " << type << ", interpreted with " << argument.type();
   }
   return Interpreter(options).run(function.getBody().front(), arguments);
 }

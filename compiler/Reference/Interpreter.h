@@ -9,7 +9,8 @@ namespace ztc {
 
 class Interpreter;
 
-/// The values of an op's operands, and where its rule puts the values of its results (already zero-filled for static result types).
+/// The values of an op's operands, and where its rule puts the values of its results (already zero-filled for static
+/// result types).
 using Operands = llvm::ArrayRef<const Tensor *>;
 using Results = llvm::MutableArrayRef<Tensor>;
 
@@ -20,7 +21,8 @@ public:
 
   /// `compute(op, operands, results)` may return nothing or a LogicalResult (after a located diagnostic).
   template <typename OpTy, typename Compute> void add(Compute compute) {
-    rules[OpTy::getOperationName()] = [compute](mlir::Operation *op, Operands operands, Results results, Interpreter &) {
+    rules[OpTy::getOperationName()] = [compute](mlir::Operation *op, Operands operands, Results results,
+                                                Interpreter &) {
       if constexpr (std::is_void_v<decltype(compute(llvm::cast<OpTy>(op), operands, results))>) {
         compute(llvm::cast<OpTy>(op), operands, results);
         return llvm::success();
@@ -65,7 +67,8 @@ struct InterpreterOptions {
 class Interpreter {
 public:
   explicit Interpreter(const InterpreterOptions &options);
-  /// Runs a block whose arguments have these values; returns the operands of its terminator. An op without a rule is a located error.
+  /// Runs a block whose arguments have these values; returns the operands of its terminator. An op without a rule is a
+  /// located error.
   llvm::FailureOr<llvm::SmallVector<Tensor>> run(mlir::Block &block, llvm::ArrayRef<Tensor> arguments);
 
 private:

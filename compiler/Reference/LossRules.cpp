@@ -79,12 +79,13 @@ void addLossRules(RuleTable &table) {
     results[0].reals[0] = lossOf(*operands[0], *operands[1]);
     return success();
   });
-  table.add<graph::CrossEntropyGradOp>([](graph::CrossEntropyGradOp op, Operands operands, Results results) -> LogicalResult {
-    if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
-      return failure();
-    results[0] = gradientOf(*operands[0], *operands[1], operands[2]->reals[0]);
-    return success();
-  });
+  table.add<graph::CrossEntropyGradOp>(
+      [](graph::CrossEntropyGradOp op, Operands operands, Results results) -> LogicalResult {
+        if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
+          return failure();
+        results[0] = gradientOf(*operands[0], *operands[1], operands[2]->reals[0]);
+        return success();
+      });
   table.add<graph::LinearCrossEntropyOp>(runLinearCrossEntropy);
 }
 

@@ -29,6 +29,8 @@ void runMatmul(graph::MatmulOp op, Operands operands, Results results) {
 
 } // namespace
 
-void addMatmulRules(RuleTable &table) { table.add<graph::MatmulOp>(runMatmul); }
+void addMatmulRules(RuleTable &table) {
+  table.add<graph::MatmulOp>(runMatmul);
+}
 
 } // namespace ztc

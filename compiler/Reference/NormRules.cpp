@@ -55,7 +55,9 @@ void runSoftmax(graph::SoftmaxOp, Operands operands, Results results) {
   }
 }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
 
 void runSwiglu(graph::SwigluOp, Operands operands, Results results) {
   for (int64_t i = 0; i < operands[0]->count(); ++i) {

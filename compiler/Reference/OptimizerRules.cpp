@@ -22,7 +22,8 @@ void runAdamw(graph::AdamwOp op, Operands operands, Results results) {
     return;
   for (int64_t i = 0; i < parameter.count(); ++i) {
     double g = gradient.reals[i] * gradientScale;
-    double p = i < static_cast<int64_t>(op.getDecayed()) ? parameter.reals[i] * field(StepParameter::DecayFactor) : parameter.reals[i];
+    double p = i < static_cast<int64_t>(op.getDecayed()) ? parameter.reals[i] * field(StepParameter::DecayFactor)
+                                                         : parameter.reals[i];
     double m = expAvg.reals[i] + (g - expAvg.reals[i]) * field(StepParameter::OneMinusBeta1);
     double v = expAvgSq.reals[i] * field(StepParameter::Beta2) + field(StepParameter::OneMinusBeta2) * g * g;
     double denominator = std::sqrt(v) * field(StepParameter::InverseSqrtCorrection2) + field(StepParameter::Epsilon);

@@ -93,7 +93,8 @@ void runConcat(graph::ConcatOp op, Operands operands, Results results) {
 }
 
 /// Folds every element into the result element it belongs to.
-template <typename OpTy> LogicalResult runReduce(OpTy op, Operands operands, Results results, double start, double (*fold)(double, double)) {
+template <typename OpTy>
+LogicalResult runReduce(OpTy op, Operands operands, Results results, double start, double (*fold)(double, double)) {
   const Tensor &x = *operands[0];
   if (!x.isReal())
     return op.emitOpError("has no reference rule for integers");

@@ -7,7 +7,8 @@ using namespace mlir;
 
 namespace ztc {
 
-Tensor::Tensor(ArrayRef<int64_t> shape, Type elementType) : shape(shape.begin(), shape.end()), elementType(elementType) {
+Tensor::Tensor(ArrayRef<int64_t> shape, Type elementType)
+    : shape(shape.begin(), shape.end()), elementType(elementType) {
   if (isReal())
     reals.assign(count(), 0.0);
   else

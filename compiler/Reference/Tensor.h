@@ -7,8 +7,8 @@
 
 namespace ztc {
 
-/// A dense tensor in row-major order. Every float type is held in double, every integer type (i1 too: 0 or 1) in int64; exactly one
-/// of the two vectors is used, the one that `elementType` asks for.
+/// A dense tensor in row-major order. Every float type is held in double, every integer type (i1 too: 0 or 1) in int64;
+/// exactly one of the two vectors is used, the one that `elementType` asks for.
 struct Tensor {
   llvm::SmallVector<int64_t> shape;
   mlir::Type elementType;
@@ -36,7 +36,8 @@ struct Tensor {
   mlir::RankedTensorType type() const { return mlir::RankedTensorType::get(shape, elementType); }
 };
 
-/// `value` rounded to nearest even in `type` (f16, bf16, f32; f64 leaves it). A narrow type rounds through f32, as kernels do.
+/// `value` rounded to nearest even in `type` (f16, bf16, f32; f64 leaves it). A narrow type rounds through f32, as
+/// kernels do.
 double roundTo(double value, mlir::Type type);
 
 /// Walks all index tuples of `shape` in row-major order: `visit(linear, index)`.

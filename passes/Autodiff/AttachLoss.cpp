@@ -1,6 +1,8 @@
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 
+#define DEBUG_TYPE "ztc-attach-loss"
+
 using namespace mlir;
 
 namespace ztc {
@@ -17,7 +19,8 @@ Value emitLoss(OpBuilder &builder, const LogitsRoot &logits, Value targets) {
   if (graph::MatmulOp product = logits.product) {
     Location loc = product.getLoc();
     Value flatTargets = reshapeTo(builder, loc, targets, {rows});
-    auto root = graph::LinearCrossEntropyOp::create(builder, loc, lossType, Type(), Type(), product.getA(), product.getB(), flatTargets, Value());
+    auto root = graph::LinearCrossEntropyOp::create(builder, loc, lossType, Type(), Type(), product.getA(),
+                                                    product.getB(), flatTargets, Value());
     return root.getLoss();
   }
   Location loc = logits.logits.getLoc();

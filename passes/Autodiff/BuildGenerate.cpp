@@ -1,6 +1,8 @@
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 
+#define DEBUG_TYPE "ztc-build-generate"
+
 using namespace mlir;
 
 namespace ztc {

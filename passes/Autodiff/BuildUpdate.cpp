@@ -3,6 +3,8 @@
 #include "passes/Autodiff/UpdateBody.h"
 #include "runtime/Format/StepParameters.h"
 
+#define DEBUG_TYPE "ztc-build-update"
+
 using namespace mlir;
 
 namespace ztc {
@@ -67,14 +69,17 @@ struct BuildUpdate : impl::BuildUpdateBase<BuildUpdate> {
       return builder.getDictionaryAttr(entries);
     };
     UpdateSignature signature;
-    signature.add(RankedTensorType::get({kStepParameterCount}, builder.getF32Type()), dictionary("step", ""), microstep.getLoc());
+    signature.add(RankedTensorType::get({kStepParameterCount}, builder.getF32Type()), dictionary("step", ""),
+                  microstep.getLoc());
     for (StringRef role : {"parameter", "gradient", "exp_avg", "exp_avg_sq"})
       for (unsigned index : trainable) {
-        DictionaryAttr attributes = role == "parameter" ? microstep.getArgAttrDict(index)
-                                                        : dictionary(role, graph::argString(microstep, index, graph::kName));
+        DictionaryAttr attributes = role == "parameter"
+                                        ? microstep.getArgAttrDict(index)
+                                        : dictionary(role, graph::argString(microstep, index, graph::kName));
         signature.add(microstep.getArgumentTypes()[index], attributes, microstep.getArgument(index).getLoc());
       }
-    auto update = func::FuncOp::create(builder, microstep.getLoc(), "update", builder.getFunctionType(signature.types, {}));
+    auto update =
+        func::FuncOp::create(builder, microstep.getLoc(), "update", builder.getFunctionType(signature.types, {}));
     update.setAllArgAttrs(signature.attributes);
     Block &body = update.getBody().emplaceBlock();
     body.addArguments(signature.types, signature.locations);

@@ -3,6 +3,8 @@
 #include "passes/Autodiff/Passes.h"
 #include "runtime/Format/StepParameters.h"
 
+#define DEBUG_TYPE "ztc-differentiate"
+
 using namespace mlir;
 
 namespace ztc {
@@ -15,8 +17,8 @@ namespace {
 Value emitScale(OpBuilder &builder, Location loc, Value step, RankedTensorType lossType) {
   auto stepType = cast<RankedTensorType>(step.getType());
   auto element = RankedTensorType::get({1}, stepType.getElementType());
-  Value field = graph::SliceOp::create(builder, loc, element, step,
-                                       builder.getDenseI64ArrayAttr({static_cast<int64_t>(StepParameter::InverseCount)}));
+  Value field = graph::SliceOp::create(
+      builder, loc, element, step, builder.getDenseI64ArrayAttr({static_cast<int64_t>(StepParameter::InverseCount)}));
   Value scale = reshapeTo(builder, loc, field, {});
   if (scale.getType() != lossType)
     scale = graph::CastOp::create(builder, loc, lossType, scale);
@@ -29,7 +31,8 @@ struct Root {
   SmallVector<Seed> seeds;
 };
 
-/// linear_cross_entropy becomes its training form, whose results are the first cotangents; any other loss is seeded with the scale.
+/// linear_cross_entropy becomes its training form, whose results are the first cotangents; any other loss is seeded
+/// with the scale.
 Root buildRoot(OpBuilder &builder, Value loss, Value step) {
   auto lossType = cast<RankedTensorType>(loss.getType());
   auto root = loss.getDefiningOp<graph::LinearCrossEntropyOp>();
@@ -37,11 +40,13 @@ Root buildRoot(OpBuilder &builder, Value loss, Value step) {
     return {loss, {{loss, emitScale(builder, loss.getLoc(), step, lossType)}}};
   builder.setInsertionPoint(root);
   Value scale = emitScale(builder, root.getLoc(), step, lossType);
-  auto training = graph::LinearCrossEntropyOp::create(builder, root.getLoc(), lossType, root.getHidden().getType(), root.getHead().getType(),
-                                                      root.getHidden(), root.getHead(), root.getTargets(), scale);
+  auto training = graph::LinearCrossEntropyOp::create(builder, root.getLoc(), lossType, root.getHidden().getType(),
+                                                      root.getHead().getType(), root.getHidden(), root.getHead(),
+                                                      root.getTargets(), scale);
   root.getLoss().replaceAllUsesWith(training.getLoss());
   root.erase();
-  return {training.getLoss(), {{training.getHidden(), training.getDhidden()}, {training.getHead(), training.getDhead()}}};
+  return {training.getLoss(),
+          {{training.getHidden(), training.getDhidden()}, {training.getHead(), training.getDhead()}}};
 }
 
 /// A parameter on which the loss does not depend is not trained, in any function of the module.

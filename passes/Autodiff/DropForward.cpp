@@ -1,6 +1,8 @@
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 
+#define DEBUG_TYPE "ztc-drop-forward"
+
 using namespace mlir;
 
 namespace ztc {

@@ -2,6 +2,8 @@
 #include "passes/Autodiff/ParameterPattern.h"
 #include "passes/Autodiff/Passes.h"
 
+#define DEBUG_TYPE "ztc-freeze-parameters"
+
 using namespace mlir;
 
 namespace ztc {

@@ -21,7 +21,8 @@ func::FuncOp cloneFunction(func::FuncOp function, StringRef name) {
 
 BlockArgument insertArgument(func::FuncOp function, unsigned index, Type type, StringRef role) {
   Builder builder(function.getContext());
-  DictionaryAttr attributes = builder.getDictionaryAttr(builder.getNamedAttr(graph::kRole, builder.getStringAttr(role)));
+  DictionaryAttr attributes =
+      builder.getDictionaryAttr(builder.getNamedAttr(graph::kRole, builder.getStringAttr(role)));
   // The body exists, so this cannot fail.
   (void)function.insertArgument(index, type, attributes, function.getLoc());
   return function.getArgument(index);
@@ -49,7 +50,8 @@ void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
 FailureOr<LogitsRoot> findLogits(func::FuncOp function) {
   Operation *terminator = function.getBody().front().getTerminator();
   if (terminator->getNumOperands() != 1)
-    return function.emitOpError("returns ") << terminator->getNumOperands() << " values where logits alone are expected";
+    return function.emitOpError("returns ")
+           << terminator->getNumOperands() << " values where logits alone are expected";
   LogitsRoot root;
   root.logits = terminator->getOperand(0);
   auto type = dyn_cast<RankedTensorType>(root.logits.getType());

@@ -32,7 +32,8 @@ struct LogitsRoot {
   ztc::graph::MatmulOp product; ///< of rank 2
 };
 
-/// Finds the logits of a forward function (or a clone of one); fails with a located diagnostic where it returns no logits.
+/// Finds the logits of a forward function (or a clone of one); fails with a located diagnostic where it returns no
+/// logits.
 llvm::FailureOr<LogitsRoot> findLogits(mlir::func::FuncOp function);
 
 /// `value` under another static shape of equal element count (itself where it has that shape).

@@ -6,7 +6,9 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-bool isReal(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+bool isReal(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
 
 /// Which values depend on a wanted value, and which ops lie between those and a seed.
 struct Activity {
@@ -94,8 +96,8 @@ public:
     Value target = op->getOperand(operandIndex);
     if (contribution.getType() == target.getType())
       return add(target, contribution, op->getLoc());
-    op->emitOpError("derivative gives operand ") << operandIndex << " of type " << target.getType() << " a cotangent of type "
-                                                 << contribution.getType();
+    op->emitOpError("derivative gives operand ")
+        << operandIndex << " of type " << target.getType() << " a cotangent of type " << contribution.getType();
     rejected = true;
   }
 

@@ -2,6 +2,8 @@
 #include "passes/Autodiff/ParameterPattern.h"
 #include "passes/Autodiff/Passes.h"
 
+#define DEBUG_TYPE "ztc-mark-decay"
+
 using namespace mlir;
 
 namespace ztc {
@@ -17,7 +19,8 @@ struct MarkDecay : impl::MarkDecayBase<MarkDecay> {
     if (!forward)
       return signalPassFailure();
     SmallVector<unsigned> undecayed = graph::argumentsWithRole(forward, "parameter");
-    llvm::erase_if(undecayed, [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
+    llvm::erase_if(undecayed,
+                   [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
     if (!pattern.empty()) {
       FailureOr<SmallVector<unsigned>> matches = matchParameters(forward, pattern, "no-decay");
       if (failed(matches))

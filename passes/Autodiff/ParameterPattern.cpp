@@ -9,7 +9,8 @@ FailureOr<SmallVector<unsigned>> matchParameters(func::FuncOp function, StringRe
   llvm::Regex expression(pattern);
   std::string why;
   if (!expression.isValid(why))
-    return emitError(function.getLoc(), "the ") << option << " pattern '" << pattern << "' is no regular expression: " << why;
+    return emitError(function.getLoc(), "the ")
+           << option << " pattern '" << pattern << "' is no regular expression: " << why;
   SmallVector<unsigned> matches;
   for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
     bool matched = expression.match(graph::argString(function, index, graph::kName));

@@ -21,12 +21,14 @@ Value scalarConstant(OpBuilder &builder, Location loc, double value) {
 
 Value stepField(OpBuilder &builder, Location loc, Value step, StepParameter field) {
   auto type = RankedTensorType::get({1}, builder.getF32Type());
-  Value slice = graph::SliceOp::create(builder, loc, type, step, builder.getDenseI64ArrayAttr({static_cast<int64_t>(field)}));
+  Value slice =
+      graph::SliceOp::create(builder, loc, type, step, builder.getDenseI64ArrayAttr({static_cast<int64_t>(field)}));
   return reshapeTo(builder, loc, slice, {});
 }
 
-/// What is common to all entries: norm, finiteness and the factor min(1, clip / (norm + 1e-6)) of torch.nn.utils.clip_grad_norm_.
-/// clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the factor may be NaN, and nothing reads it.
+/// What is common to all entries: norm, finiteness and the factor min(1, clip / (norm + 1e-6)) of
+/// torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the
+/// factor may be NaN, and nothing reads it.
 struct Clipping {
   Value norm, finite, scale;
 
@@ -34,7 +36,8 @@ struct Clipping {
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     norm = graph::SqrtOp::create(builder, loc, scalar, sumOfSquares);
     Value infinity = scalarConstant(builder, loc, std::numeric_limits<double>::infinity());
-    finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), norm, infinity, builder.getStringAttr("lt"));
+    finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), norm, infinity,
+                                      builder.getStringAttr("lt"));
     Value clip = stepField(builder, loc, step, StepParameter::Clip);
     Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
     Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);
@@ -44,7 +47,8 @@ struct Clipping {
 
 } // namespace
 
-UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries, const UpdateOptions &options) {
+UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries,
+                             const UpdateOptions &options) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   Value sum;
   for (const UpdateEntry &entry : entries) {
@@ -65,12 +69,14 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
     Location entryLoc = entry.parameter.getLoc();
     Value parameter = flatten(builder, entryLoc, entry.parameter);
     Type flat = parameter.getType();
-    auto adamw = graph::AdamwOp::create(builder, entryLoc, flat, flat, flat, parameter, flatten(builder, entryLoc, entry.gradient),
-                                        flatten(builder, entryLoc, entry.expAvg), flatten(builder, entryLoc, entry.expAvgSq), step,
-                                        clipping.scale, clipping.finite, builder.getI64IntegerAttr(entry.decayed));
+    auto adamw = graph::AdamwOp::create(
+        builder, entryLoc, flat, flat, flat, parameter, flatten(builder, entryLoc, entry.gradient),
+        flatten(builder, entryLoc, entry.expAvg), flatten(builder, entryLoc, entry.expAvgSq), step, clipping.scale,
+        clipping.finite, builder.getI64IntegerAttr(entry.decayed));
     auto restore = [&](Value value, Value original) {
-      return flat == original.getType() ? value
-                                        : reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
+      return flat == original.getType()
+                 ? value
+                 : reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
     values.parameters.push_back(restore(adamw.getNewParameter(), entry.parameter));
     values.expAvgs.push_back(restore(adamw.getNewExpAvg(), entry.expAvg));

@@ -13,8 +13,8 @@ struct UpdateEntry {
 
 struct UpdateValues {
   llvm::SmallVector<mlir::Value> parameters, expAvgs, expAvgSqs; ///< one per entry, of the entry's type
-  mlir::Value gradientNorm; ///< scalar f32, before clipping
-  mlir::Value finite;       ///< scalar i1; where false, nothing changed
+  mlir::Value gradientNorm;                                      ///< scalar f32, before clipping
+  mlir::Value finite;                                            ///< scalar i1; where false, nothing changed
 };
 
 struct UpdateOptions {
@@ -22,9 +22,9 @@ struct UpdateOptions {
   llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value)> sumOverRanks = nullptr;
 };
 
-/// Emits clipping and AdamW of all entries; `step` is the vector of runtime/Format/StepParameters.h. Squares are summed per entry, then
-/// over entries in their order. Values of rank 1 are used as they are, others through a 1-D reshape.
-UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step, llvm::ArrayRef<UpdateEntry> entries,
-                             const UpdateOptions &options = {});
+/// Emits clipping and AdamW of all entries; `step` is the vector of runtime/Format/StepParameters.h. Squares are summed
+/// per entry, then over entries in their order. Values of rank 1 are used as they are, others through a 1-D reshape.
+UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step,
+                             llvm::ArrayRef<UpdateEntry> entries, const UpdateOptions &options = {});
 
 } // namespace ztc

@@ -35,36 +35,41 @@ LogicalResult checkRoles(func::FuncOp function, StringRef constraint, ArrayRef<S
     bool repeats = expected.consume_back("...");
     unsigned first = index;
     llvm::StringSet<> names;
-    while (index < function.getNumArguments() && graph::roleOf(function, index) == expected && (repeats || index == first)) {
+    while (index < function.getNumArguments() && graph::roleOf(function, index) == expected &&
+           (repeats || index == first)) {
       StringRef name = graph::argString(function, index, graph::kName);
       if (repeats && name.empty())
-        return function.emitOpError() << constraint << ": argument " << index << " has the role " << expected << " and no name";
+        return function.emitOpError() << constraint << ": argument " << index << " has the role " << expected
+                                      << " and no name";
       if (repeats && !names.insert(name).second)
-        return function.emitOpError() << constraint << ": two arguments have the role " << expected << " and the name '" << name << "'";
+        return function.emitOpError() << constraint << ": two arguments have the role " << expected << " and the name '"
+                                      << name << "'";
       ++index;
     }
     if (!repeats && index == first)
       return function.emitOpError() << constraint << ": argument " << index << " should have the role " << expected;
   }
   if (index != function.getNumArguments())
-    return function.emitOpError() << constraint << ": argument " << index << " has the role '" << graph::roleOf(function, index)
-                                  << "' where none of this kind is expected";
+    return function.emitOpError() << constraint << ": argument " << index << " has the role '"
+                                  << graph::roleOf(function, index) << "' where none of this kind is expected";
   return success();
 }
 
 LogicalResult checkResults(func::FuncOp function, StringRef constraint, ArrayRef<ExpectedResult> expected) {
   if (function.getNumResults() != expected.size())
-    return function.emitOpError() << constraint << ": returns " << function.getNumResults() << " values, expected " << expected.size();
+    return function.emitOpError() << constraint << ": returns " << function.getNumResults() << " values, expected "
+                                  << expected.size();
   for (auto [index, result] : llvm::enumerate(expected)) {
     auto role = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
     auto name = function.getResultAttrOfType<StringAttr>(index, graph::kName);
     if (!role || role.getValue() != result.result)
       return function.emitOpError() << constraint << ": result " << index << " should be marked " << result.result;
     if ((name ? name.getValue() : StringRef()) != result.name)
-      return function.emitOpError() << constraint << ": result " << index << " should have the name '" << result.name << "'";
+      return function.emitOpError() << constraint << ": result " << index << " should have the name '" << result.name
+                                    << "'";
     if (function.getResultTypes()[index] != result.type)
-      return function.emitOpError() << constraint << ": result " << index << " has type " << function.getResultTypes()[index] << ", expected "
-                                    << result.type;
+      return function.emitOpError() << constraint << ": result " << index << " has type "
+                                    << function.getResultTypes()[index] << ", expected " << result.type;
   }
   return success();
 }

@@ -2,6 +2,8 @@
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
 
+#define DEBUG_TYPE "ztc-verify-backward"
+
 using namespace mlir;
 
 namespace ztc {
@@ -35,14 +37,17 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
         return signalPassFailure();
     auto microstep = module.lookupSymbol<func::FuncOp>("microstep");
     SmallVector<Trainable> trainable = trainableParameters(microstep);
-    if (failed(verifyMicrostep(microstep, trainable)) || failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
-        failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) || failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"))))
+    if (failed(verifyMicrostep(microstep, trainable)) ||
+        failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
+        failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) ||
+        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"))))
       signalPassFailure();
   }
 
   /// The rank-0 type of the function's first result, whatever that result is.
   static Type scalarLike(func::FuncOp function) {
-    Type element = function.getNumResults() ? getElementTypeOrSelf(function.getResultTypes()[0]) : Float32Type::get(function.getContext());
+    Type element = function.getNumResults() ? getElementTypeOrSelf(function.getResultTypes()[0])
+                                            : Float32Type::get(function.getContext());
     return RankedTensorType::get({}, element);
   }
 
@@ -62,8 +67,10 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     for (StringRef role : {"parameter", "gradient", "exp_avg", "exp_avg_sq"})
       for (const Trainable &parameter : trainable) {
         if (index >= function.getNumArguments() || graph::roleOf(function, index) != role ||
-            graph::argString(function, index, graph::kName) != parameter.name || function.getArgumentTypes()[index] != parameter.type)
-          return function.emitOpError("B3: argument ") << index << " should be the " << role << " of '" << parameter.name << "'";
+            graph::argString(function, index, graph::kName) != parameter.name ||
+            function.getArgumentTypes()[index] != parameter.type)
+          return function.emitOpError("B3: argument ")
+                 << index << " should be the " << role << " of '" << parameter.name << "'";
         ++index;
         if (role != "gradient")
           results.push_back({role, parameter.name, parameter.type});
@@ -85,7 +92,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
       return getOperation().emitError("B5: the module has no graph.vocabulary");
     Type element = cast<RankedTensorType>(scalarLike(function)).getElementType();
     return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter..."})) ||
-                   failed(checkResults(function, "B5", {{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}})));
+                   failed(checkResults(function, "B5",
+                                       {{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}})));
   }
 };
 } // namespace

@@ -2,6 +2,8 @@
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
 
+#define DEBUG_TYPE "ztc-verify-import"
+
 using namespace mlir;
 
 namespace ztc {
@@ -34,7 +36,8 @@ LogicalResult checkOneRealType(func::FuncOp forward) {
       return failure();
   WalkResult result = forward.walk([&](Operation *op) {
     if (auto cast = dyn_cast<graph::CastOp>(op))
-      if (isa<FloatType>(getElementTypeOrSelf(cast.getX().getType())) && isa<FloatType>(getElementTypeOrSelf(cast.getY().getType()))) {
+      if (isa<FloatType>(getElementTypeOrSelf(cast.getX().getType())) &&
+          isa<FloatType>(getElementTypeOrSelf(cast.getY().getType()))) {
         cast.emitOpError("I4: leads from float to float");
         return WalkResult::interrupt();
       }
@@ -61,21 +64,24 @@ struct VerifyImport : impl::VerifyImportBase<VerifyImport> {
     int64_t batch = moduleNumber(module, graph::kBatch), sequence = moduleNumber(module, graph::kSequence);
     int64_t vocabulary = moduleNumber(module, graph::kVocabulary);
     if (!batch || !sequence || !vocabulary)
-      return module.emitError() << "I2: graph.batch, graph.seq and graph.vocabulary should be positive, have " << batch << ", " << sequence
-                                << ", " << vocabulary;
+      return module.emitError() << "I2: graph.batch, graph.seq and graph.vocabulary should be positive, have " << batch
+                                << ", " << sequence << ", " << vocabulary;
     if (failed(checkRoles(forward, "I3", {"tokens", "parameter..."})))
       return failure();
     auto tokensType = RankedTensorType::get({batch, sequence}, IntegerType::get(&getContext(), 32));
     if (forward.getArgumentTypes()[0] != tokensType)
-      return forward.emitOpError("I2: tokens have type ") << forward.getArgumentTypes()[0] << ", expected " << tokensType;
+      return forward.emitOpError("I2: tokens have type ")
+             << forward.getArgumentTypes()[0] << ", expected " << tokensType;
     for (auto [index, type] : llvm::enumerate(forward.getArgumentTypes().drop_front())) {
       auto tensor = dyn_cast<RankedTensorType>(type);
       if (!tensor || !tensor.hasStaticShape() || !isa<FloatType>(tensor.getElementType()))
-        return forward.emitOpError("I3: parameter '") << graph::argString(forward, index + 1, graph::kName) << "' has type " << type;
+        return forward.emitOpError("I3: parameter '")
+               << graph::argString(forward, index + 1, graph::kName) << "' has type " << type;
     }
     if (failed(checkOneRealType(forward)))
       return failure();
-    auto logits = forward.getNumResults() == 1 ? dyn_cast<RankedTensorType>(forward.getResultTypes()[0]) : RankedTensorType();
+    auto logits =
+        forward.getNumResults() == 1 ? dyn_cast<RankedTensorType>(forward.getResultTypes()[0]) : RankedTensorType();
     if (!logits)
       return forward.emitOpError("I5: should return logits alone");
     return checkResults(forward, "I5", {{"logits", "", logits.clone(ArrayRef<int64_t>{batch, sequence, vocabulary})}});

@@ -5,14 +5,15 @@
 
 namespace ztc::graph {
 
-inline constexpr llvm::StringLiteral kRole = "graph.role";       ///< argument: tokens, targets, step, position, parameter, gradient, ...
-inline constexpr llvm::StringLiteral kName = "graph.name";       ///< argument or result: checkpoint name
-inline constexpr llvm::StringLiteral kResult = "graph.result";   ///< result: loss, gradient, logits, ...
-inline constexpr llvm::StringLiteral kSource = "graph.source";   ///< parameter: where its bytes are
-inline constexpr llvm::StringLiteral kTied = "graph.tied";       ///< parameter: further checkpoint names
-inline constexpr llvm::StringLiteral kFrozen = "graph.frozen";   ///< parameter: no gradient wanted
+inline constexpr llvm::StringLiteral kRole =
+    "graph.role"; ///< argument: tokens, targets, step, position, parameter, gradient, ...
+inline constexpr llvm::StringLiteral kName = "graph.name";        ///< argument or result: checkpoint name
+inline constexpr llvm::StringLiteral kResult = "graph.result";    ///< result: loss, gradient, logits, ...
+inline constexpr llvm::StringLiteral kSource = "graph.source";    ///< parameter: where its bytes are
+inline constexpr llvm::StringLiteral kTied = "graph.tied";        ///< parameter: further checkpoint names
+inline constexpr llvm::StringLiteral kFrozen = "graph.frozen";    ///< parameter: no gradient wanted
 inline constexpr llvm::StringLiteral kNoDecay = "graph.no_decay"; ///< parameter: no weight decay
-inline constexpr llvm::StringLiteral kBatch = "graph.batch";     ///< module attributes, i64
+inline constexpr llvm::StringLiteral kBatch = "graph.batch";      ///< module attributes, i64
 inline constexpr llvm::StringLiteral kSequence = "graph.seq";
 inline constexpr llvm::StringLiteral kVocabulary = "graph.vocabulary";
 inline constexpr llvm::StringLiteral kPositionLimit = "graph.position_limit";
@@ -23,7 +24,9 @@ inline llvm::StringRef argString(mlir::func::FuncOp function, unsigned index, ll
   auto attribute = function.getArgAttrOfType<mlir::StringAttr>(index, name);
   return attribute ? attribute.getValue() : llvm::StringRef();
 }
-inline llvm::StringRef roleOf(mlir::func::FuncOp function, unsigned index) { return argString(function, index, kRole); }
+inline llvm::StringRef roleOf(mlir::func::FuncOp function, unsigned index) {
+  return argString(function, index, kRole);
+}
 
 /// Indices of the arguments with this role, in order.
 inline llvm::SmallVector<unsigned> argumentsWithRole(mlir::func::FuncOp function, llvm::StringRef role) {
@@ -33,6 +36,8 @@ inline llvm::SmallVector<unsigned> argumentsWithRole(mlir::func::FuncOp function
       indices.push_back(i);
   return indices;
 }
-inline bool isFrozen(mlir::func::FuncOp function, unsigned index) { return function.getArgAttr(index, kFrozen) != nullptr; }
+inline bool isFrozen(mlir::func::FuncOp function, unsigned index) {
+  return function.getArgAttr(index, kFrozen) != nullptr;
+}
 
 } // namespace ztc::graph

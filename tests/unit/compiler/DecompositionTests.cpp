@@ -1,6 +1,6 @@
 // Macro ops against their decomposition: the op itself, and its own gradient against that of the decomposition.
-#include "tests/unit/compiler/GradientCheck.h"
 #include "runtime/Format/StepParameters.h"
+#include "tests/unit/compiler/GradientCheck.h"
 
 using namespace mlir;
 using namespace ztc;
@@ -19,18 +19,22 @@ const MacroCase kMacros[] = {
        %y = graph.rms_norm %x, %w, 1.0e-5 : tensor<3x8xf64>, tensor<8xf64> return %y : tensor<3x8xf64> })"},
     {"rms_norm_4d", R"(func.func @f(%x: tensor<2x3x2x4xf64>, %w: tensor<4xf64>) -> tensor<2x3x2x4xf64> {
        %y = graph.rms_norm %x, %w, 1.0e-2 : tensor<2x3x2x4xf64>, tensor<4xf64> return %y : tensor<2x3x2x4xf64> })"},
-    {"rms_norm_grad", R"(func.func @f(%x: tensor<3x8xf64>, %w: tensor<8xf64>, %g: tensor<3x8xf64>) -> (tensor<3x8xf64>, tensor<8xf64>) {
+    {"rms_norm_grad",
+     R"(func.func @f(%x: tensor<3x8xf64>, %w: tensor<8xf64>, %g: tensor<3x8xf64>) -> (tensor<3x8xf64>, tensor<8xf64>) {
        %dx, %dw = graph.rms_norm_grad %x, %w, %g, 1.0e-5 : tensor<3x8xf64>, tensor<8xf64> return %dx, %dw : tensor<3x8xf64>, tensor<8xf64> })",
      false},
-    {"rms_norm_grad_4d", R"(func.func @f(%x: tensor<2x3x2x4xf64>, %w: tensor<4xf64>, %g: tensor<2x3x2x4xf64>) -> (tensor<2x3x2x4xf64>, tensor<4xf64>) {
+    {"rms_norm_grad_4d",
+     R"(func.func @f(%x: tensor<2x3x2x4xf64>, %w: tensor<4xf64>, %g: tensor<2x3x2x4xf64>) -> (tensor<2x3x2x4xf64>, tensor<4xf64>) {
        %dx, %dw = graph.rms_norm_grad %x, %w, %g, 1.0e-5 : tensor<2x3x2x4xf64>, tensor<4xf64> return %dx, %dw : tensor<2x3x2x4xf64>, tensor<4xf64> })",
      false},
     {"softmax", R"(func.func @f(%x: tensor<2x3x5xf64>) -> tensor<2x3x5xf64> {
        %y = graph.softmax %x : tensor<2x3x5xf64> return %y : tensor<2x3x5xf64> })"},
     {"swiglu", R"(func.func @f(%g: tensor<3x4xf64>, %u: tensor<3x4xf64>) -> tensor<3x4xf64> {
        %y = graph.swiglu %g, %u : tensor<3x4xf64> return %y : tensor<3x4xf64> })"},
-    {"swiglu_grad", R"(func.func @f(%g: tensor<3x4xf64>, %u: tensor<3x4xf64>, %d: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {
-       %a, %b = graph.swiglu_grad %g, %u, %d : tensor<3x4xf64> return %a, %b : tensor<3x4xf64>, tensor<3x4xf64> })", false},
+    {"swiglu_grad",
+     R"(func.func @f(%g: tensor<3x4xf64>, %u: tensor<3x4xf64>, %d: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {
+       %a, %b = graph.swiglu_grad %g, %u, %d : tensor<3x4xf64> return %a, %b : tensor<3x4xf64>, tensor<3x4xf64> })",
+     false},
     {"rope", R"(func.func @f(%x: tensor<2x3x2x4xf64>) -> tensor<2x3x2x4xf64> {
        %c = graph.constant dense<[[0.9, 0.5], [0.1, -0.3], [0.7, 0.2]]> : tensor<3x2xf64>
        %s = graph.constant dense<[[0.2, 0.6], [0.8, 0.4], [-0.5, 0.3]]> : tensor<3x2xf64>
@@ -39,32 +43,44 @@ const MacroCase kMacros[] = {
        %c = graph.constant dense<[[0.9, 0.5], [0.1, -0.3], [0.7, 0.2]]> : tensor<3x2xf64>
        %s = graph.constant dense<[[0.2, 0.6], [0.8, 0.4], [-0.5, 0.3]]> : tensor<3x2xf64>
        %y = graph.rope %x, %c, %s {inverse} : tensor<2x3x2x4xf64>, tensor<3x2xf64> return %y : tensor<2x3x2x4xf64> })"},
-    {"attention", R"(func.func @f(%q: tensor<2x5x2x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x2x4xf64> {
+    {"attention",
+     R"(func.func @f(%q: tensor<2x5x2x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x2x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 : tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> return %y : tensor<2x5x2x4xf64> })"},
-    {"attention_causal_grouped", R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x4x4xf64> {
+    {"attention_causal_grouped",
+     R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x4x4xf64> {
        %y = graph.attention %q, %k, %v, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64> return %y : tensor<2x5x4x4xf64> })"},
-    {"attention_window", R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
+    {"attention_window",
+     R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64} : tensor<1x6x3x4xf64>, tensor<1x6x1x4xf64> return %y : tensor<1x6x3x4xf64> })"},
-    {"attention_with_statistics", R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>)
+    {"attention_with_statistics",
+     R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>)
          -> (tensor<2x5x4x4xf64>, tensor<2x4x5xf32>) {
        %y, %l = graph.attention %q, %k, %v, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64> -> tensor<2x4x5xf32>
-       return %y, %l : tensor<2x5x4x4xf64>, tensor<2x4x5xf32> })", false},
-    {"attention_grad", R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>, %o: tensor<2x5x4x4xf64>,
+       return %y, %l : tensor<2x5x4x4xf64>, tensor<2x4x5xf32> })",
+     false},
+    {"attention_grad",
+     R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>, %o: tensor<2x5x4x4xf64>,
          %l: tensor<2x4x5xf32>, %d: tensor<2x5x4x4xf64>) -> (tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64>) {
        %a, %b, %c = graph.attention_grad %q, %k, %v, %o, %l, %d, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x4x5xf32>
-       return %a, %b, %c : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> })", false},
-    {"linear_cross_entropy", R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>) -> tensor<f64> {
+       return %a, %b, %c : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> })",
+     false},
+    {"linear_cross_entropy",
+     R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>) -> tensor<f64> {
        %y = graph.linear_cross_entropy %h, %w, %t : tensor<7x3xf64>, tensor<5x3xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
      false},
-    {"linear_cross_entropy_training", R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>, %s: tensor<f64>)
+    {"linear_cross_entropy_training",
+     R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>, %s: tensor<f64>)
          -> (tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64>) {
        %y, %dh, %dw = graph.linear_cross_entropy %h, %w, %t scale %s : tensor<f64> : tensor<7x3xf64>, tensor<5x3xf64>, tensor<7xi32>
          -> tensor<f64>, tensor<7x3xf64> and tensor<5x3xf64>
-       return %y, %dh, %dw : tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64> })", false},
-    {"adamw", R"(func.func @f(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %v: tensor<7xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>)
+       return %y, %dh, %dw : tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64> })",
+     false},
+    {"adamw",
+     R"(func.func @f(%p: tensor<7xf32>, %g: tensor<7xf32>, %m: tensor<7xf32>, %v: tensor<7xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>)
          -> (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>) {
        %a, %b, %c = graph.adamw %p, %g, %m, %v, %h, %s, %go, 4 : tensor<7xf32>, tensor<7xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
-       return %a, %b, %c : tensor<7xf32>, tensor<7xf32>, tensor<7xf32> })", false},
+       return %a, %b, %c : tensor<7xf32>, tensor<7xf32>, tensor<7xf32> })",
+     false},
 };
 
 Tensors randomArguments(func::FuncOp function, uint64_t seed) {
@@ -72,7 +88,8 @@ Tensors randomArguments(func::FuncOp function, uint64_t seed) {
   Tensors arguments;
   for (Type type : function.getArgumentTypes())
     arguments.push_back(randomTensor(cast<RankedTensorType>(type), generator, 5));
-  // The second moment of adamw (argument 3) and its parameters are not negative; a target of cross entropy is not counted.
+  // The second moment of adamw (argument 3) and its parameters are not negative; a target of cross entropy is not
+  // counted.
   if (function.getNumArguments() == 7)
     for (unsigned index : {3, 4})
       for (double &x : arguments[index].reals)
@@ -122,7 +139,9 @@ TEST_P(DecompositionGradientTest, IsThatOfTheDecomposition) {
     expectEqualResults(f, g, seed);
 }
 
-std::string caseName(const testing::TestParamInfo<MacroCase> &info) { return info.param.name; }
+std::string caseName(const testing::TestParamInfo<MacroCase> &info) {
+  return info.param.name;
+}
 
 std::vector<MacroCase> differentiableMacros() {
   std::vector<MacroCase> cases;
@@ -143,7 +162,8 @@ TEST(DecompositionTable, CoversEveryMacroOp) {
       EXPECT_NE(text.find(op.getStringRef().str() + " "), std::string::npos) << op.getStringRef().str();
 }
 
-/// The training form of linear_cross_entropy is no op that the reverse walk enters: its cotangents against finite differences.
+/// The training form of linear_cross_entropy is no op that the reverse walk enters: its cotangents against finite
+/// differences.
 TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
   GraphContext context;
   auto module = context.parse(kMacros[std::size(kMacros) - 2].function);

@@ -2,11 +2,11 @@
 #pragma once
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Reference/Interpreter.h"
-#include "passes/Autodiff/Gradient.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include <gtest/gtest.h>
+#include "passes/Autodiff/Gradient.h"
 #include "llvm/ADT/ScopeExit.h"
+#include <gtest/gtest.h>
 #include <random>
 
 namespace ztc::test {
@@ -58,8 +58,8 @@ inline double relativeError(const Tensor &a, const Tensor &b) {
   return norm > 0 ? std::sqrt(difference) / norm : std::sqrt(difference);
 }
 
-/// Appends one cotangent argument per float result of the function and lets it return, after its results, the gradients of its
-/// float arguments.
+/// Appends one cotangent argument per float result of the function and lets it return, after its results, the gradients
+/// of its float arguments.
 inline llvm::LogicalResult differentiateInPlace(mlir::func::FuncOp function) {
   mlir::Block &body = function.getBody().front();
   llvm::SmallVector<mlir::Value> wanted;
@@ -81,8 +81,8 @@ inline llvm::LogicalResult differentiateInPlace(mlir::func::FuncOp function) {
     results.push_back(gradient);
   }
   body.getTerminator()->setOperands(results);
-  function.setFunctionType(mlir::FunctionType::get(function.getContext(), mlir::ValueRange(body.getArguments()).getTypes(),
-                                                   mlir::ValueRange(results).getTypes()));
+  function.setFunctionType(mlir::FunctionType::get(
+      function.getContext(), mlir::ValueRange(body.getArguments()).getTypes(), mlir::ValueRange(results).getTypes()));
   return mlir::verify(function);
 }
 

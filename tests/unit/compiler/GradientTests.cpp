@@ -42,15 +42,20 @@ void ignoreSomeTargets(Tensors &arguments) {
 }
 
 #define UNARY(op, type, ...)                                                                                           \
-  {"graph." op " " type, "func.func @f(%x: " type ") -> " type " { %y = graph." op " %x : " type " return %y : " type " }", __VA_ARGS__}
+  {"graph." op " " type,                                                                                               \
+   "func.func @f(%x: " type ") -> " type " { %y = graph." op " %x : " type " return %y : " type " }", __VA_ARGS__}
 #define BINARY(op, type, ...)                                                                                          \
   {"graph." op " " type,                                                                                               \
-   "func.func @f(%a: " type ", %b: " type ") -> " type " { %y = graph." op " %a, %b : " type " return %y : " type " }", __VA_ARGS__}
+   "func.func @f(%a: " type ", %b: " type ") -> " type " { %y = graph." op " %a, %b : " type " return %y : " type      \
+   " }",                                                                                                               \
+   __VA_ARGS__}
 #define ONE(name, op, from, to)                                                                                        \
-  {name " " from " -> " to, "func.func @f(%x: " from ") -> " to " { %y = " op " : " from " -> " to " return %y : " to " }"}
+  {name " " from " -> " to,                                                                                            \
+   "func.func @f(%x: " from ") -> " to " { %y = " op " : " from " -> " to " return %y : " to " }"}
 #define MATMUL(attributes, a, b, y)                                                                                    \
   {"graph.matmul " attributes " " a " " b,                                                                             \
-   "func.func @f(%a: " a ", %b: " b ") -> " y " { %y = graph.matmul %a, %b " attributes " : " a ", " b " -> " y " return %y : " y " }"}
+   "func.func @f(%a: " a ", %b: " b ") -> " y " { %y = graph.matmul %a, %b " attributes " : " a ", " b " -> " y        \
+   " return %y : " y " }"}
 
 const GradientCase kElementwise[] = {
     BINARY("add", "tensor<3x4xf64>", nullptr),
@@ -73,10 +78,18 @@ const GradientCase kElementwise[] = {
     UNARY("sin", "tensor<3x4xf64>", nullptr),
     UNARY("cos", "tensor<3x4xf64>", nullptr),
     UNARY("sin", "tensor<2x1x5xf64>", nullptr),
-    {"power 3", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 3.0 : tensor<3x4xf64> return %y : tensor<3x4xf64> }"},
-    {"power 2", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 2.0 : tensor<3x4xf64> return %y : tensor<3x4xf64> }"},
-    {"power -1.5", "func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> { %y = graph.power %x, -1.5 : tensor<5xf64> return %y : tensor<5xf64> }", makePositive},
-    {"power 0.5", "func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> { %y = graph.power %x, 0.5 : tensor<5xf64> return %y : tensor<5xf64> }", makePositive},
+    {"power 3", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 3.0 : tensor<3x4xf64> "
+                "return %y : tensor<3x4xf64> }"},
+    {"power 2", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 2.0 : tensor<3x4xf64> "
+                "return %y : tensor<3x4xf64> }"},
+    {"power -1.5",
+     "func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> { %y = graph.power %x, -1.5 : tensor<5xf64> return %y : "
+     "tensor<5xf64> }",
+     makePositive},
+    {"power 0.5",
+     "func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> { %y = graph.power %x, 0.5 : tensor<5xf64> return %y : "
+     "tensor<5xf64> }",
+     makePositive},
     {"select", R"(func.func @f(%c: tensor<3x8xi1>, %a: tensor<3x8xf64>, %b: tensor<3x8xf64>) -> tensor<3x8xf64> {
        %y = graph.select %c, %a, %b : tensor<3x8xi1>, tensor<3x8xf64> return %y : tensor<3x8xf64> })"},
     {"cast", R"(func.func @f(%x: tensor<3x4xf32>) -> tensor<3x4xf64> {
@@ -147,16 +160,21 @@ const GradientCase kMacro[] = {
        %c = graph.constant dense<[[0.9, 0.5], [0.1, -0.3], [0.7, 0.2]]> : tensor<3x2xf64>
        %s = graph.constant dense<[[0.2, 0.6], [0.8, 0.4], [-0.5, 0.3]]> : tensor<3x2xf64>
        %y = graph.rope %x, %c, %s {inverse} : tensor<1x3x2x4xf64>, tensor<3x2xf64> return %y : tensor<1x3x2x4xf64> })"},
-    {"attention", R"(func.func @f(%q: tensor<2x5x2x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x2x4xf64> {
+    {"attention",
+     R"(func.func @f(%q: tensor<2x5x2x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x2x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 : tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> return %y : tensor<2x5x2x4xf64> })"},
-    {"attention causal, grouped", R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x4x4xf64> {
+    {"attention causal, grouped",
+     R"(func.func @f(%q: tensor<2x5x4x4xf64>, %k: tensor<2x5x2x4xf64>, %v: tensor<2x5x2x4xf64>) -> tensor<2x5x4x4xf64> {
        %y = graph.attention %q, %k, %v, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64> return %y : tensor<2x5x4x4xf64> })"},
-    {"attention window", R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
+    {"attention window",
+     R"(func.func @f(%q: tensor<1x6x3x4xf64>, %k: tensor<1x6x1x4xf64>, %v: tensor<1x6x1x4xf64>) -> tensor<1x6x3x4xf64> {
        %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64} : tensor<1x6x3x4xf64>, tensor<1x6x1x4xf64> return %y : tensor<1x6x3x4xf64> })"},
     {"embedding", R"(func.func @f(%t: tensor<5x3xf64>, %i: tensor<2x4xi32>) -> tensor<2x4x3xf64> {
-       %y = graph.embedding %t, %i : tensor<5x3xf64>, tensor<2x4xi32> -> tensor<2x4x3xf64> return %y : tensor<2x4x3xf64> })", nullptr, 5},
+       %y = graph.embedding %t, %i : tensor<5x3xf64>, tensor<2x4xi32> -> tensor<2x4x3xf64> return %y : tensor<2x4x3xf64> })",
+     nullptr, 5},
     {"cross_entropy", R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>) -> tensor<f64> {
-       %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })", ignoreSomeTargets, 5},
+       %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
+     ignoreSomeTargets, 5},
     {"a value with several readers", R"(func.func @f(%x: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {
        %y = graph.mul %x, %x : tensor<3x4xf64>
        %z = graph.sin %y : tensor<3x4xf64>
@@ -166,8 +184,8 @@ const GradientCase kMacro[] = {
 
 std::vector<GradientCase> allCases() {
   std::vector<GradientCase> cases;
-  for (ArrayRef<GradientCase> table : {ArrayRef<GradientCase>(kElementwise), ArrayRef<GradientCase>(kShape), ArrayRef<GradientCase>(kMatmul),
-                                       ArrayRef<GradientCase>(kMacro)})
+  for (ArrayRef<GradientCase> table : {ArrayRef<GradientCase>(kElementwise), ArrayRef<GradientCase>(kShape),
+                                       ArrayRef<GradientCase>(kMatmul), ArrayRef<GradientCase>(kMacro)})
     cases.insert(cases.end(), table.begin(), table.end());
   return cases;
 }
@@ -213,7 +231,8 @@ void checkCase(const GradientCase &testCase, uint64_t seed) {
 
   const double h = 6e-6;
   double numeric = (objective(original, step(arguments, direction, h), cotangents) -
-                    objective(original, step(arguments, direction, -h), cotangents)) / (2 * h);
+                    objective(original, step(arguments, direction, -h), cotangents)) /
+                   (2 * h);
   Tensors extended = arguments;
   extended.append(cotangents);
   auto results = interpret(function, extended);
@@ -275,11 +294,13 @@ TEST(Gradient, AllMissingDerivativesAreNamedAtOnce) {
 
 TEST(Gradient, NothingIsEmittedForWhatNobodyWants) {
   GraphContext context;
-  auto module = context.parse(R"(func.func @f(%x: tensor<3x4xf64>, %w: tensor<5x4xf64>, %g: tensor<3x5xf64>) -> tensor<3x5xf64> {
+  auto module =
+      context.parse(R"(func.func @f(%x: tensor<3x4xf64>, %w: tensor<5x4xf64>, %g: tensor<3x5xf64>) -> tensor<3x5xf64> {
     %y = graph.matmul %x, %w {transpose_b} : tensor<3x4xf64>, tensor<5x4xf64> -> tensor<3x5xf64>
     return %y : tensor<3x5xf64> })");
   Block &body = module->lookupSymbol<func::FuncOp>("f").getBody().front();
-  auto gradients = emitGradients(body, {{body.getTerminator()->getOperand(0), body.getArgument(2)}}, {body.getArgument(1)});
+  auto gradients =
+      emitGradients(body, {{body.getTerminator()->getOperand(0), body.getArgument(2)}}, {body.getArgument(1)});
   ASSERT_TRUE(succeeded(gradients));
   EXPECT_EQ(llvm::range_size(body.getOps<graph::MatmulOp>()), 2);
 }

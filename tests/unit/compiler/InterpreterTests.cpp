@@ -27,7 +27,8 @@ Tensors runText(const std::string &text, Precision precision = Precision::F64) {
 }
 
 TEST(Interpreter, MovesData) {
-  Tensors r = runText(R"(func.func @f() -> (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x2xf32>, tensor<3x4xf32>, tensor<2x5xf32>) {
+  Tensors r = runText(
+      R"(func.func @f() -> (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x2xf32>, tensor<3x4xf32>, tensor<2x5xf32>) {
     %x = graph.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
     %c = graph.constant dense<[[7.0], [8.0]]> : tensor<2x1xf32>
     %t = graph.transpose %x, [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
@@ -130,7 +131,8 @@ TEST(Interpreter, RunsFusionGroups) {
 TEST(Interpreter, AnOpWithoutARuleIsALocatedError) {
   GraphContext context;
   context.context.allowUnregisteredDialects();
-  auto module = context.parse(R"(func.func @f() -> tensor<2xf32> { %x = "other.op"() : () -> tensor<2xf32> loc("here") return %x : tensor<2xf32> })");
+  auto module = context.parse(
+      R"(func.func @f() -> tensor<2xf32> { %x = "other.op"() : () -> tensor<2xf32> loc("here") return %x : tensor<2xf32> })");
   std::string message;
   ScopedDiagnosticHandler handler(&context.context, [&](Diagnostic &diagnostic) {
     llvm::raw_string_ostream(message) << diagnostic.getLocation() << ": " << diagnostic.str();
@@ -148,7 +150,8 @@ TEST(Interpreter, ArgumentsAreCheckedAgainstTheSignature) {
     message = diagnostic.str();
     return success();
   });
-  EXPECT_TRUE(failed(interpret(module->lookupSymbol<func::FuncOp>("f"), {Tensor({3}, Float32Type::get(&context.context))})));
+  EXPECT_TRUE(
+      failed(interpret(module->lookupSymbol<func::FuncOp>("f"), {Tensor({3}, Float32Type::get(&context.context))})));
   EXPECT_THAT(message, testing::HasSubstr("argument 0 has type 'tensor<2xf32>', interpreted with 'tensor<3xf32>'"));
 }
 

@@ -1,6 +1,6 @@
 // A whole two-layer Llama: the microstep that phase `backward` builds against finite differences of its evaluation.
-#include "passes/Autodiff/Passes.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Autodiff/Passes.h"
 #include "passes/Verify/Passes.h"
 #include "runtime/Format/StepParameters.h"
 #include "tests/unit/compiler/GradientCheck.h"
@@ -42,8 +42,15 @@ struct ArgumentText {
 std::string llamaText(bool tied, bool bias) {
   std::vector<ArgumentText> parameters{{"embed", "13x8"}};
   for (std::string layer : {"0", "1"})
-    for (auto [name, shape] : {std::pair{"ln", "8"}, {"wq", "8x8"}, {"wk", "4x8"}, {"wv", "4x8"}, {"wo", "8x8"}, {"lm", "8"}, {"wg", "12x8"},
-                               {"wu", "12x8"}, {"wd", "8x12"}})
+    for (auto [name, shape] : {std::pair{"ln", "8"},
+                               {"wq", "8x8"},
+                               {"wk", "4x8"},
+                               {"wv", "4x8"},
+                               {"wo", "8x8"},
+                               {"lm", "8"},
+                               {"wg", "12x8"},
+                               {"wu", "12x8"},
+                               {"wd", "8x12"}})
       parameters.push_back({name + layer, shape});
   parameters.push_back({"norm", "8"});
   if (!tied)
@@ -53,20 +60,25 @@ std::string llamaText(bool tied, bool bias) {
   std::string text = "module attributes {graph.batch = 2 : i64, graph.seq = 5 : i64, graph.vocabulary = 13 : i64} {\n"
                      "  func.func @forward(%tokens: tensor<2x5xi32> {graph.role = \"tokens\"}";
   for (const ArgumentText &p : parameters)
-    text += fmt::format(", %{0}: tensor<{1}xf32> {{graph.role = \"parameter\", graph.name = \"{0}\"}}", p.name, p.shape);
+    text +=
+        fmt::format(", %{0}: tensor<{1}xf32> {{graph.role = \"parameter\", graph.name = \"{0}\"}}", p.name, p.shape);
   text += ") -> (tensor<2x5x13xf32> {graph.result = \"logits\"}) {\n";
-  text += "    %cos = graph.constant dense<[[1.0, 1.0], [0.54, 0.99], [-0.42, 0.98], [-0.99, 0.96], [-0.65, 0.92]]> : tensor<5x2xf32>\n"
-          "    %sin = graph.constant dense<[[0.0, 0.0], [0.84, 0.01], [0.91, 0.02], [0.14, 0.03], [-0.76, 0.04]]> : tensor<5x2xf32>\n"
+  text += "    %cos = graph.constant dense<[[1.0, 1.0], [0.54, 0.99], [-0.42, 0.98], [-0.99, 0.96], [-0.65, 0.92]]> : "
+          "tensor<5x2xf32>\n"
+          "    %sin = graph.constant dense<[[0.0, 0.0], [0.84, 0.01], [0.91, 0.02], [0.14, 0.03], [-0.76, 0.04]]> : "
+          "tensor<5x2xf32>\n"
           "    %flat = graph.reshape %tokens : tensor<2x5xi32> -> tensor<10xi32>\n"
           "    %h0 = graph.embedding %embed, %flat : tensor<13x8xf32>, tensor<10xi32> -> tensor<10x8xf32>";
   text += fmt::format(fmt::runtime(kLayer), 0, 1) + fmt::format(fmt::runtime(kLayer), 1, 2);
-  text += fmt::format("\n    %hidden = graph.rms_norm %h2, %norm, 1.0e-5 : tensor<10x8xf32>, tensor<8xf32>\n"
-                      "    %y = graph.matmul %hidden, %{} {{transpose_b}} : tensor<10x8xf32>, tensor<13x8xf32> -> tensor<10x13xf32>\n",
-                      tied ? "embed" : "head");
+  text += fmt::format(
+      "\n    %hidden = graph.rms_norm %h2, %norm, 1.0e-5 : tensor<10x8xf32>, tensor<8xf32>\n"
+      "    %y = graph.matmul %hidden, %{} {{transpose_b}} : tensor<10x8xf32>, tensor<13x8xf32> -> tensor<10x13xf32>\n",
+      tied ? "embed" : "head");
   if (bias)
     text += "    %bb = graph.broadcast %bias : tensor<13xf32> -> tensor<10x13xf32>\n"
             "    %yb = graph.add %y, %bb : tensor<10x13xf32>\n";
-  text += fmt::format("    %logits = graph.reshape %y{} : tensor<10x13xf32> -> tensor<2x5x13xf32>\n    return %logits : tensor<2x5x13xf32>\n  }}\n}}\n",
+  text += fmt::format("    %logits = graph.reshape %y{} : tensor<10x13xf32> -> tensor<2x5x13xf32>\n    return %logits "
+                      ": tensor<2x5x13xf32>\n  }}\n}}\n",
                       bias ? "b" : "");
   return text;
 }
@@ -231,12 +243,14 @@ TEST(LlamaUpdate, ClipsAndStepsLikeTorch) {
     EXPECT_EQ((*results)[3 * count + 1].integers[0], 1);
     double factor = std::isinf(clip) ? 1 : std::min(1.0, clip / (std::sqrt(squares) + 1e-6));
     for (size_t i = 0; i < count; ++i) {
-      const Tensor &p = arguments[1 + i], &g = arguments[1 + count + i], &m = arguments[1 + 2 * count + i], &v = arguments[1 + 3 * count + i];
+      const Tensor &p = arguments[1 + i], &g = arguments[1 + count + i], &m = arguments[1 + 2 * count + i],
+                   &v = arguments[1 + 3 * count + i];
       for (size_t e = 0; e < p.reals.size(); ++e) {
         double gradient = g.reals[e] * factor, first = beta1 * m.reals[e] + (1 - beta1) * gradient;
         double second = beta2 * v.reals[e] + (1 - beta2) * gradient * gradient;
         double decayed = p.reals[e] * (p.rank() >= 2 ? 1 - lr * decay : 1);
-        double expected = decayed - lr * (first / (1 - std::pow(beta1, t))) / (std::sqrt(second / (1 - std::pow(beta2, t))) + epsilon);
+        double expected = decayed - lr * (first / (1 - std::pow(beta1, t))) /
+                                        (std::sqrt(second / (1 - std::pow(beta2, t))) + epsilon);
         ASSERT_NEAR((*results)[i].reals[e], expected, 1e-11);
         ASSERT_NEAR((*results)[count + i].reals[e], first, 1e-12);
         ASSERT_NEAR((*results)[2 * count + i].reals[e], second, 1e-12);
