@@ -1,0 +1,78 @@
+// From graph.fusion groups to machine code: what the rest of the compiler sees of the code generator.
+#pragma once
+#include "compiler/Dialect/Graph/Graph.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/LogicalResult.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// One entry of a kernel's `buffers` argument. All buffers are contiguous and row-major; i1 takes one byte an element.
+struct KernelBuffer {
+  enum class Kind { Operand, Result, Workspace };
+  Kind kind = Kind::Operand;
+  unsigned index = 0;   ///< of the group's operand or result; 0 for the workspace
+  bool written = false;
+};
+
+/// One launch of `void kernel(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end)`.
+struct KernelDescription {
+  std::string name;                  ///< the symbol in every image
+  std::string form;                  ///< row, scalar, flat, column_reduce, flat_reduce, fold, service
+  std::vector<KernelBuffer> buffers; ///< in the order of the kernel's argument
+  uint64_t extent = 0;               ///< size of the parallel range; 0 where a bucket's length decides (flat)
+  uint64_t grain = 1;                ///< units that are worth a worker's while
+  bool flat = false;                 ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
+  uint64_t flatBlock = 0;
+  std::vector<int64_t> scalars;      ///< for a flat kernel over a static length: {length, 0}
+  bool hasAdd = false;               ///< the symbol name + "_add" adds to its results instead of overwriting them
+};
+
+/// What became of a group: launches in order, and the memory that they share.
+struct LoweredGroup {
+  std::vector<KernelDescription> kernels;  ///< one or two; the second reads the workspace that the first writes
+  uint64_t workspaceBytes = 0;             ///< of a static group
+  uint64_t workspaceBytesPerFlatBlock = 0; ///< of a flat one: times the number of blocks
+  std::string text;                        ///< the group in readable form
+};
+
+/// Machine code of all kernels for one target.
+struct KernelImage {
+  std::string target; ///< x86-64-v3, x86-64-v4
+  std::string bytes;  ///< an ELF shared object that needs no other library
+};
+
+/// Targets of the host device, the widest last.
+inline constexpr llvm::StringLiteral kHostTargets[] = {"x86-64-v3", "x86-64-v4"};
+
+/// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not thread-safe.
+class KernelModule {
+public:
+  KernelModule();
+  ~KernelModule();
+
+  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. The name is the group's,
+  /// made unique. A group that cannot be lowered is a located diagnostic.
+  llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false);
+
+  /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the caller's.
+  KernelDescription addAttentionSoftmax(bool causal);
+  KernelDescription addAttentionSoftmaxGrad(double scale, bool causal);
+  KernelDescription addRowDot();
+  KernelDescription addCrossEntropyRows(bool training);
+
+  /// One image per target, in order. Nothing to emit gives images without kernels.
+  llvm::FailureOr<std::vector<KernelImage>> emit(llvm::ArrayRef<llvm::StringRef> targets);
+  /// The kernels in MLIR, before the conversion to LLVM.
+  std::string text() const;
+
+  struct State; ///< of the code generator's own files
+
+private:
+  std::unique_ptr<State> state_;
+};
+
+} // namespace ztc

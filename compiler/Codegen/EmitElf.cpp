@@ -1,0 +1,119 @@
+#include "compiler/Codegen/EmitElf.h"
+#include "lld/Common/Driver.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace llvm;
+
+namespace ztc::codegen {
+
+static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+  Triple triple("x86_64-unknown-linux-gnu");
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Strict; // no contraction: math.fma only where it is written
+  std::unique_ptr<TargetMachine> machine(
+      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
+  if (!machine)
+    return createStringError("no code generator for " + cpu);
+  return machine;
+}
+
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PipelineTuningOptions tuning;
+  // The emitters write vectors themselves, and a vectoriser may not change what the lanes of a sum are.
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+}
+
+/// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
+static Expected<std::string> link(StringRef object) {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  SmallString<128> folder;
+  if (std::error_code error = sys::fs::createUniqueDirectory("ztc-link", folder))
+    return createStringError("cannot create a temporary folder for the linker: " + error.message());
+  scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
+  std::string input = (folder + "/kernels.o").str(), output = (folder + "/kernels.so").str();
+  {
+    std::error_code error;
+    raw_fd_ostream stream(input, error);
+    stream << object;
+    stream.close();
+    if (error || stream.has_error()) {
+      stream.clear_error();
+      return createStringError("cannot write " + input + " (is the temporary folder full?)");
+    }
+  }
+  const char *arguments[] = {"ld.lld", "-shared", "--hash-style=gnu", "-z", "separate-code", "-z", "defs", "--gc-sections",
+                             "--build-id=none", "-s", "--threads=1", "-o", output.c_str(), input.c_str()};
+  std::string messages;
+  raw_string_ostream stream(messages);
+  lld::Result result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode != 0)
+    return createStringError("linking the kernels failed: " + messages);
+  auto buffer = MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return createStringError("cannot read " + output + ": " + buffer.getError().message());
+  return (*buffer)->getBuffer().str();
+}
+
+Expected<std::string> emitElf(Module &module, StringRef cpu) {
+  auto machine = createMachine(cpu);
+  if (!machine)
+    return machine.takeError();
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setPICLevel(PICLevel::BigPIC);
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", cpu);
+    function.addFnAttr("prefer-vector-width", cpu == "x86-64-v4" ? "512" : "256");
+    function.addFnAttr("no-builtins"); // a loop that fills or copies must not become a call of memset or memcpy
+    function.addFnAttr(Attribute::NoUnwind);
+  }
+  optimize(module, **machine);
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+    return createStringError("the code generator for " + cpu + " cannot write objects");
+  passes.run(module);
+  return link(StringRef(object.data(), object.size()));
+}
+
+} // namespace ztc::codegen

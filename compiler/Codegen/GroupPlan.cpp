@@ -1,0 +1,285 @@
+#include "compiler/Codegen/GroupPlan.h"
+#include "compiler/Codegen/KernelBuilder.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+static int64_t columnsOf(ArrayRef<int64_t> shape) { return shape.empty() ? 1 : shape.back(); }
+static int64_t rowsOf(ArrayRef<int64_t> shape) {
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back(shape.empty() ? 0 : 1))
+    rows *= size;
+  return rows;
+}
+
+/// Whether `op` sums all rows of its operand: the gradient of a norm's weight or of a bias.
+static bool isColumnReduction(Operation *op) {
+  auto reduce = dyn_cast<graph::ReduceSumOp>(op);
+  if (!reduce)
+    return false;
+  auto source = cast<RankedTensorType>(reduce.getX().getType());
+  if (!source.hasStaticShape() || source.getRank() < 2 || rowsOf(source.getShape()) == 1)
+    return false;
+  SmallVector<bool> reduced(source.getRank(), false);
+  for (int64_t axis : reduce.getAxes())
+    reduced[axis] = true;
+  for (int64_t i = 0; i + 1 < source.getRank(); ++i)
+    if (!reduced[i] && source.getDimSize(i) != 1)
+      return false;
+  return !reduced.back() || source.getShape().back() == 1;
+}
+
+namespace {
+class Planner {
+public:
+  explicit Planner(graph::FusionOp group) : group_(group), body_(group->getRegion(0).front()) {}
+
+  FailureOr<GroupPlan> run() {
+    collect();
+    if (isFlat()) {
+      if (failed(planFlat()))
+        return failure();
+    } else if (failed(planRows())) {
+      return failure();
+    }
+    for (PlannedKernel &kernel : plan_.kernels)
+      describeBuffers(kernel);
+    return std::move(plan_);
+  }
+
+private:
+  void collect() {
+    for (auto [number, yielded] : llvm::enumerate(body_.getTerminator()->getOperands())) {
+      Value value = yielded;
+      while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+        value = reshape.getX();
+      auto shape = shapeOf(value);
+      outputs_.push_back({value, static_cast<unsigned>(number), rowsOf(shape), columnsOf(shape)});
+    }
+    for (Operation &op : body_) {
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return reachesPartial(operand); }))
+        afterPartial_.insert(&op);
+      else if (isColumnReduction(&op) || isa<graph::SumSquaresOp>(op))
+        partials_.insert(&op);
+    }
+  }
+
+  /// Whether `value` is computed from a sum that takes a kernel of its own.
+  bool reachesPartial(Value value) const {
+    Operation *op = value.getDefiningOp();
+    return op && (partials_.contains(op) || afterPartial_.contains(op));
+  }
+
+  bool isFlat() const {
+    bool dynamic = false, reduces = false, squares = false;
+    auto look = [&](Value value) { dynamic |= !cast<RankedTensorType>(value.getType()).hasStaticShape(); };
+    llvm::for_each(body_.getArguments(), look);
+    for (Operation &op : body_) {
+      llvm::for_each(op.getResults(), look);
+      reduces |= isa<graph::ReduceSumOp, graph::ReduceMaxOp>(op);
+      squares |= isa<graph::SumSquaresOp>(op);
+    }
+    if (dynamic || squares)
+      return true;
+    auto first = cast<RankedTensorType>(group_->getResult(0).getType());
+    return !reduces && first.getRank() == 1 && first.getDimSize(0) > 1 &&
+           llvm::all_of(group_->getResultTypes(), [&](Type type) { return cast<RankedTensorType>(type).getShape() == first.getShape(); });
+  }
+
+  LogicalResult planFlat() {
+    PlannedKernel flat;
+    flat.shape = PlannedKernel::Shape::Flat;
+    KernelDescription &d = flat.description;
+    d.form = "flat";
+    d.flat = true;
+    d.flatBlock = kFlatBlock;
+    int64_t length = 0;
+    bool mixed = false;
+    auto join = [&](Value value) {
+      int64_t size = shapeOf(value).front();
+      mixed |= length != 0 && length != size;
+      length = size;
+    };
+    ColumnGroup columns{1, 0, {}, {}};
+    std::vector<PlannedOutput> afterwards;
+    for (auto [output, yielded] : llvm::zip_equal(outputs_, body_.getTerminator()->getOperands())) {
+      if (reachesPartial(output.value)) {
+        afterwards.push_back(output);
+        continue;
+      }
+      if (shapeOf(yielded).size() != 1)
+        return group_->emitOpError("result #") << output.result << " is not flat as the others are";
+      join(yielded);
+      columns.outputs.push_back({yielded, output.result, 1, shapeOf(yielded).front()});
+    }
+    for (Operation *op : partials_) {
+      if (!isa<graph::SumSquaresOp>(op))
+        return op->emitOpError("is not a reduction of a flat kernel");
+      join(op->getOperand(0));
+      flat.sums.push_back({op, 1, 1, 0, static_cast<int64_t>(flat.sums.size())});
+    }
+    if (mixed)
+      return group_->emitOpError("joins flat values of different lengths");
+    columns.columns = length;
+    if (!ShapedType::isDynamic(length)) {
+      d.scalars = {length, 0};
+      d.extent = llvm::divideCeil(length, kFlatBlock);
+    }
+    flat.columns.push_back(std::move(columns));
+    std::vector<PlannedPartial> sums = flat.sums;
+    plan_.kernels.push_back(std::move(flat));
+    if (sums.empty())
+      return success();
+    plan_.kernels.front().description.form = "flat_reduce";
+    plan_.workspaceBytesPerFlatBlock = 4 * sums.size();
+    if (!ShapedType::isDynamic(length))
+      plan_.workspaceBytes = plan_.workspaceBytesPerFlatBlock * llvm::divideCeil(length, kFlatBlock);
+    PlannedKernel fold;
+    fold.shape = PlannedKernel::Shape::Once;
+    fold.folds = std::move(sums);
+    fold.description.form = "fold";
+    // One block, however long the shard is: the kernel is told the length as every flat kernel is.
+    fold.description.flat = true;
+    fold.description.flatBlock = uint64_t(1) << 62;
+    fold.description.extent = ShapedType::isDynamic(length) ? 0 : 1;
+    fold.description.scalars = plan_.kernels.front().description.scalars;
+    addOutputs(fold, afterwards);
+    plan_.kernels.push_back(std::move(fold));
+    return success();
+  }
+
+  /// The results of `kernel` in groups that share a loop over columns.
+  static void addOutputs(PlannedKernel &kernel, ArrayRef<PlannedOutput> outputs) {
+    for (const PlannedOutput &output : outputs)
+      columnGroup(kernel, output.rows, output.columns).outputs.push_back(output);
+  }
+  static ColumnGroup &columnGroup(PlannedKernel &kernel, int64_t rows, int64_t columns) {
+    int64_t subRows = rows / kernel.rows;
+    for (ColumnGroup &group : kernel.columns)
+      if (group.subRows == subRows && group.columns == columns)
+        return group;
+    kernel.columns.push_back({subRows, columns, {}, {}});
+    return kernel.columns.back();
+  }
+
+  LogicalResult planRows() {
+    PlannedKernel rows;
+    std::vector<PlannedOutput> direct, afterwards;
+    for (const PlannedOutput &output : outputs_)
+      (reachesPartial(output.value) ? afterwards : direct).push_back(output);
+    int64_t common = 0; // rows that all results and partials divide into
+    for (const PlannedOutput &output : direct)
+      common = std::gcd(common, output.rows);
+    for (Operation *op : partials_)
+      common = std::gcd(common, rowsOf(shapeOf(op->getOperand(0))));
+    rows.rows = std::max<int64_t>(common, 1);
+    addOutputs(rows, direct);
+    int64_t offset = 0, blocks = llvm::divideCeil(rows.rows, kRowBlock);
+    std::vector<PlannedPartial> partials;
+    for (Operation *op : partials_) {
+      auto shape = shapeOf(op->getOperand(0));
+      partials.push_back({op, rowsOf(shape), columnsOf(shape), blocks, offset});
+      columnGroup(rows, rowsOf(shape), columnsOf(shape)).partials.push_back(partials.back());
+      offset += blocks * columnsOf(shape);
+    }
+    int64_t width = 0;
+    for (const ColumnGroup &group : rows.columns)
+      width += group.subRows * group.columns;
+    KernelDescription &d = rows.description;
+    if (partials.empty()) {
+      bool scalar = rows.rows == 1 && width == static_cast<int64_t>(rows.columns.size());
+      d.form = scalar ? "scalar" : "row";
+      d.extent = rows.rows;
+      d.grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(width, 1));
+      plan_.kernels.push_back(std::move(rows));
+      return success();
+    }
+    rows.shape = PlannedKernel::Shape::RowBlocks;
+    d.form = direct.empty() ? "column_reduce" : "row_column_reduce";
+    d.extent = blocks;
+    plan_.workspaceBytes = 4 * offset;
+    plan_.kernels.push_back(std::move(rows));
+    return planFold(afterwards, std::move(partials));
+  }
+
+  LogicalResult planFold(std::vector<PlannedOutput> outputs, std::vector<PlannedPartial> partials) {
+    PlannedKernel fold;
+    fold.folds = std::move(partials);
+    fold.description.form = "fold";
+    int64_t common = 0;
+    for (const PlannedOutput &output : outputs)
+      common = std::gcd(common, output.rows);
+    fold.rows = std::max<int64_t>(common, 1);
+    addOutputs(fold, outputs);
+    fold.description.extent = fold.rows;
+    if (fold.rows == 1 && fold.columns.size() == 1 && fold.columns[0].subRows == 1) {
+      int64_t columns = fold.columns[0].columns;
+      fold.shape = PlannedKernel::Shape::Columns;
+      fold.unit = columns % kFoldColumns == 0 ? kFoldColumns : columns % kChunk == 0 ? kChunk : columns;
+      fold.description.extent = columns / fold.unit;
+    }
+    plan_.kernels.push_back(std::move(fold));
+    return success();
+  }
+
+  /// Block arguments that `value` is computed from, without what stands behind the sums in `folds`.
+  void usedOperands(Value value, const SmallPtrSetImpl<Operation *> &folds, SmallPtrSetImpl<Operation *> &seen, SmallVectorImpl<bool> &used) const {
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      used[cast<BlockArgument>(value).getArgNumber()] = true;
+      return;
+    }
+    if (folds.contains(op) || !seen.insert(op).second)
+      return;
+    for (Value operand : op->getOperands())
+      usedOperands(operand, folds, seen, used);
+  }
+
+  void describeBuffers(PlannedKernel &kernel) const {
+    bool alone = plan_.kernels.size() == 1;
+    SmallVector<bool> used(body_.getNumArguments(), alone), written(outputs_.size(), false);
+    SmallPtrSet<Operation *, 4> folds;
+    SmallPtrSet<Operation *, 32> seen;
+    for (const PlannedPartial &fold : kernel.folds)
+      folds.insert(fold.op);
+    for (const ColumnGroup &group : kernel.columns) {
+      for (const PlannedOutput &output : group.outputs) {
+        usedOperands(output.value, folds, seen, used);
+        written[output.result] = true;
+      }
+      for (const PlannedPartial &partial : group.partials)
+        usedOperands(partial.op->getOperand(0), folds, seen, used);
+    }
+    for (const PlannedPartial &sum : kernel.sums)
+      usedOperands(sum.op->getOperand(0), folds, seen, used);
+    auto &buffers = kernel.description.buffers;
+    for (auto [index, isUsed] : llvm::enumerate(used))
+      if (isUsed)
+        buffers.push_back({KernelBuffer::Kind::Operand, static_cast<unsigned>(index), false});
+    for (auto [index, isWritten] : llvm::enumerate(written))
+      if (isWritten)
+        buffers.push_back({KernelBuffer::Kind::Result, static_cast<unsigned>(index), true});
+    if (!alone)
+      buffers.push_back({KernelBuffer::Kind::Workspace, 0, kernel.folds.empty()});
+  }
+
+  graph::FusionOp group_;
+  Block &body_;
+  std::vector<PlannedOutput> outputs_;
+  llvm::SetVector<Operation *> partials_;     ///< sums with partial results
+  SmallPtrSet<Operation *, 16> afterPartial_; ///< what is computed from them
+  GroupPlan plan_;
+};
+} // namespace
+
+FailureOr<GroupPlan> planGroup(graph::FusionOp group) {
+  if (group->getNumResults() == 0)
+    return group->emitOpError("has no results");
+  return Planner(group).run();
+}
+
+} // namespace ztc::codegen

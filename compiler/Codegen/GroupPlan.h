@@ -1,0 +1,63 @@
+// How a group becomes kernels: which form, which loops, which results where.
+#pragma once
+#include "compiler/Codegen/Codegen.h"
+#include <string>
+
+namespace ztc::codegen {
+
+/// Rows that add into one partial result of a column reduction.
+inline constexpr int64_t kRowBlock = 32;
+/// Elements of a block of a flat kernel; a sum of squares has one partial result for each.
+inline constexpr int64_t kFlatBlock = 4096;
+/// Columns that one unit of a fold over partial results handles, where they divide the row.
+inline constexpr int64_t kFoldColumns = 64;
+
+/// A result of a kernel as rows of columns. What stands behind is the value before trailing reshapes: the bytes are the same.
+struct PlannedOutput {
+  mlir::Value value;
+  unsigned result;      ///< of the group
+  int64_t rows, columns;
+};
+
+/// A sum whose partial results stand in the workspace: reduce_sum over all rows, or sum_squares.
+struct PlannedPartial {
+  mlir::Operation *op;
+  int64_t rows, columns; ///< of what is reduced; a sum of squares has one column
+  int64_t blocks;        ///< of rows that have a partial result each
+  int64_t offset;        ///< in elements: of a column reduction from the workspace's start, else the number of the sum
+};
+
+/// Results and partials that share a loop over columns.
+struct ColumnGroup {
+  int64_t subRows;  ///< rows of these results within one row of the kernel
+  int64_t columns;
+  std::vector<PlannedOutput> outputs;
+  std::vector<PlannedPartial> partials;
+};
+
+struct PlannedKernel {
+  enum class Shape {
+    Rows,       ///< parallel over rows
+    RowBlocks,  ///< parallel over blocks of kRowBlock rows, with partial column sums
+    Columns,    ///< one row, parallel over blocks of columns
+    Flat,       ///< parallel over blocks of kFlatBlock elements of run-time length
+    Once        ///< one unit
+  };
+  Shape shape = Shape::Rows;
+  int64_t rows = 1;
+  int64_t unit = 0;                 ///< columns of a unit, where shape is Columns
+  std::vector<ColumnGroup> columns; ///< at most one where shape is Columns or Flat
+  std::vector<PlannedPartial> sums; ///< sums of squares of a flat kernel
+  std::vector<PlannedPartial> folds; ///< partials that this kernel reads
+  KernelDescription description;    ///< without a name
+};
+
+struct GroupPlan {
+  std::vector<PlannedKernel> kernels;
+  uint64_t workspaceBytes = 0, workspaceBytesPerFlatBlock = 0;
+};
+
+/// Chooses the form of a group. A group that no form fits is a located diagnostic.
+llvm::FailureOr<GroupPlan> planGroup(graph::FusionOp group);
+
+} // namespace ztc::codegen

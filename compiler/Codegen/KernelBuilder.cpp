@@ -1,0 +1,138 @@
+#include "compiler/Codegen/KernelBuilder.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+int64_t lanesOf(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.getNumElements() : 1;
+}
+
+int64_t storedBytes(Type element) { return (element.getIntOrFloatBitWidth() + 7) / 8; }
+
+Type KernelBuilder::shaped(int64_t lanes, Type element) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
+
+Type KernelBuilder::shaped(Type like, Type element) { return shaped(lanesOf(like), element); }
+
+Value KernelBuilder::real(Type type, double value) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr attribute = getFloatAttr(element, value);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attribute = DenseElementsAttr::get(vector, Attribute(attribute));
+  return arith::ConstantOp::create(*this, attribute);
+}
+
+Value KernelBuilder::integer(Type type, int64_t value) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr attribute = getIntegerAttr(element, value);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attribute = DenseElementsAttr::get(vector, Attribute(attribute));
+  return arith::ConstantOp::create(*this, attribute);
+}
+
+static bool isReal(Value x) { return isa<FloatType>(getElementTypeOrSelf(x.getType())); }
+
+Value KernelBuilder::add(Value a, Value b) {
+  return isReal(a) ? arith::AddFOp::create(*this, a, b).getResult() : arith::AddIOp::create(*this, a, b).getResult();
+}
+Value KernelBuilder::sub(Value a, Value b) {
+  return isReal(a) ? arith::SubFOp::create(*this, a, b).getResult() : arith::SubIOp::create(*this, a, b).getResult();
+}
+Value KernelBuilder::mul(Value a, Value b) {
+  return isReal(a) ? arith::MulFOp::create(*this, a, b).getResult() : arith::MulIOp::create(*this, a, b).getResult();
+}
+Value KernelBuilder::div(Value a, Value b) {
+  return isReal(a) ? arith::DivFOp::create(*this, a, b).getResult() : arith::DivSIOp::create(*this, a, b).getResult();
+}
+Value KernelBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, a, b, c); }
+Value KernelBuilder::sqrt(Value x) { return math::SqrtOp::create(*this, x); }
+Value KernelBuilder::negate(Value x) {
+  return isReal(x) ? arith::NegFOp::create(*this, x).getResult() : sub(integer(x.getType(), 0), x);
+}
+Value KernelBuilder::absolute(Value x) {
+  if (!isReal(x))
+    return maximum(x, negate(x));
+  return math::AbsFOp::create(*this, x);
+}
+Value KernelBuilder::compare(arith::CmpFPredicate predicate, Value a, Value b) {
+  return arith::CmpFOp::create(*this, predicate, a, b);
+}
+Value KernelBuilder::compare(arith::CmpIPredicate predicate, Value a, Value b) {
+  return arith::CmpIOp::create(*this, predicate, a, b);
+}
+Value KernelBuilder::select(Value condition, Value a, Value b) { return arith::SelectOp::create(*this, condition, a, b); }
+
+// arith.maximumf becomes llvm.maximum, which costs more than it should on x86; this form keeps NaN and needs two instructions:
+// maxps returns its second operand where one is NaN. The sign of a zero follows the operands' order, as in a comparison.
+Value KernelBuilder::maximum(Value a, Value b) {
+  if (!isReal(a))
+    return arith::MaxSIOp::create(*this, a, b);
+  Value greater = select(compare(arith::CmpFPredicate::OGT, a, b), a, b);
+  return select(compare(arith::CmpFPredicate::UNO, a, a), a, greater);
+}
+Value KernelBuilder::minimum(Value a, Value b) {
+  if (!isReal(a))
+    return arith::MinSIOp::create(*this, a, b);
+  Value less = select(compare(arith::CmpFPredicate::OLT, a, b), a, b);
+  return select(compare(arith::CmpFPredicate::UNO, a, a), a, less);
+}
+Value KernelBuilder::bitcast(Value x, Type element) {
+  return arith::BitcastOp::create(*this, shaped(x.getType(), element), x);
+}
+
+Value KernelBuilder::splat(Value scalar, int64_t lanes) {
+  if (lanes == 1)
+    return scalar;
+  return vector::BroadcastOp::create(*this, shaped(lanes, scalar.getType()), scalar);
+}
+
+Value KernelBuilder::foldLanes(ArrayRef<Value> quarters, llvm::function_ref<Value(Value, Value)> combine) {
+  Value low = combine(quarters[0], quarters[2]), high = combine(quarters[1], quarters[3]);
+  Value folded = combine(low, high);
+  for (int64_t half = kChunk / 2; half >= 1; half /= 2) {
+    SmallVector<int64_t> first, second;
+    for (int64_t i = 0; i < half; ++i) {
+      first.push_back(i);
+      second.push_back(i + half);
+    }
+    folded = combine(vector::ShuffleOp::create(*this, folded, folded, first), vector::ShuffleOp::create(*this, folded, folded, second));
+  }
+  return vector::ExtractOp::create(*this, folded, 0);
+}
+
+Value KernelBuilder::address(Value base, Type element, Value index) {
+  Type stored = element.isInteger(1) ? Type(getI8Type()) : element;
+  return LLVM::GEPOp::create(*this, base.getType(), stored, base, ValueRange{index});
+}
+
+Value KernelBuilder::load(Value pointer, Type element, int64_t lanes) {
+  if (element.isInteger(1)) {
+    Value bytes = load(pointer, getI8Type(), lanes);
+    return compare(arith::CmpIPredicate::ne, bytes, integer(bytes.getType(), 0));
+  }
+  return LLVM::LoadOp::create(*this, shaped(lanes, element), pointer, storedBytes(element));
+}
+
+void KernelBuilder::store(Value value, Value pointer) {
+  Type element = getElementTypeOrSelf(value.getType());
+  if (element.isInteger(1)) {
+    value = arith::ExtUIOp::create(*this, shaped(value.getType(), getI8Type()), value);
+    element = getI8Type();
+  }
+  LLVM::StoreOp::create(*this, value, pointer, storedBytes(element));
+}
+
+Value KernelBuilder::maskedLoad(Value pointer, Value mask, Value other) {
+  Type element = getElementTypeOrSelf(other.getType());
+  return LLVM::MaskedLoadOp::create(*this, other.getType(), pointer, mask, other, getI32IntegerAttr(storedBytes(element)));
+}
+
+void KernelBuilder::maskedStore(Value value, Value pointer, Value mask) {
+  Type element = getElementTypeOrSelf(value.getType());
+  LLVM::MaskedStoreOp::create(*this, value, pointer, mask, getI32IntegerAttr(storedBytes(element)));
+}
+
+} // namespace ztc::codegen

@@ -1,0 +1,66 @@
+// The vocabulary of the kernel emitters: scalar and vector arithmetic, loads and stores through bare pointers.
+#pragma once
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <cstdint>
+
+namespace ztc::codegen {
+
+/// Columns that share an accumulator: column c of a reduced row belongs to lane c mod kVirtualLanes, on every target.
+inline constexpr int64_t kVirtualLanes = 64;
+/// Elements that the emitters handle at once: one zmm or two ymm registers of f32. A divisor of kVirtualLanes.
+inline constexpr int64_t kChunk = 16;
+
+/// Emits scalars, or vectors elementwise; both give the same bits. Integers are i64 unless said otherwise.
+class KernelBuilder : public mlir::ImplicitLocOpBuilder {
+public:
+  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  /// `element` in the shape (scalar or vector) of `like`.
+  static mlir::Type shaped(mlir::Type like, mlir::Type element);
+  /// `element` itself for one lane, else a vector of `lanes`.
+  static mlir::Type shaped(int64_t lanes, mlir::Type element);
+
+  mlir::Value real(mlir::Type type, double value);
+  mlir::Value integer(mlir::Type type, int64_t value);
+  mlir::Value i64(int64_t value) { return integer(getI64Type(), value); }
+
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
+  /// a * b + c, rounded once.
+  mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
+  mlir::Value sqrt(mlir::Value x);
+  mlir::Value negate(mlir::Value x);
+  mlir::Value absolute(mlir::Value x);
+  mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a, mlir::Value b);
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+  /// NaN if either is NaN.
+  mlir::Value maximum(mlir::Value a, mlir::Value b);
+  mlir::Value minimum(mlir::Value a, mlir::Value b);
+  mlir::Value bitcast(mlir::Value x, mlir::Type element);
+
+  /// A scalar in every lane; the scalar itself for one lane.
+  mlir::Value splat(mlir::Value scalar, int64_t lanes);
+  /// Folds 64 partial results, four vectors of kChunk, by halving: lane i with i + 32, then i + 16, ... down to one.
+  mlir::Value foldLanes(mlir::ArrayRef<mlir::Value> quarters, llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
+
+  /// The address of element `index` of an array of `element` (an i1 takes a byte).
+  mlir::Value address(mlir::Value base, mlir::Type element, mlir::Value index);
+  /// `lanes` consecutive elements at `pointer`.
+  mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes);
+  void store(mlir::Value value, mlir::Value pointer);
+  /// Lanes where the mask is false read `other` and are not touched in memory.
+  mlir::Value maskedLoad(mlir::Value pointer, mlir::Value mask, mlir::Value other);
+  void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
+};
+
+/// The lanes of a scalar (1) or vector type.
+int64_t lanesOf(mlir::Type type);
+/// Bytes of one stored element; an i1 takes one.
+int64_t storedBytes(mlir::Type element);
+
+} // namespace ztc::codegen

@@ -1,0 +1,137 @@
+// Emits the values of a group where a kernel asks for them. Demand-driven: a form (Forms.cpp) opens loops over rows and columns and
+// asks for elements of the results; everything else follows from the ops between them and the operands.
+#pragma once
+#include "compiler/Codegen/IndexExpr.h"
+#include "compiler/Codegen/KernelBuilder.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace ztc::codegen {
+
+/// What earlier attempts at a kernel found out about its column loops.
+struct ColumnPlans {
+  std::map<LoopKey, std::set<int64_t>> splits; ///< columns at which a loop is cut: pieces of a concat, edges of a pad
+  std::set<LoopKey> scalar;                    ///< loops whose lanes do not stay together: one element at a time
+};
+
+/// A value of the kernel and the depth of the loop that it was emitted in.
+struct Element {
+  mlir::Value value; ///< a scalar, where all lanes are equal, or a vector; null: the attempt failed
+  unsigned level = 0;
+  explicit operator bool() const { return value != nullptr; }
+};
+
+/// A run of columns handled at once.
+struct ColumnChunk {
+  IndexExpr column; ///< of lane 0, plus the lane symbol
+  int64_t lanes;
+  int64_t phase;    ///< the first column modulo kVirtualLanes, where it is known (vector loops)
+  unsigned level;   ///< where to emit
+};
+
+class KernelEmitter {
+public:
+  using Carried = llvm::SmallVectorImpl<mlir::Value>;
+  using LoopBody = llvm::function_ref<llvm::LogicalResult(const IndexSymbol *, unsigned level, Carried &)>;
+  using ColumnBody = llvm::function_ref<llvm::LogicalResult(const ColumnChunk &, Carried &)>;
+  using Override = std::function<Element(llvm::ArrayRef<IndexExpr>)>;
+
+  /// Emits into the entry block at the builder's insertion point, which becomes level 0.
+  KernelEmitter(KernelBuilder &builder, ColumnPlans &plans);
+
+  /// The buffer of a group's block argument.
+  void bind(mlir::Value operand, mlir::Value pointer) { pointers_[operand] = pointer; }
+  /// Gives `value` another meaning than its defining op: the fold of a workspace.
+  void override(mlir::Value value, Override meaning) { overrides_[value] = std::move(meaning); }
+  /// i64: where the shard starts in its bucket, added to graph.iota of a flat kernel.
+  void setFlatStart(mlir::Value start) { flatStart_ = start; }
+
+  /// The builder, at the place where values of loop depth `level` go.
+  KernelBuilder &at(unsigned level);
+  /// Elements of a value of the group at `access`; null after a failed attempt or an error.
+  Element emit(mlir::Value value, llvm::ArrayRef<IndexExpr> access);
+  /// Whether a failed emission is worth another attempt with what `plans` now knows.
+  bool wantsRestart() const { return restart_; }
+
+  /// A loop from `lower` to `upper` (defined at `level`) whose body is level + 1. `facts` describes the induction variable.
+  llvm::LogicalResult forLoop(unsigned level, mlir::Value lower, mlir::Value upper, int64_t step, IndexSymbol facts, Carried &carried, LoopBody body);
+  /// The same from 0 to a constant.
+  llvm::LogicalResult forLoop(unsigned level, int64_t size, Carried &carried, LoopBody body);
+  /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before and behind.
+  llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried, ColumnBody body);
+  /// A column index with `lanes` lanes for loops that a form opens itself.
+  IndexExpr withLanes(const IndexExpr &column, int64_t lanes, LoopKey key);
+
+  /// The i64 value of an index without its lane, at its own level.
+  mlir::Value materialize(const IndexExpr &index);
+  Element load(mlir::Value base, mlir::Type element, const IndexExpr &index);
+  /// Stores to consecutive elements from `index` on, at `level`; with `add`, adds to what is there.
+  void store(mlir::Value value, mlir::Value base, const IndexExpr &index, unsigned level, bool add);
+  /// The index of each dimension of `shape`; nothing where lanes would not stay together (a restart is then asked for).
+  std::optional<Access> delinearize(const IndexExpr &linear, llvm::ArrayRef<int64_t> shape);
+  /// An element type of the group in the kernel's own context; null where kernels do not know it.
+  mlir::Type element(mlir::Type type);
+  /// A value in `lanes` lanes, at `level`.
+  mlir::Value widen(mlir::Value value, int64_t lanes, unsigned level);
+  /// Stack memory of `count` elements, taken once per kernel call.
+  mlir::Value stack(mlir::Type element, int64_t count);
+  /// Folds the four quarters of the virtual lanes.
+  mlir::Value fold(llvm::ArrayRef<mlir::Value> quarters, bool sum, unsigned level);
+  /// The lanes of a chunk joined to their quarter: `carried` holds four vectors of kChunk from `first` on.
+  void accumulate(const ColumnChunk &chunk, mlir::Value value, bool sum, mlir::Value identity, Carried &carried, unsigned first = 0);
+  mlir::Value combine(KernelBuilder &b, mlir::Value a, mlir::Value b2, bool sum);
+  mlir::Value identity(KernelBuilder &b, mlir::Type type, bool sum);
+
+private:
+  using Key = std::vector<int64_t>;
+  struct Level {
+    mlir::OpBuilder::InsertPoint point;
+    std::map<Key, Element> values;
+    std::map<Key, std::pair<IndexExpr, IndexExpr>> divisions;
+  };
+
+  const IndexSymbol *symbol(IndexSymbol facts);
+  std::optional<std::pair<IndexExpr, IndexExpr>> divide(const IndexExpr &index, int64_t divisor);
+  void restartScalar(LoopKey key);
+  Element fail(mlir::Operation *op, const llvm::Twine &message);
+
+  // Shapes.cpp: where an element of a result stands in the operands.
+  Element emitOp(mlir::Operation *op, mlir::Value value, llvm::ArrayRef<IndexExpr> access);
+  Element emitReshape(mlir::Value source, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<IndexExpr> access);
+  Element emitPad(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  Element emitConcat(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  Element emitIota(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  Element emitConstant(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  /// Index relative to [low, low + size): +1 inside, 0 outside, -1 not known statically, nothing after asking for a restart.
+  std::optional<int> placeWithin(const IndexExpr &index, int64_t low, int64_t size);
+  /// For a scalar index: whether it is inside, and the index limited to the range.
+  std::pair<Element, IndexExpr> limit(const IndexExpr &index, int64_t low, int64_t size);
+  Element choose(Element condition, Element a, Element b);
+
+  // Elements.cpp
+  Element emitElementwise(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+
+  // Reductions.cpp
+  Element emitReduce(mlir::Operation *op, bool sum, llvm::ArrayRef<IndexExpr> access);
+  Element reduceRow(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
+  Element reduceRowByElement(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
+  Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
+  llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape, Access &access, Carried &carried,
+                               llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)> body);
+
+  KernelBuilder &builder_;
+  ColumnPlans &plans_;
+  std::vector<Level> levels_;
+  std::deque<IndexSymbol> symbols_;
+  std::map<std::pair<LoopKey, int64_t>, const IndexSymbol *> lanes_;
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers_;
+  llvm::DenseMap<mlir::Value, Override> overrides_;
+  mlir::Value flatStart_;
+  bool restart_ = false;
+};
+
+} // namespace ztc::codegen

@@ -1,0 +1,152 @@
+#include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/KernelState.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+KernelModule::State::State() : context(MLIRContext::Threading::DISABLED) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect, math::MathDialect, vector::VectorDialect,
+                      LLVM::LLVMDialect>();
+  module = ModuleOp::create(UnknownLoc::get(&context));
+}
+
+std::string KernelModule::State::uniqueName(StringRef wanted) {
+  std::string name;
+  for (char c : wanted)
+    name.push_back(llvm::isAlnum(c) ? c : '_');
+  if (name.empty() || llvm::isDigit(name.front()))
+    name.insert(0, "kernel_");
+  unsigned count = names[name]++;
+  if (count == 0)
+    return name;
+  return uniqueName(name + "_" + std::to_string(count + 1));
+}
+
+codegen::KernelBuilder KernelModule::State::builder() { return codegen::KernelBuilder(UnknownLoc::get(&context), &context); }
+
+func::FuncOp KernelModule::State::createKernel(codegen::KernelBuilder &b, StringRef name) {
+  Type pointer = LLVM::LLVMPointerType::get(&context), i64 = b.getI64Type();
+  b.setInsertionPointToEnd(module->getBody());
+  auto kernel = func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer, i64, i64}, {}));
+  b.setInsertionPointToEnd(kernel.addEntryBlock());
+  return kernel;
+}
+
+void KernelModule::State::finishKernel(codegen::KernelBuilder &b, func::FuncOp kernel) {
+  b.setInsertionPointToEnd(&kernel.getBody().front());
+  func::ReturnOp::create(b);
+}
+
+KernelModule::KernelModule() : state_(std::make_unique<State>()) {}
+KernelModule::~KernelModule() = default;
+
+/// A group without names and locations: equal text, equal kernel.
+static std::string structuralKey(graph::FusionOp group) {
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  DenseMap<Value, unsigned> numbers;
+  Block &body = group->getRegion(0).front();
+  for (BlockArgument argument : body.getArguments()) {
+    numbers.try_emplace(argument, numbers.size());
+    stream << argument.getType() << ';';
+  }
+  for (Operation &op : body) {
+    stream << op.getName() << op.getAttrDictionary() << '(';
+    for (Value operand : op.getOperands())
+      stream << numbers.lookup(operand) << ',';
+    stream << ')';
+    for (Value result : op.getResults()) {
+      numbers.try_emplace(result, numbers.size());
+      stream << result.getType() << ';';
+    }
+  }
+  return key;
+}
+
+FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withAdd) {
+  std::string key = structuralKey(group);
+  auto known = state_->groups.find(key);
+  if (known == state_->groups.end()) {
+    FailureOr<LoweredGroup> lowered = codegen::lowerGroup(*state_, group);
+    if (failed(lowered))
+      return failure();
+    llvm::raw_string_ostream stream(lowered->text);
+    group->print(stream, OpPrintingFlags().useLocalScope().elideLargeElementsAttrs());
+    known = state_->groups.try_emplace(key, std::move(*lowered)).first;
+  }
+  LoweredGroup &lowered = known->second;
+  if (withAdd && !llvm::any_of(lowered.kernels, [](const KernelDescription &kernel) { return kernel.hasAdd; }))
+    if (failed(codegen::lowerAddVariants(*state_, group, lowered)))
+      return failure();
+  return lowered;
+}
+
+std::string KernelModule::text() const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  state_->module->print(stream);
+  return text;
+}
+
+static LogicalResult lowerToLlvm(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.addPass(createSCFToControlFlowPass());
+  // Without this, each conversion to bf16 would be a library call.
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = true;
+  passes.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createConvertFuncToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return passes.run(module);
+}
+
+FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
+  OwningOpRef<ModuleOp> lowered = state_->module->clone();
+  if (failed(lowerToLlvm(*lowered)))
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> source = translateModuleToLLVMIR(*lowered, context);
+  if (!source)
+    return failure();
+  std::vector<KernelImage> images;
+  for (StringRef target : targets) {
+    std::unique_ptr<llvm::Module> module = llvm::CloneModule(*source);
+    llvm::Expected<std::string> bytes = codegen::emitElf(*module, target);
+    if (!bytes) {
+      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + target + ": " + llvm::toString(bytes.takeError()));
+      return failure();
+    }
+    images.push_back({target.str(), std::move(*bytes)});
+  }
+  return images;
+}
+
+} // namespace ztc

@@ -1,0 +1,223 @@
+#include "compiler/Codegen/MathExpand.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+using FP = arith::CmpFPredicate;
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Horner's scheme with fma; coefficients from the constant term upwards.
+static Value polynomial(KernelBuilder &b, Value x, ArrayRef<double> coefficients) {
+  Value sum = b.real(x.getType(), coefficients.back());
+  for (double c : llvm::reverse(coefficients.drop_back()))
+    sum = b.fma(sum, x, b.real(x.getType(), c));
+  return sum;
+}
+
+/// x where it is NaN, else y.
+static Value keepNan(KernelBuilder &b, Value x, Value y) { return b.select(b.compare(FP::UNO, x, x), x, y); }
+
+/// x limited to [low, high]; NaN becomes a number.
+static Value clamp(KernelBuilder &b, Value x, double low, double high) {
+  Value l = b.real(x.getType(), low), h = b.real(x.getType(), high);
+  x = b.select(b.compare(FP::OLT, x, h), x, h);
+  return b.select(b.compare(FP::OGT, x, l), x, l);
+}
+
+/// 2^n for whole n in the normal range, from the bits of the exponent field. `n` is an i32.
+static Value powerOfTwo(KernelBuilder &b, Value n) {
+  Value bits = arith::ShLIOp::create(b, b.add(n, b.integer(n.getType(), 127)), b.integer(n.getType(), 23));
+  return b.bitcast(bits, b.getF32Type());
+}
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. exp(r) = 1 + r + r^2 P(r), P minimax (relative 3.2e-9).
+// Adding 1.5 * 2^23 rounds to a whole number that then stands in the low bits.
+Value expandExp(KernelBuilder &b, Value x) {
+  Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI32Type());
+  Value limited = clamp(b, x, -104.0, 89.0);
+  Value magic = b.real(type, 12582912.0);
+  Value shifted = b.fma(limited, b.real(type, 0x1.715476p0), magic);
+  Value whole = b.sub(shifted, magic);
+  Value r = b.fma(whole, b.real(type, -0x1.62e430p-1), limited);
+  r = b.fma(whole, b.real(type, 0x1.05c610p-29), r);
+  Value p = polynomial(b, r, {1.0, 1.0, 0.5, 0x1.55548cp-3, 0x1.55545cp-5, 0x1.123d12p-7, 0x1.6db68ep-10});
+  Value n = b.sub(b.bitcast(shifted, b.getI32Type()), b.integer(integers, 0x4b400000));
+  // In two factors, so that only the last product rounds where the result is denormal, and overflows to infinity.
+  Value half = arith::ShRSIOp::create(b, n, b.integer(integers, 1));
+  Value y = b.mul(b.mul(p, powerOfTwo(b, half)), powerOfTwo(b, b.sub(n, half)));
+  return keepNan(b, x, y);
+}
+
+/// log of positive finite doubles: x = 2^k m, m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1).
+static Value logOfDouble(KernelBuilder &b, Value x) {
+  Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI64Type());
+  Value bits = b.bitcast(x, b.getI64Type());
+  // Taking the bits of sqrt(1/2) away makes the exponent field change at sqrt(2) instead of at 2.
+  Value offset = b.integer(integers, 0x3fe6a09e667f3bcd);
+  Value shifted = b.sub(bits, offset);
+  Value k = arith::ShRSIOp::create(b, shifted, b.integer(integers, 52));
+  Value fraction = arith::AndIOp::create(b, shifted, b.integer(integers, 0x000fffffffffffff));
+  Value m = b.bitcast(b.add(fraction, offset), b.getF64Type());
+  Value one = b.real(type, 1.0);
+  Value s = b.div(b.sub(m, one), b.add(m, one));
+  Value z = b.mul(s, s);
+  SmallVector<double> series;
+  for (int i = 0; i < 10; ++i)
+    series.push_back(2.0 / (2 * i + 1));
+  // k fits 12 bits: its double is exact by way of i32, which has an instruction where i64 has none before AVX-512.
+  Value k32 = arith::TruncIOp::create(b, KernelBuilder::shaped(type, b.getI32Type()), k);
+  Value exponent = arith::SIToFPOp::create(b, type, k32);
+  return b.fma(exponent, b.real(type, 0.69314718055994530942), b.mul(s, polynomial(b, z, series)));
+}
+
+/// exp of doubles in [-700, 700]: 2^n times the Taylor series.
+static Value expOfDouble(KernelBuilder &b, Value x) {
+  Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI64Type());
+  Value magic = b.real(type, 6755399441055744.0);
+  Value shifted = b.fma(x, b.real(type, 1.4426950408889634), magic);
+  Value whole = b.sub(shifted, magic);
+  Value r = b.fma(whole, b.real(type, -0.69314718055994530942), x);
+  SmallVector<double> series{1.0};
+  for (int i = 1; i < 13; ++i)
+    series.push_back(series.back() / i);
+  Value n = b.sub(b.bitcast(shifted, b.getI64Type()), b.integer(integers, 0x4338000000000000));
+  Value scale = arith::ShLIOp::create(b, b.add(n, b.integer(integers, 1023)), b.integer(integers, 52));
+  return b.mul(polynomial(b, r, series), b.bitcast(scale, b.getF64Type()));
+}
+
+static Value widen(KernelBuilder &b, Value x) {
+  return arith::ExtFOp::create(b, KernelBuilder::shaped(x.getType(), b.getF64Type()), x);
+}
+static Value narrow(KernelBuilder &b, Value x) {
+  return arith::TruncFOp::create(b, KernelBuilder::shaped(x.getType(), b.getF32Type()), x);
+}
+
+// In double precision, where every f32 is normal: logarithms stand in rows and scalars only, never in an inner product.
+Value expandLog(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value zero = b.real(type, 0.0), infinity = b.real(type, kInfinity);
+  Value y = narrow(b, logOfDouble(b, widen(b, x)));
+  y = b.select(b.compare(FP::OEQ, x, infinity), infinity, y);
+  y = b.select(b.compare(FP::OEQ, x, zero), b.real(type, -kInfinity), y);
+  y = b.select(b.compare(FP::OLT, x, zero), b.real(type, std::numeric_limits<double>::quiet_NaN()), y);
+  return keepNan(b, x, y);
+}
+
+// |x| < 0.625: x + x^3 P(x^2), else 1 - 2/(exp(2|x|) + 1); both have the sign put back.
+Value expandTanh(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value a = b.absolute(x), z = b.mul(x, x), one = b.real(type, 1.0);
+  Value p = polynomial(b, z, {-0x1.555554p-2, 0x1.111064p-3, -0x1.b9edf8p-5, 0x1.638384p-6, -0x1.0bc854p-7, 0x1.182af2p-9});
+  Value small = b.fma(b.mul(x, z), p, x);
+  Value e = expandExp(b, b.add(a, a));
+  Value large = b.sub(one, b.div(b.real(type, 2.0), b.add(e, one)));
+  large = b.select(b.compare(FP::OLT, x, b.real(type, 0.0)), b.negate(large), large);
+  Value y = b.select(b.compare(FP::OLT, a, b.real(type, 0.625)), small, large);
+  return keepNan(b, x, y);
+}
+
+// With e = exp(-|x|): 1/(1+e) for x >= 0 and e/(1+e) below; never overflows and keeps denormal results.
+Value expandSigmoid(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value one = b.real(type, 1.0);
+  Value e = expandExp(b, b.negate(b.absolute(x)));
+  Value numerator = b.select(b.compare(FP::OGE, x, b.real(type, 0.0)), one, e);
+  return b.div(numerator, b.add(one, e));
+}
+
+// |x| < 0.925: x + x P(x^2); else 1 - exp(-t + t Q(t)), t = |x|, both minimax in the error of the result.
+Value expandErf(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value z = b.mul(x, x);
+  Value p = polynomial(b, z, {0x1.06eba8p-3, -0x1.812744p-2, 0x1.ce2e1cp-4, -0x1.b80ff2p-6, 0x1.54d42ap-8, -0x1.aaa2d6p-11, 0x1.5e062cp-14});
+  Value small = b.fma(x, p, x);
+  Value a = b.absolute(x);
+  Value t = clamp(b, a, 0.0, 4.0);
+  Value q = polynomial(b, t, {-0x1.077acap-3, -0x1.453088p-1, -0x1.b34100p-4, 0x1.85b308p-6, -0x1.dee834p-9, 0x1.557930p-12, -0x1.82a140p-17});
+  Value large = b.sub(b.real(type, 1.0), expandExp(b, b.fma(t, q, b.negate(t))));
+  large = b.select(b.compare(FP::OLT, x, b.real(type, 0.0)), b.negate(large), large);
+  Value y = b.select(b.compare(FP::OLT, a, b.real(type, 0.925)), small, large);
+  return keepNan(b, x, y);
+}
+
+/// sin(x + quarter * pi/2), reduced in double precision to |r| <= pi/4 and a quadrant.
+static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
+  Value wide = widen(b, x);
+  Type type = wide.getType(), integers = KernelBuilder::shaped(type, b.getI64Type());
+  Value magic = b.real(type, 6755399441055744.0);
+  Value shifted = b.fma(wide, b.real(type, 0.63661977236758134), magic);
+  Value whole = b.sub(shifted, magic);
+  Value r = b.fma(whole, b.real(type, -1.5707963267948966), wide);
+  r = b.fma(whole, b.real(type, -6.123233995736766e-17), r);
+  Value z = b.mul(r, r);
+  SmallVector<double> sines{1.0}, cosines{1.0};
+  for (int i = 1; i < 9; ++i) {
+    sines.push_back(-sines.back() / ((2 * i) * (2 * i + 1)));
+    cosines.push_back(-cosines.back() / ((2 * i - 1) * (2 * i)));
+  }
+  Value sine = b.mul(r, polynomial(b, z, sines)), cosine = polynomial(b, z, cosines);
+  Value quadrant = b.add(b.bitcast(shifted, b.getI64Type()), b.integer(integers, quarter));
+  auto bit = [&](int64_t mask) -> Value {
+    Value masked = arith::AndIOp::create(b, quadrant, b.integer(integers, mask));
+    return b.compare(arith::CmpIPredicate::ne, masked, b.integer(integers, 0));
+  };
+  Value y = b.select(bit(1), cosine, sine);
+  // An infinite argument makes r, and with it the result, NaN.
+  return narrow(b, b.select(bit(2), b.negate(y), y));
+}
+
+Value expandSin(KernelBuilder &b, Value x) {
+  Value zero = b.real(x.getType(), 0.0);
+  return b.select(b.compare(FP::OEQ, x, zero), x, sineFromQuadrant(b, x, 0)); // keeps -0
+}
+Value expandCos(KernelBuilder &b, Value x) { return sineFromQuadrant(b, x, 1); }
+
+Value expandRsqrt(KernelBuilder &b, Value x) { return b.div(b.real(x.getType(), 1.0), b.sqrt(x)); }
+
+static Value powerBySquaring(KernelBuilder &b, Value x, int64_t exponent) {
+  Value product, square = x;
+  for (int64_t n = exponent; n > 0; n /= 2) {
+    if (n % 2)
+      product = product ? b.mul(product, square) : square;
+    if (n > 1)
+      square = b.mul(square, square);
+  }
+  return product ? product : b.real(x.getType(), 1.0);
+}
+
+/// |x|^exponent through exp and log in double precision, for exponents that no shorter way serves.
+static Value powerByLogarithm(KernelBuilder &b, Value x, double exponent) {
+  Type type = x.getType();
+  Value zero = b.real(type, 0.0), infinity = b.real(type, kInfinity), magnitude = b.absolute(x);
+  Value wide = widen(b, magnitude);
+  Value y = b.mul(logOfDouble(b, wide), b.real(wide.getType(), exponent));
+  y = narrow(b, expOfDouble(b, clamp(b, y, -300.0, 300.0)));
+  y = b.select(b.compare(FP::OEQ, magnitude, zero), exponent > 0 ? zero : infinity, y);
+  y = b.select(b.compare(FP::OEQ, magnitude, infinity), exponent > 0 ? infinity : zero, y);
+  Value negative = b.compare(FP::OLT, x, zero);
+  bool whole = std::trunc(exponent) == exponent;
+  if (!whole)
+    y = b.select(negative, b.real(type, std::numeric_limits<double>::quiet_NaN()), y);
+  else if (std::fmod(exponent, 2.0) != 0.0)
+    y = b.select(negative, b.negate(y), y);
+  return keepNan(b, x, y);
+}
+
+Value expandPower(KernelBuilder &b, Value x, double exponent) {
+  Value one = b.real(x.getType(), 1.0);
+  bool whole = std::trunc(exponent) == exponent;
+  if (whole && std::abs(exponent) <= 64) {
+    Value y = powerBySquaring(b, x, static_cast<int64_t>(std::abs(exponent)));
+    return exponent < 0 ? b.div(one, y) : y;
+  }
+  if (exponent == 0.5)
+    return b.sqrt(x);
+  if (exponent == -0.5)
+    return expandRsqrt(b, x);
+  return powerByLogarithm(b, x, exponent);
+}
+
+} // namespace ztc::codegen

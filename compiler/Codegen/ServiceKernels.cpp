@@ -1,0 +1,283 @@
+// The rows of library calls: see runtime/Format/ServiceKernels.md. One function a kernel, emitted once.
+#include "compiler/Codegen/KernelState.h"
+#include "compiler/Codegen/MathExpand.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace ztc {
+using namespace codegen;
+
+namespace {
+using Values = SmallVector<Value>;
+
+/// A kernel over rows [begin, end) whose columns are known at run time.
+class RowKernel {
+public:
+  RowKernel(KernelModule::State &state, StringRef name) : b(state.builder()), function_(state.createKernel(b, name)) {}
+
+  Value buffer(unsigned number) {
+    Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+    Value address = LLVM::GEPOp::create(b, pointer, pointer, function_.getArgument(0), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+    return LLVM::LoadOp::create(b, pointer, address, 8);
+  }
+  Value scalar(unsigned number) {
+    return b.load(b.address(function_.getArgument(1), b.getI64Type(), b.i64(number)), b.getI64Type(), 1);
+  }
+  Value at(Value base, Value index) { return b.address(base, b.getF32Type(), index); }
+  Value loadScalar(Value base, Value index) { return b.load(at(base, index), b.getF32Type(), 1); }
+
+  /// The loop over rows; closes the function.
+  void forRows(llvm::function_ref<void(Value row)> body) {
+    auto loop = scf::ForOp::create(b, function_.getArgument(2), function_.getArgument(3), b.i64(1));
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    body(loop.getInductionVar());
+    KernelModule::State::finishKernel(b, function_);
+  }
+
+  /// A loop with carried values, which it returns.
+  Values forRange(Value begin, Value end, int64_t step, Values carried, llvm::function_ref<void(Value, Values &)> body) {
+    auto loop = scf::ForOp::create(b, begin, end, b.i64(step), carried);
+    OpBuilder::InsertionGuard guard(b);
+    if (carried.empty()) {
+      b.setInsertionPoint(loop.getBody()->getTerminator());
+      body(loop.getInductionVar(), carried);
+      return {};
+    }
+    b.setInsertionPointToEnd(loop.getBody());
+    Values inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    body(loop.getInductionVar(), inner);
+    scf::YieldOp::create(b, inner);
+    return Values(loop.getResults().begin(), loop.getResults().end());
+  }
+
+  /// Sixteen columns from `column` on; where `mask` is null, all of them count.
+  struct Chunk {
+    Value column, mask;
+    int64_t quarter;
+  };
+
+  /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0.
+  Values forColumns(Value low, Value high, bool fromZero, Values carried, llvm::function_ref<void(const Chunk &, Values &)> body) {
+    constexpr int64_t lanes = kVirtualLanes;
+    auto turn = [&](bool masked) {
+      return [&, masked](Value base, Values &values) {
+        for (int64_t quarter = 0; quarter < lanes / kChunk; ++quarter) {
+          Value column = b.add(base, b.i64(quarter * kChunk));
+          body({column, masked ? maskOf(column, low, high, fromZero) : Value(), quarter}, values);
+        }
+      };
+    };
+    Value up = arith::AndIOp::create(b, b.add(low, b.i64(lanes - 1)), b.i64(-lanes));
+    if (!fromZero) {
+      // One turn where `low` is inside a run of 64 columns, none where it begins one.
+      Value down = arith::AndIOp::create(b, low, b.i64(-lanes));
+      carried = forRange(down, up, lanes, carried, turn(true));
+    }
+    Value whole = arith::AndIOp::create(b, high, b.i64(-lanes));
+    carried = forRange(up, whole, lanes, carried, turn(false));
+    return forRange(b.maximum(up, whole), high, lanes, carried, turn(true));
+  }
+
+  Value load(const Chunk &chunk, Value row, double other) {
+    if (!chunk.mask)
+      return b.load(at(row, chunk.column), b.getF32Type(), kChunk);
+    return b.maskedLoad(at(row, chunk.column), chunk.mask, vector(other));
+  }
+  void store(const Chunk &chunk, Value value, Value row) {
+    if (!chunk.mask)
+      b.store(value, at(row, chunk.column));
+    else
+      b.maskedStore(value, at(row, chunk.column), chunk.mask);
+  }
+  /// Masked lanes of `value` replaced by what a sum or maximum ignores.
+  Value only(const Chunk &chunk, Value value, double other) {
+    return chunk.mask ? b.select(chunk.mask, value, vector(other)) : value;
+  }
+
+  Value vector(double value) { return b.real(VectorType::get({kChunk}, b.getF32Type()), value); }
+  Value splat(Value scalar) { return b.splat(scalar, kChunk); }
+  Values lanesOf(double value) { return Values(kVirtualLanes / kChunk, vector(value)); }
+  Value sum(Values lanes) {
+    return b.foldLanes(lanes, [&](Value x, Value y) { return b.add(x, y); });
+  }
+  Value maximum(Values lanes) {
+    return b.foldLanes(lanes, [&](Value x, Value y) { return b.maximum(x, y); });
+  }
+
+  /// The maximum of row[low, high).
+  Value rowMaximum(Value row, Value low, Value high, bool fromZero) {
+    constexpr double lowest = -std::numeric_limits<double>::infinity();
+    return maximum(forColumns(low, high, fromZero, lanesOf(lowest), [&](const Chunk &chunk, Values &lanes) {
+      lanes[chunk.quarter] = b.maximum(lanes[chunk.quarter], load(chunk, row, lowest));
+    }));
+  }
+
+  /// The sum of exp(row - maximum), stored in place on request.
+  Value rowExponentials(Value row, Value low, Value high, bool fromZero, Value maximum, bool keep) {
+    return sum(forColumns(low, high, fromZero, lanesOf(0.0), [&](const Chunk &chunk, Values &lanes) {
+      Value e = expandExp(b, b.sub(load(chunk, row, 0.0), splat(maximum)));
+      if (keep)
+        store(chunk, e, row);
+      lanes[chunk.quarter] = b.add(lanes[chunk.quarter], only(chunk, e, 0.0));
+    }));
+  }
+
+  void zero(Value row, Value begin, Value end) {
+    // The whole chunks count from `begin`, wherever it stands.
+    Value length = b.maximum(b.sub(end, begin), b.i64(0));
+    Value whole = b.add(begin, arith::AndIOp::create(b, length, b.i64(-kChunk)));
+    forRange(begin, whole, kChunk, {}, [&](Value column, Values &) { b.store(vector(0.0), at(row, column)); });
+    forRange(whole, end, 1, {}, [&](Value column, Values &) { b.store(b.real(b.getF32Type(), 0.0), at(row, column)); });
+  }
+
+  KernelBuilder b;
+
+private:
+  Value maskOf(Value column, Value low, Value high, bool fromZero) {
+    auto narrow = [&](Value x) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), x); };
+    auto type = VectorType::get({kChunk}, b.getI32Type());
+    SmallVector<int32_t> steps = llvm::to_vector(llvm::seq<int32_t>(0, kChunk));
+    Value offsets = arith::ConstantOp::create(b, type, DenseElementsAttr::get(type, ArrayRef<int32_t>(steps)));
+    Value columns = b.add(splat(narrow(column)), offsets);
+    Value mask = b.compare(arith::CmpIPredicate::slt, columns, splat(narrow(high)));
+    if (fromZero)
+      return mask;
+    return arith::AndIOp::create(b, mask, b.compare(arith::CmpIPredicate::sge, columns, splat(narrow(low))));
+  }
+
+  func::FuncOp function_;
+};
+
+/// The columns that row `row` of attention scores sees.
+struct Visible {
+  Value low, high;
+  Visible(RowKernel &kernel, Value row, Value first, Value columns, Value window, bool causal) {
+    KernelBuilder &b = kernel.b;
+    low = b.i64(0);
+    high = columns;
+    if (!causal)
+      return;
+    Value next = b.add(b.add(first, row), b.i64(1)); // one behind the row's own position
+    high = b.minimum(next, columns);
+    Value windowed = b.compare(arith::CmpIPredicate::sgt, window, b.i64(0));
+    low = b.select(windowed, b.minimum(b.maximum(b.sub(next, window), low), high), low);
+  }
+};
+} // namespace
+
+/// A service kernel by its key; emits it on first use.
+static KernelDescription service(KernelModule::State &state, const Twine &key, StringRef name, ArrayRef<bool> written,
+                                 llvm::function_ref<void(RowKernel &)> emit) {
+  auto [known, isNew] = state.services.try_emplace(key.str());
+  KernelDescription &d = known->second;
+  if (!isNew)
+    return d;
+  d.name = state.uniqueName(name);
+  d.form = "service";
+  for (auto [index, isWritten] : llvm::enumerate(written))
+    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand, static_cast<unsigned>(index), isWritten});
+  RowKernel kernel(state, d.name);
+  emit(kernel);
+  return d;
+}
+
+KernelDescription KernelModule::addAttentionSoftmax(bool causal) {
+  StringRef name = causal ? "attention_softmax_causal" : "attention_softmax";
+  return service(*state_, name, name, {true, true}, [&](RowKernel &k) {
+    KernelBuilder &b = k.b;
+    Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3);
+    k.forRows([&](Value r) {
+      Value row = k.at(scores, b.mul(r, ld));
+      Visible visible(k, r, first, columns, window, causal);
+      Value maximum = k.rowMaximum(row, visible.low, visible.high, !causal);
+      Value sum = k.rowExponentials(row, visible.low, visible.high, !causal, maximum, /*keep=*/true);
+      k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+        k.store(chunk, b.div(k.load(chunk, row, 0.0), k.splat(sum)), row);
+      });
+      k.zero(row, b.i64(0), visible.low);
+      k.zero(row, visible.high, columns);
+      b.store(b.add(maximum, expandLog(b, sum)), k.at(lse, r));
+    });
+  });
+}
+
+KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causal) {
+  StringRef name = causal ? "attention_softmax_grad_causal" : "attention_softmax_grad";
+  std::string key = name.str() + " " + std::to_string(llvm::bit_cast<uint64_t>(scale));
+  return service(*state_, key, name, {true, true, false, false}, [&](RowKernel &k) {
+    KernelBuilder &b = k.b;
+    Value scores = k.buffer(0), dps = k.buffer(1), lse = k.buffer(2), delta = k.buffer(3);
+    Value first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3);
+    k.forRows([&](Value r) {
+      Value offset = b.mul(r, ld), row = k.at(scores, offset), dp = k.at(dps, offset);
+      Visible visible(k, r, first, columns, window, causal);
+      Value rowLse = k.splat(k.loadScalar(lse, r)), rowDelta = k.splat(k.loadScalar(delta, r));
+      k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+        Value p = expandExp(b, b.sub(k.load(chunk, row, 0.0), rowLse));
+        Value ds = b.mul(b.mul(p, b.sub(k.load(chunk, dp, 0.0), rowDelta)), k.vector(scale));
+        k.store(chunk, p, row);
+        k.store(chunk, ds, dp);
+      });
+      for (Value buffer : {row, dp}) {
+        k.zero(buffer, b.i64(0), visible.low);
+        k.zero(buffer, visible.high, columns);
+      }
+    });
+  });
+}
+
+KernelDescription KernelModule::addRowDot() {
+  return service(*state_, "row_dot", "row_dot", {false, false, true}, [&](RowKernel &k) {
+    KernelBuilder &b = k.b;
+    Value left = k.buffer(0), right = k.buffer(1), out = k.buffer(2), lda = k.scalar(0), ldb = k.scalar(1), count = k.scalar(2);
+    k.forRows([&](Value r) {
+      Value rowA = k.at(left, b.mul(r, lda)), rowB = k.at(right, b.mul(r, ldb));
+      Values lanes = k.forColumns(b.i64(0), count, /*fromZero=*/true, k.lanesOf(0.0), [&](const RowKernel::Chunk &chunk, Values &sums) {
+        sums[chunk.quarter] = b.add(sums[chunk.quarter], b.mul(k.load(chunk, rowA, 0.0), k.load(chunk, rowB, 0.0)));
+      });
+      b.store(k.sum(lanes), k.at(out, r));
+    });
+  });
+}
+
+KernelDescription KernelModule::addCrossEntropyRows(bool training) {
+  StringRef name = training ? "cross_entropy_rows" : "cross_entropy_rows_loss";
+  SmallVector<bool> written = training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
+  return service(*state_, name, name, written, [&](RowKernel &k) {
+    KernelBuilder &b = k.b;
+    Value logits = k.buffer(0), targets = k.buffer(1), loss = k.buffer(training ? 3 : 2), ld = k.scalar(0), columns = k.scalar(1);
+    Value scale = training ? b.load(k.buffer(2), b.getF32Type(), 1) : Value();
+    Value none = b.i64(0);
+    k.forRows([&](Value r) {
+      Value row = k.at(logits, b.mul(r, ld));
+      Value target = b.load(b.address(targets, b.getI32Type(), r), b.getI32Type(), 1);
+      Value ignored = b.compare(arith::CmpIPredicate::slt, target, b.integer(b.getI32Type(), 0));
+      auto branch = scf::IfOp::create(b, ignored, /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      b.store(b.real(b.getF32Type(), 0.0), k.at(loss, r));
+      if (training)
+        k.zero(row, none, columns);
+      b.setInsertionPointToStart(branch.elseBlock());
+      Value position = arith::ExtSIOp::create(b, b.getI64Type(), target);
+      Value wanted = k.loadScalar(row, position);
+      Value maximum = k.rowMaximum(row, none, columns, /*fromZero=*/true);
+      Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, training);
+      b.store(b.sub(b.add(maximum, expandLog(b, sum)), wanted), k.at(loss, r));
+      if (!training)
+        return;
+      k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+        k.store(chunk, b.div(k.load(chunk, row, 0.0), k.splat(sum)), row);
+      });
+      Value hit = k.at(row, position);
+      b.store(b.sub(b.load(hit, b.getF32Type(), 1), b.real(b.getF32Type(), 1.0)), hit);
+      k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+        k.store(chunk, b.mul(k.load(chunk, row, 0.0), k.splat(scale)), row);
+      });
+    });
+  });
+}
+
+} // namespace ztc
