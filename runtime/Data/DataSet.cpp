@@ -1,0 +1,89 @@
+#include "runtime/Data/DataSet.h"
+#include "runtime/Core/File.h"
+#include "runtime/Core/Random.h"
+#include "runtime/Data/Sources.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace ztc {
+
+static StatusOr<std::unique_ptr<TokenSource>> openSource(const std::string &path, const DataOptions &options) {
+  const RowShape shape{options.seq, options.vocabulary};
+  if (path.ends_with(".safetensors")) {
+    if (options.bytesTokenizer)
+      return invalidArgument(fmt::format("'{}' holds tokens already; leave --tokenizer=bytes away", path));
+    return openSafetensorsSource(path, shape);
+  }
+  if (options.bytesTokenizer)
+    return openTextSource(path, shape);
+  if (path.ends_with(".idx"))
+    return openMegatronSource(path, shape);
+  if (path.ends_with(".bin")) {
+    const std::string index = path.substr(0, path.size() - 4) + ".idx";
+    return pathExists(index) ? openMegatronSource(index, shape) : openBinSource(path, shape);
+  }
+  if (!pathExists(path))
+    return notFound(fmt::format("cannot open '{}': no such file", path));
+  return invalidArgument(fmt::format(
+      "'{}' is no token file by its name (.safetensors, .bin, .idx); for text add --tokenizer=bytes", path));
+}
+
+StatusOr<std::unique_ptr<DataSet>> DataSet::open(const DataOptions &options) {
+  if (options.files.empty())
+    return invalidArgument("no data files");
+  constexpr auto kLargestToken = static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
+  if (options.seq == 0 || options.vocabulary == 0 || options.vocabulary > kLargestToken)
+    return internalError(
+        fmt::format("data for rows of {} tokens and a vocabulary of {}", options.seq, options.vocabulary));
+  std::unique_ptr<DataSet> data(new DataSet());
+  data->options_ = options;
+  for (const std::string &path : options.files) {
+    ZTC_ASSIGN_OR_RETURN(std::unique_ptr<TokenSource> source, openSource(path, options));
+    if (source->rows() == 0 && options.files.size() > 1)
+      return invalidArgument(
+          fmt::format("'{}' holds not one row: a row needs {} tokens and the one after them", path, options.seq));
+    data->firstRow_.push_back(data->rows_);
+    data->rows_ += source->rows();
+    data->sources_.push_back(std::move(source));
+  }
+  if (data->rows_ == 0)
+    return invalidArgument(
+        fmt::format("the data in '{}' is empty: there is not one row of {} tokens", options.files[0], options.seq));
+  return data;
+}
+
+Status DataSet::checkGlobalBatch(uint64_t rowsPerStep) const {
+  if (rows_ < rowsPerStep)
+    return invalidArgument(
+        fmt::format("the data has {} rows of {} tokens, one global batch (ranks x micro-steps x --batch) needs {}",
+                    rows_, options_.seq, rowsPerStep));
+  return Status::ok();
+}
+
+DataSet::Place DataSet::place(uint64_t globalRow) const {
+  const uint64_t epoch = globalRow / rows_;
+  uint64_t row = globalRow % rows_;
+  if (options_.shuffle)
+    row = permuteIndex(row, rows_, options_.seed, epoch);
+  const size_t source =
+      static_cast<size_t>(std::upper_bound(firstRow_.begin(), firstRow_.end(), row) - firstRow_.begin()) - 1;
+  return {sources_[source].get(), row - firstRow_[source]};
+}
+
+Status DataSet::fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const {
+  const Place at = place(globalRow);
+  return at.source->readRow(at.row, tokens, targets);
+}
+
+StatusOr<uint64_t> DataSet::countTargets(uint64_t first, uint64_t count) const {
+  uint64_t targets = 0;
+  for (uint64_t row = first; row < first + count; ++row) {
+    const Place at = place(row);
+    ZTC_ASSIGN_OR_RETURN(const uint64_t counted, at.source->countTargets(at.row));
+    targets += counted;
+  }
+  return targets;
+}
+
+} // namespace ztc

@@ -1,0 +1,137 @@
+#include "runtime/Data/Sources.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Safetensors.h"
+#include <cstring>
+#include <fmt/format.h>
+#include <optional>
+
+namespace ztc {
+namespace {
+
+/// A tensor of whole numbers, row by row.
+struct IntegerRows {
+  const std::byte *data = nullptr;
+  uint64_t fileOffset = 0;
+  uint64_t elementBytes = 0; ///< 1, 4 or 8
+
+  int64_t at(uint64_t index) const {
+    if (elementBytes == 8) {
+      int64_t value;
+      std::memcpy(&value, data + index * 8, 8);
+      return value;
+    }
+    if (elementBytes == 4) {
+      int32_t value;
+      std::memcpy(&value, data + index * 4, 4);
+      return value;
+    }
+    return static_cast<int64_t>(data[index]);
+  }
+  uint64_t offsetOf(uint64_t index) const { return fileOffset + index * elementBytes; }
+};
+
+class SafetensorsSource : public TokenSource {
+public:
+  SafetensorsSource(SafetensorsFile file, const RowShape &shape) : file_(std::move(file)), shape_(shape) {}
+
+  Status prepare() {
+    ZTC_ASSIGN_OR_RETURN(inputs_, rowsOf("input_ids", /*required=*/true));
+    ZTC_ASSIGN_OR_RETURN(labels_, rowsOf("labels", /*required=*/true));
+    ZTC_ASSIGN_OR_RETURN(const IntegerRows mask, rowsOf("attention_mask", /*required=*/false));
+    return mask.data ? checkMask(mask) : Status::ok();
+  }
+
+  uint64_t rows() const override { return rows_; }
+
+  Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
+    const uint64_t first = row * shape_.seq;
+    for (uint64_t t = 0; t < shape_.seq; ++t) {
+      const int64_t token = inputs_.at(first + t);
+      if (token < 0 || static_cast<uint64_t>(token) >= shape_.vocabulary)
+        return outside("input_ids", inputs_, first + t, token);
+      tokens[t] = static_cast<int32_t>(token);
+    }
+    for (uint64_t t = 0; t + 1 < shape_.seq; ++t) {
+      const int64_t label = labels_.at(first + t + 1);
+      if (label != -100 && (label < 0 || static_cast<uint64_t>(label) >= shape_.vocabulary))
+        return outside("labels", labels_, first + t + 1, label);
+      targets[t] = label == -100 ? kIgnoredTarget : static_cast<int32_t>(label);
+    }
+    targets[shape_.seq - 1] = kIgnoredTarget; // its label would be the next row's first
+    return Status::ok();
+  }
+
+  StatusOr<uint64_t> countTargets(uint64_t row) const override {
+    uint64_t count = 0;
+    for (uint64_t t = 1; t < shape_.seq; ++t)
+      count += labels_.at(row * shape_.seq + t) != -100;
+    return count;
+  }
+
+private:
+  StatusOr<IntegerRows> rowsOf(const char *name, bool required) {
+    const SafetensorsTensor *tensor = file_.find(name);
+    if (!tensor && !required)
+      return IntegerRows{};
+    if (!tensor)
+      return invalidArgument(
+          fmt::format("'{}' has no tensor '{}'; data needs input_ids and labels", file_.path(), name));
+    const bool isMask = !required;
+    const bool byte = tensor->type == plan::I1 || tensor->typeName == "U8" || tensor->typeName == "I8";
+    if (tensor->type != plan::I64 && tensor->type != plan::I32 && !(isMask && byte))
+      return invalidArgument(
+          fmt::format("'{}': {} has the type {}, I64 or I32 is needed", file_.path(), name, tensor->typeName));
+    if (tensor->shape.size() != 2 && tensor->shape.size() != 3)
+      return invalidArgument(fmt::format("'{}': {} has the shape [{}], [N, B, S] or [N, S] is needed", file_.path(),
+                                         name, fmt::join(tensor->shape, ", ")));
+    if (static_cast<uint64_t>(tensor->shape.back()) != shape_.seq)
+      return invalidArgument(fmt::format("'{}': the rows of {} have {} tokens, the plan was compiled for --seq={}",
+                                         file_.path(), name, tensor->shape.back(), shape_.seq));
+    const uint64_t rows = *elementCount(tensor->shape) / shape_.seq;
+    if (inputs_.data == nullptr && !isMask)
+      rows_ = rows;
+    if (rows != rows_)
+      return invalidArgument(fmt::format("'{}': {} has {} rows, input_ids {}", file_.path(), name, rows, rows_));
+    return IntegerRows{file_.data(*tensor).data(), tensor->offset, byte ? 1 : dataTypeBytes(tensor->type)};
+  }
+
+  Status checkMask(const IntegerRows &mask) const {
+    for (uint64_t row = 0; row < rows_; ++row) {
+      bool padding = false;
+      for (uint64_t t = 0; t < shape_.seq; ++t) {
+        const int64_t value = mask.at(row * shape_.seq + t);
+        if (value != 0 && value != 1)
+          return invalidArgument(fmt::format("'{}': attention_mask holds {} at byte {}, only 0 and 1 are known",
+                                             file_.path(), value, mask.offsetOf(row * shape_.seq + t)));
+        if (value == 1 && padding)
+          return invalidArgument(
+              fmt::format("'{}': row {} is padded on the left (attention_mask has 0 before 1); pad on the right",
+                          file_.path(), row));
+        padding = padding || value == 0;
+      }
+    }
+    return Status::ok();
+  }
+
+  Status outside(const char *name, const IntegerRows &rows, uint64_t index, int64_t token) const {
+    return invalidArgument(fmt::format(
+        "'{}' holds the token {} at byte {} ({}, row {}, position {}), the model's vocabulary ends at {}", file_.path(),
+        token, rows.offsetOf(index), name, index / shape_.seq, index % shape_.seq, shape_.vocabulary - 1));
+  }
+
+  SafetensorsFile file_;
+  RowShape shape_;
+  IntegerRows inputs_, labels_;
+  uint64_t rows_ = 0;
+};
+
+} // namespace
+
+StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &path, const RowShape &shape) {
+  ZTC_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  auto source = std::make_unique<SafetensorsSource>(std::move(file), shape);
+  ZTC_RETURN_IF_ERROR(source->prepare());
+  return std::unique_ptr<TokenSource>(std::move(source));
+}
+
+} // namespace ztc

@@ -1,0 +1,30 @@
+// The kinds of token files behind DataSet.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Data/DataSet.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ztc {
+
+/// What a source needs to know of the plan.
+struct RowShape {
+  uint64_t seq = 0;        ///< S
+  uint64_t vocabulary = 0; ///< tokens are in [0, vocabulary)
+};
+
+/// input_ids and labels, [N, B, S] or [N, S], i64 or i32; labels at the same positions as their inputs, -100 ignored:
+/// target t is label t + 1, the last target never counts. An attention_mask is only checked: 0 before 1 in a row is
+/// left padding, an error.
+StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &path, const RowShape &shape);
+
+/// A stream of tokens: row k has inputs x[kS .. kS+S) and targets one later; what is left at the end is not used.
+/// llm.c (magic 20240520: u16, 20240801: u32) or headerless u16 as nanoGPT writes it.
+StatusOr<std::unique_ptr<TokenSource>> openBinSource(const std::string &path, const RowShape &shape);
+/// Megatron's indexed data set: the sequences of the .bin beside `indexPath` as one stream, in file order.
+StatusOr<std::unique_ptr<TokenSource>> openMegatronSource(const std::string &indexPath, const RowShape &shape);
+/// A text: tokens are bytes.
+StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, const RowShape &shape);
+
+} // namespace ztc
