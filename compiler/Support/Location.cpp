@@ -29,4 +29,6 @@ int64_t ztc::layerOf(StringRef name) {
   return -1;
 }
 
-int64_t ztc::layerOf(Location location) { return layerOf(scopeOf(location)); }
+int64_t ztc::layerOf(Location location) {
+  return layerOf(scopeOf(location));
+}

@@ -7,8 +7,8 @@
 
 namespace ztc {
 
-/// The first name in `location` (the exporter's module path, "model.layers.3.self_attn.q_proj"), through fused locations
-/// and call sites; empty where there is none.
+/// The first name in `location` (the exporter's module path, "model.layers.3.self_attn.q_proj"), through fused
+/// locations and call sites; empty where there is none.
 std::string scopeOf(mlir::Location location);
 
 /// The transformer block of a module path or parameter name: the N of `layers.N` or `h.N`; -1 where there is none.

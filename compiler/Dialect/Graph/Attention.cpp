@@ -5,7 +5,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult RopeOp::verify() {
   RankedTensorType x = tensorOf(getX()), table = tensorOf(getCos());
@@ -18,7 +20,9 @@ LogicalResult RopeOp::verify() {
   return success();
 }
 
-int64_t RopeOp::getFlops() { return 3 * elementCount(getX()); }
+int64_t RopeOp::getFlops() {
+  return 3 * elementCount(getX());
+}
 
 /// (C1), (C2) and (C5) of attention; its gradient has the same operands.
 static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool causal, int64_t window) {
@@ -27,8 +31,8 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool
     return op->emitOpError("q, k and v are not 4-D: ") << q << " and " << k;
   for (int64_t i : {0, 1, 3})
     if (q.getDimSize(i) != k.getDimSize(i))
-      return op->emitOpError("dimension ") << i << " of q and k differ: " << q.getDimSize(i) << " and "
-                                           << k.getDimSize(i);
+      return op->emitOpError("dimension ")
+             << i << " of q and k differ: " << q.getDimSize(i) << " and " << k.getDimSize(i);
   if (k.getDimSize(2) == 0 || q.getDimSize(2) % k.getDimSize(2) != 0)
     return op->emitOpError("key heads do not divide query heads: ") << k.getDimSize(2) << " and " << q.getDimSize(2);
   if (window < 0 || (window > 0 && !causal))
@@ -76,6 +80,10 @@ static int64_t attentionFlops(Value query, bool causal, int64_t window, int64_t 
 }
 
 // Scores and their product with v.
-int64_t AttentionOp::getFlops() { return attentionFlops(getQ(), getCausal(), getWindow(), 2); }
+int64_t AttentionOp::getFlops() {
+  return attentionFlops(getQ(), getCausal(), getWindow(), 2);
+}
 // Scores again, dp, dv, dq, dk.
-int64_t AttentionGradOp::getFlops() { return attentionFlops(getQ(), getCausal(), getWindow(), 5); }
+int64_t AttentionGradOp::getFlops() {
+  return attentionFlops(getQ(), getCausal(), getWindow(), 5);
+}

@@ -13,8 +13,8 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
   SmallVector<Value> results{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
   if (getScale()) {
     Expr scale = castTo(hidden.with(getScale()), logits.elementType());
-    Expr dlogits = hidden.with(CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(),
-                                                          getTargets(), scale.value()));
+    Expr dlogits = hidden.with(
+        CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(), getTargets(), scale.value()));
     results.push_back(matmul(dlogits, head).value());
     results.push_back(matmul(dlogits, hidden, true, false).value());
   }

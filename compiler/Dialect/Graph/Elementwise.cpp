@@ -1,10 +1,13 @@
-// Elementwise ops: constraints, folds and costs. Their derivatives are the table in GraphElementwise.td and VjpElementwise.cpp.
+// Elementwise ops: constraints, folds and costs. Their derivatives are the table in GraphElementwise.td and
+// VjpElementwise.cpp.
 #include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult PowerOp::verify() {
   // (C1)
@@ -13,7 +16,9 @@ LogicalResult PowerOp::verify() {
   return success();
 }
 
-int64_t PowerOp::getFlops() { return elementCount(getY()); }
+int64_t PowerOp::getFlops() {
+  return elementCount(getY());
+}
 
 LogicalResult CompareOp::verify() {
   // (C1)
@@ -40,7 +45,9 @@ LogicalResult SelectOp::verify() {
   return success();
 }
 
-int64_t SelectOp::getFlops() { return elementCount(getY()); }
+int64_t SelectOp::getFlops() {
+  return elementCount(getY());
+}
 
 OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
   if (getA() == getB())
@@ -61,7 +68,9 @@ LogicalResult LogicOp::verify() {
   return success();
 }
 
-int64_t CastOp::getFlops() { return elementCount(getY()); }
+int64_t CastOp::getFlops() {
+  return elementCount(getY());
+}
 
 OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getY().getType())

@@ -4,7 +4,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// The rows' shape is the indices' plus D.
 static LogicalResult verifyRows(Operation *op, Value table, Value indices, Value rows) {
@@ -39,5 +41,9 @@ LogicalResult EmbeddingGradOp::verify() {
   return verifyRows(*this, getDtable(), getIndices(), getDy());
 }
 
-int64_t EmbeddingOp::getFlops() { return 0; }
-int64_t EmbeddingGradOp::getFlops() { return elementCount(getDy()); }
+int64_t EmbeddingOp::getFlops() {
+  return 0;
+}
+int64_t EmbeddingGradOp::getFlops() {
+  return elementCount(getDy());
+}

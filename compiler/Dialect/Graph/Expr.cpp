@@ -17,38 +17,90 @@ Expr compare(const Expr &a, const Expr &b, StringRef predicate) {
 
 namespace ztc::graph {
 
-Expr operator+(const Expr &a, const Expr &b) { return emit<AddOp>(a, a.value(), b.value()); }
-Expr operator-(const Expr &a, const Expr &b) { return emit<SubOp>(a, a.value(), b.value()); }
-Expr operator*(const Expr &a, const Expr &b) { return emit<MulOp>(a, a.value(), b.value()); }
-Expr operator/(const Expr &a, const Expr &b) { return emit<DivOp>(a, a.value(), b.value()); }
-Expr operator-(const Expr &x) { return emit<NegOp>(x, x.value()); }
+Expr operator+(const Expr &a, const Expr &b) {
+  return emit<AddOp>(a, a.value(), b.value());
+}
+Expr operator-(const Expr &a, const Expr &b) {
+  return emit<SubOp>(a, a.value(), b.value());
+}
+Expr operator*(const Expr &a, const Expr &b) {
+  return emit<MulOp>(a, a.value(), b.value());
+}
+Expr operator/(const Expr &a, const Expr &b) {
+  return emit<DivOp>(a, a.value(), b.value());
+}
+Expr operator-(const Expr &x) {
+  return emit<NegOp>(x, x.value());
+}
 
-Expr operator+(const Expr &a, double b) { return a + constantLike(a, b); }
-Expr operator-(const Expr &a, double b) { return a - constantLike(a, b); }
-Expr operator*(const Expr &a, double b) { return a * constantLike(a, b); }
-Expr operator/(const Expr &a, double b) { return a / constantLike(a, b); }
-Expr operator+(double a, const Expr &b) { return constantLike(b, a) + b; }
-Expr operator-(double a, const Expr &b) { return constantLike(b, a) - b; }
-Expr operator*(double a, const Expr &b) { return constantLike(b, a) * b; }
-Expr operator/(double a, const Expr &b) { return constantLike(b, a) / b; }
+Expr operator+(const Expr &a, double b) {
+  return a + constantLike(a, b);
+}
+Expr operator-(const Expr &a, double b) {
+  return a - constantLike(a, b);
+}
+Expr operator*(const Expr &a, double b) {
+  return a * constantLike(a, b);
+}
+Expr operator/(const Expr &a, double b) {
+  return a / constantLike(a, b);
+}
+Expr operator+(double a, const Expr &b) {
+  return constantLike(b, a) + b;
+}
+Expr operator-(double a, const Expr &b) {
+  return constantLike(b, a) - b;
+}
+Expr operator*(double a, const Expr &b) {
+  return constantLike(b, a) * b;
+}
+Expr operator/(double a, const Expr &b) {
+  return constantLike(b, a) / b;
+}
 
-Expr operator>=(const Expr &a, const Expr &b) { return compare(a, b, "ge"); }
-Expr operator<=(const Expr &a, const Expr &b) { return compare(a, b, "le"); }
-Expr operator>(const Expr &a, const Expr &b) { return compare(a, b, "gt"); }
-Expr operator<(const Expr &a, const Expr &b) { return compare(a, b, "lt"); }
-Expr operator==(const Expr &a, const Expr &b) { return compare(a, b, "eq"); }
-Expr operator&(const Expr &a, const Expr &b) { return emit<LogicOp>(a, a.value(), b.value(), "and"); }
+Expr operator>=(const Expr &a, const Expr &b) {
+  return compare(a, b, "ge");
+}
+Expr operator<=(const Expr &a, const Expr &b) {
+  return compare(a, b, "le");
+}
+Expr operator>(const Expr &a, const Expr &b) {
+  return compare(a, b, "gt");
+}
+Expr operator<(const Expr &a, const Expr &b) {
+  return compare(a, b, "lt");
+}
+Expr operator==(const Expr &a, const Expr &b) {
+  return compare(a, b, "eq");
+}
+Expr operator&(const Expr &a, const Expr &b) {
+  return emit<LogicOp>(a, a.value(), b.value(), "and");
+}
 
 Expr select(const Expr &condition, const Expr &a, const Expr &b) {
   return emit<SelectOp>(a, a.type(), condition.value(), a.value(), b.value());
 }
-Expr exp(const Expr &x) { return emit<ExpOp>(x, x.value()); }
-Expr log(const Expr &x) { return emit<LogOp>(x, x.value()); }
-Expr sqrt(const Expr &x) { return emit<SqrtOp>(x, x.value()); }
-Expr rsqrt(const Expr &x) { return emit<RsqrtOp>(x, x.value()); }
-Expr sigmoid(const Expr &x) { return emit<SigmoidOp>(x, x.value()); }
-Expr sin(const Expr &x) { return emit<SinOp>(x, x.value()); }
-Expr cos(const Expr &x) { return emit<CosOp>(x, x.value()); }
+Expr exp(const Expr &x) {
+  return emit<ExpOp>(x, x.value());
+}
+Expr log(const Expr &x) {
+  return emit<LogOp>(x, x.value());
+}
+Expr sqrt(const Expr &x) {
+  return emit<SqrtOp>(x, x.value());
+}
+Expr rsqrt(const Expr &x) {
+  return emit<RsqrtOp>(x, x.value());
+}
+Expr sigmoid(const Expr &x) {
+  return emit<SigmoidOp>(x, x.value());
+}
+Expr sin(const Expr &x) {
+  return emit<SinOp>(x, x.value());
+}
+Expr cos(const Expr &x) {
+  return emit<CosOp>(x, x.value());
+}
 Expr power(const Expr &x, double exponent) {
   return emit<PowerOp>(x, x.value(), x.builder().getF64FloatAttr(exponent));
 }
@@ -70,7 +122,9 @@ Value makeConstant(OpBuilder &builder, Location loc, RankedTensorType type, doub
 Expr constantLike(const Expr &like, double number) {
   return like.with(makeConstant(like.builder(), like.loc(), like.type(), number));
 }
-Expr zeroLike(const Expr &like) { return constantLike(like, 0.0); }
+Expr zeroLike(const Expr &like) {
+  return constantLike(like, 0.0);
+}
 
 Expr castTo(const Expr &x, Type elementType) {
   return x.elementType() == elementType ? x : emit<CastOp>(x, x.type().clone(elementType), x.value());
@@ -112,9 +166,15 @@ Expr concat(ArrayRef<Expr> parts, int64_t axis) {
   }
   return emit<ConcatOp>(parts.front(), parts.front().type().clone(shape), values, axis);
 }
-Expr reduceSum(const Expr &x, ArrayRef<int64_t> axes) { return emit<ReduceSumOp>(x, x.value(), axes); }
-Expr reduceSumLast(const Expr &x) { return reduceSum(x, {x.rank() - 1}); }
-Expr reduceMaxLast(const Expr &x) { return emit<ReduceMaxOp>(x, x.value(), ArrayRef<int64_t>{x.rank() - 1}); }
+Expr reduceSum(const Expr &x, ArrayRef<int64_t> axes) {
+  return emit<ReduceSumOp>(x, x.value(), axes);
+}
+Expr reduceSumLast(const Expr &x) {
+  return reduceSum(x, {x.rank() - 1});
+}
+Expr reduceMaxLast(const Expr &x) {
+  return emit<ReduceMaxOp>(x, x.value(), ArrayRef<int64_t>{x.rank() - 1});
+}
 Expr matmul(const Expr &a, const Expr &b, bool transposeA, bool transposeB) {
   return emit<MatmulOp>(a, a.value(), b.value(), transposeA, transposeB);
 }

@@ -1,5 +1,5 @@
-#include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Expr.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 

@@ -4,7 +4,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static LogicalResult verifyTargets(Operation *op, Value rows, Value targets) {
   RankedTensorType x = tensorOf(rows), t = tensorOf(targets);
@@ -76,8 +78,12 @@ LogicalResult LinearCrossEntropyOp::verify() {
 }
 
 // Per logit: the maximum, exp(x - max) and its sum; the gradient normalises and scales.
-int64_t CrossEntropyOp::getFlops() { return 4 * elementCount(getLogits()); }
-int64_t CrossEntropyGradOp::getFlops() { return 6 * elementCount(getLogits()); }
+int64_t CrossEntropyOp::getFlops() {
+  return 4 * elementCount(getLogits());
+}
+int64_t CrossEntropyGradOp::getFlops() {
+  return 6 * elementCount(getLogits());
+}
 
 int64_t LinearCrossEntropyOp::getFlops() {
   RankedTensorType hidden = tensorOf(getHidden()), head = tensorOf(getHead());

@@ -4,7 +4,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 Type ztc::graph::matmulType(Type a, Type b, bool transposeA, bool transposeB) {
   auto left = cast<RankedTensorType>(a), right = cast<RankedTensorType>(b);
@@ -45,4 +47,6 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
-int64_t MatmulOp::getFlops() { return 2 * elementCount(getY()) * contraction(*this); }
+int64_t MatmulOp::getFlops() {
+  return 2 * elementCount(getY()) * contraction(*this);
+}

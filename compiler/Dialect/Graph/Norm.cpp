@@ -4,7 +4,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static LogicalResult verifyNormWeight(Operation *op, Value x, Value weight) {
   RankedTensorType row = tensorOf(x), scale = tensorOf(weight);
@@ -31,9 +33,19 @@ LogicalResult RmsNormGradOp::verify() {
 }
 
 // Square and sum; scale, weight.
-int64_t RmsNormOp::getFlops() { return 4 * elementCount(getX()); }
+int64_t RmsNormOp::getFlops() {
+  return 4 * elementCount(getX());
+}
 // Square and sum again; h, its dot product with x, the combination; the weight's product and sum.
-int64_t RmsNormGradOp::getFlops() { return 11 * elementCount(getX()); }
-int64_t SoftmaxOp::getFlops() { return 5 * elementCount(getX()); }
-int64_t SwigluOp::getFlops() { return 5 * elementCount(getGate()); }
-int64_t SwigluGradOp::getFlops() { return 10 * elementCount(getGate()); }
+int64_t RmsNormGradOp::getFlops() {
+  return 11 * elementCount(getX());
+}
+int64_t SoftmaxOp::getFlops() {
+  return 5 * elementCount(getX());
+}
+int64_t SwigluOp::getFlops() {
+  return 5 * elementCount(getGate());
+}
+int64_t SwigluGradOp::getFlops() {
+  return 10 * elementCount(getGate());
+}

@@ -4,7 +4,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult AdamwOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
@@ -32,5 +34,9 @@ LogicalResult SumSquaresOp::verify() {
   return success();
 }
 
-int64_t AdamwOp::getFlops() { return 18 * elementCount(getParameter()); }
-int64_t SumSquaresOp::getFlops() { return 2 * elementCount(getX()); }
+int64_t AdamwOp::getFlops() {
+  return 18 * elementCount(getParameter());
+}
+int64_t SumSquaresOp::getFlops() {
+  return 2 * elementCount(getX());
+}

@@ -5,7 +5,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static LogicalResult verifySameElementType(Operation *op, Value x, Value y) {
   Type from = tensorOf(x).getElementType(), to = tensorOf(y).getElementType();
@@ -51,8 +53,8 @@ LogicalResult TransposeOp::verify() {
     return emitOpError("ranks differ: ") << x.getRank() << " and " << y.getRank();
   for (auto [i, from] : llvm::enumerate(permutation))
     if (y.getDimSize(i) != x.getDimSize(from))
-      return emitOpError("result dimension ") << i << " is " << y.getDimSize(i) << ", operand dimension " << from
-                                              << " is " << x.getDimSize(from);
+      return emitOpError("result dimension ")
+             << i << " is " << y.getDimSize(i) << ", operand dimension " << from << " is " << x.getDimSize(from);
   return verifySameElementType(*this, getX(), getY());
 }
 
@@ -64,8 +66,8 @@ LogicalResult BroadcastOp::verify() {
   int64_t leading = y.getRank() - x.getRank();
   for (int64_t i = 0; i < x.getRank(); ++i)
     if (x.getDimSize(i) != 1 && x.getDimSize(i) != y.getDimSize(leading + i))
-      return emitOpError("operand dimension ") << i << " is " << x.getDimSize(i) << ", result dimension "
-                                               << leading + i << " is " << y.getDimSize(leading + i);
+      return emitOpError("operand dimension ") << i << " is " << x.getDimSize(i) << ", result dimension " << leading + i
+                                               << " is " << y.getDimSize(leading + i);
   // (C2)
   return verifySameElementType(*this, getX(), getY());
 }
@@ -80,8 +82,8 @@ LogicalResult SliceOp::verify() {
   // (C2)
   for (auto [i, offset] : llvm::enumerate(offsets))
     if (offset < 0 || offset + y.getDimSize(i) > x.getDimSize(i))
-      return emitOpError("slice leaves dimension ") << i << ": offset " << offset << " and size " << y.getDimSize(i)
-                                                    << " of " << x.getDimSize(i);
+      return emitOpError("slice leaves dimension ")
+             << i << ": offset " << offset << " and size " << y.getDimSize(i) << " of " << x.getDimSize(i);
   return verifySameElementType(*this, getX(), getY());
 }
 
@@ -95,8 +97,8 @@ LogicalResult PadOp::verify() {
   // (C2)
   for (auto [i, before] : llvm::enumerate(low))
     if (before < 0 || before + x.getDimSize(i) > y.getDimSize(i))
-      return emitOpError("operand leaves result dimension ") << i << ": low padding " << before << " and size "
-                                                             << x.getDimSize(i) << " of " << y.getDimSize(i);
+      return emitOpError("operand leaves result dimension ")
+             << i << ": low padding " << before << " and size " << x.getDimSize(i) << " of " << y.getDimSize(i);
   return verifySameElementType(*this, getX(), getY());
 }
 
@@ -121,8 +123,8 @@ LogicalResult ConcatOp::verify() {
   }
   // (C3)
   if (size != y.getDimSize(axis))
-    return emitOpError("sizes along axis ") << axis << " add up to " << size << ", the result has "
-                                            << y.getDimSize(axis);
+    return emitOpError("sizes along axis ")
+           << axis << " add up to " << size << ", the result has " << y.getDimSize(axis);
   return success();
 }
 
@@ -143,7 +145,15 @@ static LogicalResult verifyReduction(Operation *op, Value operand, ArrayRef<int6
   return verifySameElementType(op, operand, result);
 }
 
-LogicalResult ReduceSumOp::verify() { return verifyReduction(*this, getX(), getAxes(), getY()); }
-LogicalResult ReduceMaxOp::verify() { return verifyReduction(*this, getX(), getAxes(), getY()); }
-int64_t ReduceSumOp::getFlops() { return elementCount(getX()); }
-int64_t ReduceMaxOp::getFlops() { return elementCount(getX()); }
+LogicalResult ReduceSumOp::verify() {
+  return verifyReduction(*this, getX(), getAxes(), getY());
+}
+LogicalResult ReduceMaxOp::verify() {
+  return verifyReduction(*this, getX(), getAxes(), getY());
+}
+int64_t ReduceSumOp::getFlops() {
+  return elementCount(getX());
+}
+int64_t ReduceMaxOp::getFlops() {
+  return elementCount(getX());
+}

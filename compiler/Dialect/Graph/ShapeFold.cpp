@@ -6,7 +6,9 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// The same splat in another shape; null where `attribute` is none.
 static Attribute splatOf(Attribute attribute, RankedTensorType type) {
@@ -14,7 +16,9 @@ static Attribute splatOf(Attribute attribute, RankedTensorType type) {
   return splat && type.hasStaticShape() && !type.getEncoding() ? splat.resizeSplat(type) : Attribute();
 }
 
-OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  return getValue();
+}
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   RankedTensorType type = tensorOf(getY());
@@ -99,7 +103,9 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-OpFoldResult PadOp::fold(FoldAdaptor) { return getX().getType() == getY().getType() ? getX() : OpFoldResult(); }
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  return getX().getType() == getY().getType() ? getX() : OpFoldResult();
+}
 
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
   return getInputs().size() == 1 && getInputs()[0].getType() == getY().getType() ? getInputs()[0] : OpFoldResult();

@@ -12,8 +12,7 @@ LogicalResult RopeOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
     return emitOpError("has no derivative with respect to its tables");
   // A rotation's transpose is the rotation by the opposite angle.
   if (context.wants(0))
-    context.accumulate(
-        0, RopeOp::create(builder, getLoc(), g, context.operand(1), context.operand(2), !getInverse()));
+    context.accumulate(0, RopeOp::create(builder, getLoc(), g, context.operand(1), context.operand(2), !getInverse()));
   return success();
 }
 

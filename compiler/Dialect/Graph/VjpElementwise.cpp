@@ -1,4 +1,5 @@
-// Derivatives of the elementwise ops that have attributes or mixed types; the others are the table in GraphElementwise.td.
+// Derivatives of the elementwise ops that have attributes or mixed types; the others are the table in
+// GraphElementwise.td.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 

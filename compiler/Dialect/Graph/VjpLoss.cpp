@@ -7,8 +7,7 @@ using namespace ztc::graph;
 LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value g = context.cotangent(0);
   if (g && context.wants(0))
-    context.accumulate(
-        0, EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), context.operand(1), g));
+    context.accumulate(0, EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), context.operand(1), g));
   return success();
 }
 

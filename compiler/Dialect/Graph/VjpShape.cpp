@@ -6,10 +6,14 @@
 using namespace mlir;
 using namespace ztc::graph;
 
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// The cotangent of a one-result op's result where operand 0 needs one; null where nothing is to be done.
-static Value cotangentFor(ztc::VjpContext &context) { return context.wants(0) ? context.cotangent(0) : Value(); }
+static Value cotangentFor(ztc::VjpContext &context) {
+  return context.wants(0) ? context.cotangent(0) : Value();
+}
 
 LogicalResult ReshapeOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   if (Value g = cotangentFor(context))
@@ -19,8 +23,7 @@ LogicalResult ReshapeOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) 
 
 LogicalResult TransposeOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   if (Value g = cotangentFor(context))
-    context.accumulate(
-        0, transpose(Expr(builder, getLoc(), g), invertPermutationVector(getPermutation())).value());
+    context.accumulate(0, transpose(Expr(builder, getLoc(), g), invertPermutationVector(getPermutation())).value());
   return success();
 }
 
@@ -69,7 +72,8 @@ LogicalResult ConcatOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
 
 LogicalResult ReduceSumOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   if (Value g = cotangentFor(context))
-    context.accumulate(0, broadcastLike(Expr(builder, getLoc(), g), Expr(builder, getLoc(), context.operand(0))).value());
+    context.accumulate(0,
+                       broadcastLike(Expr(builder, getLoc(), g), Expr(builder, getLoc(), context.operand(0))).value());
   return success();
 }
 
