@@ -22,7 +22,7 @@ constexpr uint64_t scratchBytes(uint64_t elements) {
 /// A PER_THREAD slot of this size.
 constexpr uint64_t attentionScratchBytes(uint64_t seq, uint64_t block, bool grad) {
   uint64_t scores = scratchBytes(block * scratchRowElements(seq));
-  return (grad ? 2 * scores : scores) + scratchBytes(block);
+  return grad ? 2 * scores + scratchBytes(block) : scores;
 }
 
 /// Bytes of linear_cross_entropy's scratch: the logits of one chunk (chunk, vocabulary) and one loss per row of it.

@@ -203,10 +203,11 @@ private:
       return dataLoss("attention with a size of zero");
     if (attention.heads() % attention.kv_heads() != 0)
       return dataLoss(fmt::format("attention: {} heads over {} key heads", attention.heads(), attention.kv_heads()));
-    ZTC_RETURN_IF_ERROR(kernel(attention.softmax_kernel()));
     if (grad) {
       ZTC_RETURN_IF_ERROR(kernel(attention.softmax_grad_kernel()));
       ZTC_RETURN_IF_ERROR(kernel(attention.row_dot_kernel()));
+    } else {
+      ZTC_RETURN_IF_ERROR(kernel(attention.softmax_kernel()));
     }
     const Bytes rows = Bytes(attention.batch()) * attention.seq();
     const Bytes q = rows * attention.heads() * attention.head_dim(),

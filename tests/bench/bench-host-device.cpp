@@ -1,5 +1,6 @@
-// GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads] [linear|attention|loss]
-// The service kernels are empty: what is timed are the matrix products, their slicing and the thread pool.
+// GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads]
+// [linear|attention|loss] The service kernels are empty: what is timed are the matrix products, their slicing and the
+// thread pool.
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/ScratchSizes.h"
@@ -58,7 +59,8 @@ struct Bench {
     float *values = reinterpret_cast<float *>((*arena)->base());
     for (uint64_t i = 0; i < memory.arenaBytes / 4; ++i)
       values[i] = float(i % 17) / 16;
-    // On a machine with other users wall time says little: the processor time of one thread is the better measure there.
+    // On a machine with other users wall time says little: the processor time of one thread is the better measure
+    // there.
     auto processorSeconds = [] { return double(std::clock()) / CLOCKS_PER_SEC; };
     double best = 1e9, bestProcessor = 1e9, total = 0;
     for (int i = 0; i < 5 || (total < 0.3 && i < 2000); ++i) {
@@ -72,8 +74,8 @@ struct Bench {
       bestProcessor = std::min(bestProcessor, processor);
       total += seconds;
     }
-    std::printf("%-44s %9.1f us %7.1f GFLOP/s, per processor second %7.1f\n", name.c_str(), best * 1e6, flops / best * 1e-9,
-                flops / bestProcessor * 1e-9);
+    std::printf("%-44s %9.1f us %7.1f GFLOP/s, per processor second %7.1f\n", name.c_str(), best * 1e6,
+                flops / best * 1e-9, flops / bestProcessor * 1e-9);
     std::fflush(stdout);
   }
 };
@@ -83,7 +85,8 @@ struct Model {
   uint64_t batch, seq, width, inner, heads, kvHeads, dim, vocabulary;
 };
 
-void gemm(uint32_t threads, const std::string &name, uint64_t m, uint64_t n, uint64_t k, bool transposeA, bool transposeB) {
+void gemm(uint32_t threads, const std::string &name, uint64_t m, uint64_t n, uint64_t k, bool transposeA,
+          bool transposeB) {
   Bench bench(threads);
   for (uint64_t floats : {m * k, k * n, m * n})
     bench.operand(floats);
@@ -112,7 +115,8 @@ void linear(uint32_t threads, const Model &model, const char *name, uint64_t in,
 
 void attention(uint32_t threads, const Model &model, uint64_t block, bool grad) {
   Bench bench(threads);
-  uint64_t queries = model.batch * model.seq * model.heads * model.dim, keys = model.batch * model.seq * model.kvHeads * model.dim;
+  uint64_t queries = model.batch * model.seq * model.heads * model.dim,
+           keys = model.batch * model.seq * model.kvHeads * model.dim;
   uint64_t rows = model.batch * model.seq * model.heads;
   std::vector<uint64_t> sizes = {queries, keys, keys, queries, rows};
   if (grad)
@@ -160,7 +164,8 @@ void loss(uint32_t threads, const Model &model, uint64_t chunk, bool training) {
 int main(int argc, char **argv) {
   uint32_t threads = argc > 1 ? uint32_t(std::atoi(argv[1])) : std::max(1u, std::thread::hardware_concurrency());
   std::string filter = argc > 2 ? argv[2] : "";
-  const Model models[] = {{"llama-mini", 2, 256, 256, 688, 8, 4, 32, 1024}, {"stories15M", 8, 256, 288, 768, 6, 6, 48, 32000}};
+  const Model models[] = {{"llama-mini", 2, 256, 256, 688, 8, 4, 32, 1024},
+                          {"stories15M", 8, 256, 288, 768, 6, 6, 48, 32000}};
   for (const Model &model : models) {
     if (filter.empty() || filter == "linear") {
       linear(threads, model, "o", model.heads * model.dim, model.width);

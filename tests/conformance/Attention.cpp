@@ -88,8 +88,7 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
 }
 
 /// Forward, then the gradient from the forward's own results.
-AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads,
-                             bool withLse = true) {
+AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads) {
   StepRunner runner({{"softmax", c.causal ? attentionSoftmax<true> : attentionSoftmax<false>},
                      {"softmax_grad", c.causal ? attentionSoftmaxGrad<true> : attentionSoftmaxGrad<false>},
                      {"row_dot", rowDot}});
@@ -102,18 +101,15 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   uint32_t lse = runner.slot(std::vector<float>(reference.lse.size(), NAN));
   uint32_t scratch = runner.scratch(attentionScratchBytes(c.seq, c.block, false), true);
   uint32_t gradScratch = runner.scratch(attentionScratchBytes(c.seq, c.block, true), true);
-  plan::Step *forward = withLse ? runner.step("attention", {q, k, v, out, lse, scratch})
-                                : runner.step("attention", {q, k, v, out, scratch});
-  setShape(*forward->mutable_attention(), c);
-  forward->mutable_attention()->set_softmax_kernel(runner.kernel("softmax"));
-  if (withLse) {
-    plan::Attention &grad =
-        *runner.step("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch})->mutable_attention();
-    setShape(grad, c);
-    grad.set_grad(true);
-    grad.set_softmax_grad_kernel(runner.kernel("softmax_grad"));
-    grad.set_row_dot_kernel(runner.kernel("row_dot"));
-  }
+  plan::Attention &forward = *runner.step("attention", {q, k, v, out, lse, scratch})->mutable_attention();
+  setShape(forward, c);
+  forward.set_softmax_kernel(runner.kernel("softmax"));
+  plan::Attention &grad =
+      *runner.step("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch})->mutable_attention();
+  setShape(grad, c);
+  grad.set_grad(true);
+  grad.set_softmax_grad_kernel(runner.kernel("softmax_grad"));
+  grad.set_row_dot_kernel(runner.kernel("row_dot"));
   runner.runOnce(threads);
   size_t queries = reference.q.size(), keys = reference.k.size();
   return {runner.read(out, queries), runner.read(lse, reference.lse.size()), runner.read(dq, queries),
@@ -156,12 +152,6 @@ TEST(AttentionConformance, Window) {
 }
 TEST(AttentionConformance, NotCausal) {
   expectAttention({1, 65, 2, 2, 16, 32, false});
-}
-
-TEST(AttentionConformance, ForwardWithoutStatistics) {
-  AttentionCase c{1, 33, 2, 2, 8, 16};
-  AttentionReference reference(c);
-  EXPECT_LT(relativeError(runAttention(c, reference, 2, false).out, reference.out), 2e-6);
 }
 
 } // namespace

@@ -106,24 +106,22 @@ protected:
   std::vector<QueryBlock> blocks_;
 };
 
-/// out = softmax(scale q k^T) v, and lse. Operands: q, k, v, out, [lse,] scratch. One task is a (batch, head, block).
+/// out = softmax(scale q k^T) v, and lse. Operands: q, k, v, out, lse, scratch. One task is a (batch, head, block).
 class HostAttention : public HostAttentionStep {
 public:
   explicit HostAttention(HostResources &resources) : HostAttentionStep(resources) {}
 
   Status prepare(const HostPrepare &from) {
     const plan::Attention &attention = from.step.attention();
-    ZTC_RETURN_IF_ERROR(resolve(from, {6, 5}));
+    ZTC_RETURN_IF_ERROR(resolve(from, {6}));
     ZTC_RETURN_IF_ERROR(prepareShape(from));
-    for (size_t index : {0, 3})
+    for (size_t index : {Q, Out})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, heads_, dim_}));
-    for (size_t index : {1, 2})
+    for (size_t index : {K, V})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, kvHeads_, dim_}));
-    hasLse_ = operandCount() == 6;
-    if (hasLse_)
-      ZTC_RETURN_IF_ERROR(requireElements(from, 4, {batch_, heads_, seq_}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Lse, {batch_, heads_, seq_}));
     uint32_t workers = resources_.pool.threads();
-    ZTC_RETURN_IF_ERROR(requireElements(from, operandCount() - 1, {workers, scratchBytes_}, 1));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {workers, scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     for (const QueryBlock &block : blocks_) {
@@ -160,6 +158,7 @@ public:
   }
 
 private:
+  enum Operands { Q, K, V, Out, Lse, Scratch };
   struct Products {
     const Matmul *scores = nullptr, *mix = nullptr;
   };
@@ -167,20 +166,18 @@ private:
   bool run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
     const QueryBlock &block = blocks_[index];
     uint64_t kvHead = head / (heads_ / kvHeads_);
-    std::byte *scratch = pointer<std::byte>(operandCount() - 1) + worker * scratchBytes_;
+    std::byte *scratch = pointer<std::byte>(Scratch) + worker * scratchBytes_;
     float *scores = reinterpret_cast<float *>(scratch);
-    float *lse = hasLse_ ? pointer<float>(4) + rowOffset(batch, head, block.row)
-                         : reinterpret_cast<float *>(scratch + scoresBytes_);
+    float *lse = pointer<float>(Lse) + rowOffset(batch, head, block.row);
     uint64_t queries = queryOffset(batch, head, block.row), keys = keyOffset(batch, kvHead, block.column);
-    if (!products_[index].scores->execute(worker, pointer<float>(0) + queries, pointer<float>(1) + keys, scores))
+    if (!products_[index].scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores))
       return false;
     void *buffers[] = {scores, lse};
     softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
-    return products_[index].mix->execute(worker, scores, pointer<float>(2) + keys, pointer<float>(3) + queries);
+    return products_[index].mix->execute(worker, scores, pointer<float>(V) + keys, pointer<float>(Out) + queries);
   }
 
   KernelFunction softmax_ = nullptr;
-  bool hasLse_ = true;
   std::vector<Products> products_;  ///< by block
   std::vector<uint64_t> firstTask_; ///< by worker, and the end
 };
@@ -195,12 +192,12 @@ public:
     const plan::Attention &attention = from.step.attention();
     ZTC_RETURN_IF_ERROR(resolve(from, {10}));
     ZTC_RETURN_IF_ERROR(prepareShape(from));
-    for (size_t index : {0, 3, 5, 6})
+    for (size_t index : {Q, Out, DOut, DQ})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, heads_, dim_}));
-    for (size_t index : {1, 2, 7, 8})
+    for (size_t index : {K, V, DK, DV})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, kvHeads_, dim_}));
-    ZTC_RETURN_IF_ERROR(requireElements(from, 4, {batch_, heads_, seq_}));
-    ZTC_RETURN_IF_ERROR(requireElements(from, 9, {resources_.pool.threads(), scratchBytes_}, 1));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Lse, {batch_, heads_, seq_}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {resources_.pool.threads(), scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmaxGrad_, resources_.kernels.find(attention.softmax_grad_kernel()));
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());

@@ -1,5 +1,6 @@
 // Matrix products of a plan.
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 
 namespace ztc {

@@ -1,5 +1,6 @@
 // Generated kernels over the thread pool.
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -28,8 +29,8 @@ public:
       return dataLoss("a flat launch needs a bucket and a block size");
     // The rank's shard without the padding at the bucket's end, which may hold anything.
     uint64_t elements = from.context.plan.buckets(int(launch.bucket())).elements();
-    uint64_t quantum = uint64_t(from.context.shape.world) * 64;
-    uint64_t shardElements = (elements + quantum - 1) / quantum * 64;
+    uint64_t quantum = uint64_t(from.context.shape.world) * kShardQuantum;
+    uint64_t shardElements = (elements + quantum - 1) / quantum * kShardQuantum;
     uint64_t start = std::min(elements, shardElements * from.context.rank);
     uint64_t length = std::min(shardElements, elements - start);
     scalars_ = {int64_t(length), int64_t(start)};

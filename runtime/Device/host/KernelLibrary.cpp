@@ -1,4 +1,5 @@
 #include "runtime/Device/host/KernelLibrary.h"
+#include "runtime/Core/CpuFeatures.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -9,15 +10,6 @@ namespace ztc {
 
 /// Instruction sets from best to plainest.
 static constexpr const char *kTargets[] = {"x86-64-v4", "x86-64-v3"};
-
-static bool processorRuns(std::string_view target) {
-  __builtin_cpu_init();
-  if (target == "x86-64-v4")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-}
 
 static bool writeAll(int descriptor, const std::string &bytes) {
   size_t done = 0;
@@ -103,7 +95,7 @@ Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
       all &= !kernel || findVersion(*kernel, target);
     if (all)
       offered += fmt::format("{}{}", offered.empty() ? "" : ", ", target);
-    if (all && target_.empty() && processorRuns(target))
+    if (all && target_.empty() && hostSupports(target))
       target_ = target;
   }
   if (target_.empty())

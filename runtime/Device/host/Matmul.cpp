@@ -1,26 +1,11 @@
 #include "runtime/Device/host/Matmul.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fmt/format.h>
 
 namespace ztc {
-
-uint32_t dataTypeBytes(plan::DataType type) {
-  switch (type) {
-  case plan::F64:
-  case plan::I64:
-    return 8;
-  case plan::BF16:
-  case plan::F16:
-  case plan::U16:
-    return 2;
-  case plan::I1:
-    return 1;
-  default:
-    return 4;
-  }
-}
 
 static dnnl_data_type_t oneDnnType(plan::DataType type) {
   switch (type) {

@@ -99,7 +99,4 @@ private:
   std::vector<std::vector<Piece>> pieces_; ///< by worker; one worker: no need to wake the others
 };
 
-/// Bytes of an element.
-uint32_t dataTypeBytes(plan::DataType type);
-
 } // namespace ztc

@@ -31,7 +31,7 @@ Status OneDnn::open(const std::string &path) {
   name = reinterpret_cast<decltype(name)>(dlsym(library, #name));                                                      \
   if (!name)                                                                                                           \
     return unavailable("the oneDNN library lacks " #name ": version 2.6 is needed (Debian: apt-get install "           \
-                                                         "libdnnl2)");
+                       "libdnnl2)");
   ZTC_ONEDNN_FUNCTIONS(ZTC_RESOLVE)
 #undef ZTC_RESOLVE
   const dnnl_version_t *found = dnnl_version();
