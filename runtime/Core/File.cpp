@@ -1,6 +1,7 @@
 #include "runtime/Core/File.h"
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -226,6 +227,17 @@ Status renamePath(const std::string &from, const std::string &to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     return fileError("write", to, errno);
   return Status::ok();
+}
+
+Status exchangePaths(const std::string &a, const std::string &b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0)
+    return Status::ok();
+  if (errno != EINVAL && errno != ENOSYS)
+    return fileError("write", b, errno);
+  const std::string aside = a + ".old";
+  ZTC_RETURN_IF_ERROR(renamePath(b, aside));
+  ZTC_RETURN_IF_ERROR(renamePath(a, b));
+  return renamePath(aside, a);
 }
 
 Status removeAll(const std::string &path) {

@@ -79,6 +79,8 @@ Status makeFolders(const std::string &folder);
 /// Creates `folder` where needed and proves that files can be written there.
 Status checkWritable(const std::string &folder);
 Status renamePath(const std::string &from, const std::string &to);
+/// Swaps two existing paths in one go; where the file system cannot, in two renames over a third name.
+Status exchangePaths(const std::string &a, const std::string &b);
 /// Removes a file or a folder with all in it; ok where nothing is there.
 Status removeAll(const std::string &path);
 bool pathExists(const std::string &path);

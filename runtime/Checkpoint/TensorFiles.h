@@ -1,0 +1,64 @@
+// The parameters of a plan as safetensors files: which tensor lies where, and moving ranges between slots and files.
+#pragma once
+#include "runtime/Checkpoint/StateMemory.h"
+#include "runtime/Core/File.h"
+#include "runtime/Core/Status.h"
+#include "runtime/Format/Safetensors.h"
+#include "runtime/Format/plan.pb.h"
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// What of a parameter a file holds.
+enum class StateKind { Model, ExpAvg, ExpAvgSq, Gradient };
+
+/// The slot of a bucket that holds this kind.
+uint32_t slotOf(const plan::Bucket &bucket, StateKind kind);
+
+/// One tensor of a planned file.
+struct PlannedTensor {
+  const plan::Parameter *parameter;
+  uint64_t elements;
+  uint64_t fileOffset;
+};
+
+/// One file before it is written.
+struct PlannedFile {
+  std::string name;
+  std::string header;
+  uint64_t bytes = 0;
+  std::vector<PlannedTensor> tensors;
+};
+
+/// Files of one kind. They depend on the parameters' names and shapes alone, not on buckets or ranks: tensors in the
+/// order of their names, a new file before one would exceed `largestFileBytes`. Kinds other than Model have the
+/// trainable parameters only.
+struct FileSet {
+  std::vector<PlannedFile> files;
+  uint64_t tensorBytes = 0; ///< without headers
+  uint64_t fileBytes() const;
+};
+
+/// Names are "<stem>-00001-of-0000N.safetensors", or "<stem>.safetensors" where `plainName` and one file is enough.
+FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, plan::DataType type,
+                  uint64_t largestFileBytes, bool plainName);
+
+/// The text of <stem>.safetensors.index.json.
+std::string printIndex(const FileSet &set);
+
+/// Writes one file of a set: header and tensors, converted from f32 to `type` and multiplied by `factor` in f32 before.
+Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
+                    float factor, const File &file);
+
+/// Fills a parameter's range of its slot piece by piece: `fill(begin, count, out)` makes elements [begin, begin +
+/// count) as f32.
+Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
+                     const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill);
+
+/// All parameters that are not f32 in memory, or an error naming the first: files hold f32 masters.
+Status checkStateTypes(const plan::Plan &plan);
+
+} // namespace ztc

@@ -1,0 +1,81 @@
+#include "runtime/Checkpoint/Checkpoint.h"
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ztc {
+
+using Json = nlohmann::ordered_json;
+
+std::string printTrainerState(const TrainerState &state) {
+  const Json json = {{"version", 1},
+                     {"step", state.step},
+                     {"adam_count", state.adamCount},
+                     {"epoch", state.cursor.epoch},
+                     {"rows", state.cursor.rows},
+                     {"global_batch", state.globalBatch},
+                     {"seed", state.seed},
+                     {"shuffle", state.shuffle},
+                     {"loss_scale", state.lossScale},
+                     {"good_steps", state.goodSteps},
+                     {"skipped_in_a_row", state.skippedInARow},
+                     {"environment", state.environment}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+static bool readNumber(const Json &json, const char *name, uint64_t &value) {
+  const auto it = json.find(name);
+  if (it == json.end())
+    return false;
+  const auto *number = it->get_ptr<const Json::number_unsigned_t *>();
+  if (number)
+    value = *number;
+  return number != nullptr;
+}
+
+StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::string &path) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("version"))
+    return dataLoss(fmt::format("'{}' is not a valid trainer state", path));
+  if (json["version"] != 1)
+    return failedPrecondition(fmt::format("'{}' is of a version that this program does not read", path));
+  TrainerState state;
+  for (const auto &[name, value] : {std::pair<const char *, uint64_t *>{"step", &state.step},
+                                    {"adam_count", &state.adamCount},
+                                    {"epoch", &state.cursor.epoch},
+                                    {"rows", &state.cursor.rows},
+                                    {"global_batch", &state.globalBatch},
+                                    {"seed", &state.seed},
+                                    {"good_steps", &state.goodSteps},
+                                    {"skipped_in_a_row", &state.skippedInARow}})
+    if (!readNumber(json, name, *value))
+      return dataLoss(fmt::format("'{}' is not a valid trainer state: '{}' is missing or no number", path, name));
+  const auto shuffle = json.find("shuffle"), scale = json.find("loss_scale"), environment = json.find("environment");
+  if (shuffle == json.end() || !shuffle->is_boolean() || scale == json.end() || !scale->is_number())
+    return dataLoss(fmt::format("'{}' is not a valid trainer state: 'shuffle' or 'loss_scale' is missing", path));
+  state.shuffle = *shuffle->get_ptr<const bool *>();
+  state.lossScale = scale->get<double>();
+  if (environment != json.end() && environment->is_object())
+    for (auto it = environment->begin(); it != environment->end(); ++it)
+      if (const auto *value = it.value().get_ptr<const std::string *>())
+        state.environment[it.key()] = *value;
+  return state;
+}
+
+std::string checkpointName(uint64_t step) {
+  return fmt::format("step-{:08}", step);
+}
+
+std::optional<uint64_t> checkpointStep(const std::string &name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix))
+    return std::nullopt;
+  uint64_t step = 0;
+  const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(begin, end, step);
+  if (error != std::errc() || stop != end || checkpointName(step) != name)
+    return std::nullopt;
+  return step;
+}
+
+} // namespace ztc

@@ -1,0 +1,215 @@
+#include "runtime/Checkpoint/Weights.h"
+#include "runtime/Checkpoint/TensorFiles.h"
+#include "runtime/Checkpoint/TensorReader.h"
+#include "runtime/Core/File.h"
+#include "runtime/Core/Random.h"
+#include "runtime/Core/Sha256.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Safetensors.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+
+namespace ztc {
+
+/// "a, b, c and 5 more".
+static std::string someOf(const std::vector<std::string> &names) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i ? ", " : "") + names[i];
+  return names.size() > kShown ? text + fmt::format(" and {} more", names.size() - kShown) : text;
+}
+
+static std::string printShape(const plan::Parameter &parameter) {
+  return fmt::format("[{}]", fmt::join(parameter.shape(), ", "));
+}
+
+namespace {
+
+/// Weights by name: --weights.
+class NamedWeights {
+public:
+  static StatusOr<NamedWeights> open(const std::string &path) {
+    ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path));
+    return NamedWeights(std::move(files), path);
+  }
+
+  Status check(const plan::Plan &plan) const {
+    std::vector<std::string> missing;
+    for (const plan::Parameter &parameter : plan.parameters()) {
+      const std::optional<SafetensorsCollection::Found> found = find(parameter);
+      if (!found) {
+        missing.push_back(parameter.name());
+        continue;
+      }
+      const SafetensorsTensor &tensor = *found->tensor;
+      if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape().begin(), parameter.shape().end()))
+        return failedPrecondition(fmt::format("'{}': '{}' has the shape [{}], the model needs {}", found->file->path(),
+                                              tensor.name, fmt::join(tensor.shape, ", "), printShape(parameter)));
+      if (!isLoadable(tensor.type))
+        return failedPrecondition(fmt::format("'{}': '{}' has the type {}; F32, BF16, F16 and F64 can be loaded",
+                                              found->file->path(), tensor.name, tensor.typeName));
+    }
+    if (!missing.empty())
+      return notFound(fmt::format("'{}' lacks {} of the model's {} parameters: {}", path_, missing.size(),
+                                  plan.parameters_size(), someOf(missing)));
+    return Status::ok();
+  }
+
+  /// After check().
+  StoredTensor stored(const plan::Parameter &parameter) const {
+    const SafetensorsCollection::Found found = *find(parameter);
+    return {found.file->data(*found.tensor), found.tensor->type, false, 0, 0};
+  }
+
+private:
+  NamedWeights(SafetensorsCollection files, std::string path) : files_(std::move(files)), path_(std::move(path)) {}
+
+  std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
+    if (auto found = files_.find(parameter.name()))
+      return found;
+    for (const std::string &tied : parameter.tied())
+      if (auto found = files_.find(tied))
+        return found;
+    return std::nullopt;
+  }
+
+  SafetensorsCollection files_;
+  std::string path_;
+};
+
+/// Weights where the plan says they are.
+class PlannedWeights {
+public:
+  static StatusOr<PlannedWeights> open(const plan::Plan &plan, const std::string &planFolder) {
+    PlannedWeights weights;
+    std::vector<std::string> missing;
+    for (const plan::Parameter &parameter : plan.parameters())
+      if (parameter.source().path().empty())
+        missing.push_back(parameter.name());
+    if (!missing.empty())
+      return notFound(
+          fmt::format("no weights are known for {} of the model's {} parameters ({}); give --weights=DIR|FILE, or "
+                      "--init=normal:0.02 to start from random ones",
+                      missing.size(), plan.parameters_size(), someOf(missing)));
+    for (const plan::Parameter &parameter : plan.parameters())
+      ZTC_RETURN_IF_ERROR(weights.add(parameter, planFolder));
+    return weights;
+  }
+
+  StatusOr<StoredTensor> stored(const plan::Parameter &parameter) const {
+    const plan::WeightSource &source = parameter.source();
+    StoredTensor tensor{files_.at(source.path()).bytes().subspan(source.offset(), source.length()), source.type(),
+                        source.transpose(), 0, 0};
+    if (source.transpose()) {
+      tensor.rows = static_cast<uint64_t>(parameter.shape(0));
+      tensor.columns = static_cast<uint64_t>(parameter.shape(1));
+    }
+    if (!source.sha256().empty()) {
+      const Sha256Digest digest = Sha256::of(tensor.data.data(), tensor.data.size());
+      if (!std::equal(digest.begin(), digest.end(), source.sha256().begin(), source.sha256().end(),
+                      [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
+        return dataLoss(
+            fmt::format("the weights of '{}' in '{}' are not those that the plan was compiled with; give --weights",
+                        parameter.name(), source.path()));
+    }
+    return tensor;
+  }
+
+private:
+  Status add(const plan::Parameter &parameter, const std::string &planFolder) {
+    const plan::WeightSource &source = parameter.source();
+    auto it = files_.find(source.path());
+    if (it == files_.end()) {
+      const bool relative = source.path().front() != '/';
+      std::string path = source.path();
+      if (relative && !pathExists(path) && !planFolder.empty())
+        path = planFolder + "/" + source.path();
+      StatusOr<MappedFile> file = MappedFile::open(path);
+      if (!file.isOk())
+        return Status(file.status().code(),
+                      fmt::format("the plan's weights: {}; give --weights=DIR|FILE", file.status().message()));
+      it = files_.emplace(source.path(), std::move(*file)).first;
+    }
+    const MappedFile &file = it->second;
+    if (source.file_size() && source.file_size() != file.size())
+      return failedPrecondition(fmt::format(
+          "the plan's weights: '{}' has {} bytes, it had {} when the plan was compiled; compile again or give "
+          "--weights",
+          file.path(), file.size(), source.file_size()));
+    uint64_t needed = 0;
+    if (!isLoadable(source.type()) ||
+        __builtin_mul_overflow(elementCount(parameter.shape()).value_or(0), dataTypeBytes(source.type()), &needed) ||
+        needed != source.length())
+      return dataLoss(fmt::format("the plan's weights: '{}' has {} bytes of {} for the shape {}", parameter.name(),
+                                  source.length(), dataTypeName(source.type()), printShape(parameter)));
+    if (source.offset() > file.size() || source.length() > file.size() - source.offset())
+      return dataLoss(fmt::format("'{}' is truncated: it ends at byte {}, '{}' at {}", file.path(), file.size(),
+                                  parameter.name(), source.offset() + source.length()));
+    if (source.transpose() && parameter.shape_size() != 2)
+      return dataLoss(fmt::format("the plan's weights: '{}' of shape {} cannot be transposed", parameter.name(),
+                                  printShape(parameter)));
+    return Status::ok();
+  }
+
+  std::map<std::string, MappedFile> files_;
+};
+
+} // namespace
+
+static Status initialize(const StateContext &context, double deviation, uint64_t seed) {
+  for (const plan::Parameter &parameter : context.plan.parameters()) {
+    const uint64_t stream = hashName(parameter.name());
+    const bool random = parameter.shape_size() >= 2;
+    const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f;
+    ZTC_RETURN_IF_ERROR(
+        fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
+          if (random)
+            fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin);
+          else
+            std::fill_n(out, count, constant);
+          return Status::ok();
+        }));
+  }
+  return Status::ok();
+}
+
+Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {
+  ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+  if (!options.weights.empty()) {
+    ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
+    return weights.check(plan);
+  }
+  if (options.initDeviation)
+    return Status::ok();
+  return PlannedWeights::open(plan, options.planFolder).status();
+}
+
+Status loadWeights(const StateContext &context, const WeightOptions &options) {
+  ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
+  const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor) {
+    return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
+      readElements(tensor, begin, count, out);
+      return Status::ok();
+    });
+  };
+  if (!options.weights.empty()) {
+    ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
+    ZTC_RETURN_IF_ERROR(weights.check(context.plan));
+    for (const plan::Parameter &parameter : context.plan.parameters())
+      ZTC_RETURN_IF_ERROR(load(parameter, weights.stored(parameter)));
+    return Status::ok();
+  }
+  if (options.initDeviation)
+    return initialize(context, *options.initDeviation, options.seed);
+  ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(context.plan, options.planFolder));
+  for (const plan::Parameter &parameter : context.plan.parameters()) {
+    ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(parameter));
+    ZTC_RETURN_IF_ERROR(load(parameter, tensor));
+  }
+  return Status::ok();
+}
+
+} // namespace ztc
