@@ -13,10 +13,11 @@ LogicalResult MatmulOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   // The result may be wider than the operands; both factors of a product have one type.
   Expr g = castTo(a.with(cotangent), a.elementType());
   bool ta = getTransposeA(), tb = getTransposeB();
-  // y = A B with A = op(a): dA = g B^T, and da is dA or its transpose; db likewise from dB = A^T g.
-  if (context.wants(0))
-    context.accumulate(0, (ta ? matmul(b, g, tb, true) : matmul(g, b, false, !tb)).value());
+  // y = A B with A = op(a): dA = g B^T, and da is dA or its transpose; db likewise from dB = A^T g. The weight's side
+  // comes first: it may be the last reader of the saved activation a, which then makes room for da.
   if (context.wants(1))
     context.accumulate(1, (tb ? matmul(g, a, true, ta) : matmul(a, g, !ta, false)).value());
+  if (context.wants(0))
+    context.accumulate(0, (ta ? matmul(b, g, tb, true) : matmul(g, b, false, !tb)).value());
   return success();
 }
