@@ -116,6 +116,7 @@ Value expandTanh(KernelBuilder &b, Value x) {
   Value large = b.sub(one, b.div(b.real(type, 2.0), b.add(e, one)));
   large = b.select(b.compare(FP::OLT, x, b.real(type, 0.0)), b.negate(large), large);
   Value y = b.select(b.compare(FP::OLT, a, b.real(type, 0.625)), small, large);
+  y = b.select(b.compare(FP::OEQ, x, b.real(type, 0.0)), x, y); // keeps -0
   return keepNan(b, x, y);
 }
 

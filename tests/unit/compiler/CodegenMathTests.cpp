@@ -1,0 +1,97 @@
+// The polynomial functions against long double, densely sampled; largest errors in units in the last place.
+#include "KernelHarness.h"
+#include <bit>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace ztc;
+using namespace ztc::test;
+
+namespace {
+using Exact = long double (*)(long double);
+
+/// y = op(x) for every x, by a flat kernel.
+std::vector<float> evaluate(const std::string &op, const std::vector<float> &x) {
+  Group group("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n %y = graph." + op + " : tensor<?xf32>\n return %y : tensor<?xf32> }");
+  Bytes bytes(reinterpret_cast<const char *>(x.data()), reinterpret_cast<const char *>(x.data() + x.size()));
+  RunOptions options;
+  options.length = x.size();
+  std::vector<Bytes> result = runGroup(group.fusion(), {bytes}, options);
+  std::vector<float> y(x.size());
+  if (result.size() == 1)
+    std::copy(result[0].begin(), result[0].end(), reinterpret_cast<char *>(y.data()));
+  return y;
+}
+
+/// Every `stride`-th float between the bit patterns of 0 and infinity, both signs.
+std::vector<float> samples(uint32_t stride, float low, float high) {
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits < 0x7f800000; bits += stride)
+    for (float sign : {1.0f, -1.0f}) {
+      float value = std::copysign(std::bit_cast<float>(uint32_t(bits)), sign);
+      if (value >= low && value <= high)
+        x.push_back(value);
+    }
+  return x;
+}
+
+double ulpError(float got, long double want) {
+  float rounded = static_cast<float>(want);
+  if (std::isnan(rounded) || std::isinf(rounded) || std::isnan(got) || std::isinf(got))
+    return (std::isnan(rounded) && std::isnan(got)) || rounded == got ? 0.0 : 1e9;
+  int exponent = std::max(std::ilogb(rounded == 0 ? 1e-45f : rounded), -126);
+  return static_cast<double>(std::abs((got - want) / std::ldexp(1.0L, exponent - 23)));
+}
+
+void expectUlp(const std::string &op, Exact exact, double limit, float low = -INFINITY, float high = INFINITY, uint32_t stride = 4099) {
+  std::vector<float> x = samples(stride, low, high), y = evaluate(op, x);
+  double worst = 0;
+  float at = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (double error = ulpError(y[i], exact(x[i])); error > worst) {
+      worst = error;
+      at = x[i];
+    }
+  EXPECT_LE(worst, limit) << op << " at " << at;
+  ::testing::Test::RecordProperty(op, std::to_string(worst));
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+
+void expectSpecial(const std::string &op, const std::vector<float> &x, const std::vector<float> &want) {
+  std::vector<float> got = evaluate(op, x);
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : std::bit_cast<uint32_t>(got[i]) == std::bit_cast<uint32_t>(want[i]))
+        << op << "(" << x[i] << ") = " << got[i] << ", not " << want[i];
+}
+} // namespace
+
+TEST(CodegenMath, ErrorsInUlp) {
+  expectUlp("exp %x", [](long double x) { return std::exp(x); }, 1.5);
+  expectUlp("log %x", [](long double x) { return std::log(x); }, 1.0, 0.0f);
+  expectUlp("tanh %x", [](long double x) { return std::tanh(x); }, 2.0);
+  expectUlp("sigmoid %x", [](long double x) { return 1 / (1 + std::exp(-x)); }, 2.5);
+  expectUlp("erf %x", [](long double x) { return std::erf(x); }, 2.0);
+  expectUlp("sin %x", [](long double x) { return std::sin(x); }, 1.0, -16777216.0f, 16777216.0f);
+  expectUlp("cos %x", [](long double x) { return std::cos(x); }, 1.0, -16777216.0f, 16777216.0f);
+  expectUlp("rsqrt %x", [](long double x) { return 1 / std::sqrt(x); }, 1.5, 0.0f);
+  expectUlp("sqrt %x", [](long double x) { return std::sqrt(x); }, 0.5, 0.0f);
+  expectUlp("power %x, 0.3", [](long double x) { return std::pow(x, 0.3L); }, 1.0, 0.0f);
+  expectUlp("power %x, 3.0", [](long double x) { return x * x * x; }, 1.6, -1e12f, 1e12f);
+  expectUlp("power %x, -2.0", [](long double x) { return 1 / (x * x); }, 1.6, 1e-12f, 1e12f);
+  expectUlp("power %x, -1.7", [](long double x) { return std::pow(x, -1.7L); }, 1.0, 0.0f);
+}
+
+TEST(CodegenMath, SpecialValues) {
+  expectSpecial("exp %x", {kNan, kInf, -kInf, 0.0f, -0.0f, 89.0f, -104.0f}, {kNan, kInf, 0.0f, 1.0f, 1.0f, kInf, 0.0f});
+  expectSpecial("log %x", {kNan, kInf, -kInf, 0.0f, -0.0f, 1.0f, -1.0f}, {kNan, kInf, kNan, -kInf, -kInf, 0.0f, kNan});
+  expectSpecial("tanh %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, 1.0f, -1.0f, 0.0f, -0.0f});
+  expectSpecial("sigmoid %x", {kNan, kInf, -kInf, 0.0f}, {kNan, 1.0f, 0.0f, 0.5f});
+  expectSpecial("erf %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, 1.0f, -1.0f, 0.0f, -0.0f});
+  expectSpecial("sin %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, kNan, kNan, 0.0f, -0.0f});
+  expectSpecial("cos %x", {kNan, kInf, 0.0f, -0.0f}, {kNan, kNan, 1.0f, 1.0f});
+  expectSpecial("rsqrt %x", {kNan, kInf, 0.0f, 4.0f, -1.0f}, {kNan, 0.0f, kInf, 0.5f, kNan});
+  expectSpecial("power %x, 0.3", {kNan, kInf, 0.0f, 1.0f, -1.0f}, {kNan, kInf, 0.0f, 1.0f, kNan});
+  expectSpecial("power %x, -0.3", {kNan, kInf, 0.0f}, {kNan, 0.0f, kInf});
+}

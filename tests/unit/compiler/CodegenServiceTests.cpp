@@ -1,0 +1,127 @@
+// Service kernels against plain loops in double.
+#include "KernelHarness.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace ztc;
+using namespace ztc::test;
+
+namespace {
+std::vector<float> randomFloats(size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-3.0f, 3.0f);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = uniform(generator);
+  return values;
+}
+
+/// A library with one service kernel in it.
+struct Service {
+  KernelModule module;
+  KernelDescription description;
+  std::unique_ptr<LoadedImage> image;
+
+  template <typename Add> explicit Service(Add add) : description(add(module)) {
+    auto images = module.emit({"x86-64-v3"});
+    EXPECT_TRUE(succeeded(images));
+    image = std::make_unique<LoadedImage>(images->front());
+  }
+  void run(std::vector<void *> buffers, std::vector<int64_t> scalars, int64_t begin, int64_t end) {
+    if (KernelFunction kernel = image->find(description.name))
+      kernel(buffers.data(), scalars.data(), begin, end);
+  }
+};
+
+/// Rows of attention scores: (first, rows, columns, ld, window).
+struct Block {
+  int64_t first, rows, columns, ld, window;
+  bool causal;
+  int64_t low(int64_t r) const { return causal && window ? std::max<int64_t>(0, first + r - window + 1) : 0; }
+  int64_t high(int64_t r) const { return causal ? std::min(first + r + 1, columns) : columns; }
+};
+const Block kBlocks[] = {{0, 9, 9, 9, 0, true},     {64, 20, 84, 90, 0, true},  {130, 17, 147, 160, 70, true}, {200, 10, 210, 210, 5, true},
+                         {40, 33, 73, 80, 64, true}, {0, 6, 131, 140, 0, false}, {0, 3, 1, 8, 0, false}};
+} // namespace
+
+TEST(CodegenService, AttentionSoftmax) {
+  for (const Block &block : kBlocks) {
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmax(block.causal); });
+    std::vector<float> scores = randomFloats(block.rows * block.ld, 1), lse(block.rows), original = scores;
+    std::vector<int64_t> scalars{block.first, block.ld, block.columns, block.window};
+    service.run({scores.data(), lse.data()}, scalars, 2, block.rows);
+    service.run({scores.data(), lse.data()}, scalars, 0, 2);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      double sum = 0;
+      for (int64_t c = block.low(r); c < block.high(r); ++c)
+        sum += std::exp(double(original[r * block.ld + c]));
+      EXPECT_NEAR(lse[r], std::log(sum), 1e-6);
+      for (int64_t c = 0; c < block.ld; ++c) {
+        bool visible = c >= block.low(r) && c < block.high(r);
+        float untouched = original[r * block.ld + c];
+        double want = visible ? std::exp(double(untouched)) / sum : c < block.columns ? 0.0 : untouched;
+        ASSERT_NEAR(scores[r * block.ld + c], want, 1e-6) << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST(CodegenService, AttentionSoftmaxGrad) {
+  constexpr double scale = 0.125;
+  for (const Block &block : kBlocks) {
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmaxGrad(scale, block.causal); });
+    std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dp = randomFloats(scores.size(), 2);
+    std::vector<float> lse = randomFloats(block.rows, 3), delta = randomFloats(block.rows, 4), s = scores, d = dp;
+    service.run({scores.data(), dp.data(), lse.data(), delta.data()}, {block.first, block.ld, block.columns, block.window}, 0, block.rows);
+    for (int64_t r = 0; r < block.rows; ++r)
+      for (int64_t c = 0; c < block.columns; ++c) {
+        int64_t at = r * block.ld + c;
+        double p = c >= block.low(r) && c < block.high(r) ? std::exp(double(s[at]) - lse[r]) : 0.0;
+        ASSERT_NEAR(scores[at], p, 2e-6 * (1 + p));
+        ASSERT_NEAR(dp[at], p * (double(d[at]) - delta[r]) * scale, 2e-6 * (1 + 6 * p));
+      }
+  }
+}
+
+TEST(CodegenService, RowDot) {
+  Service service([](KernelModule &module) { return module.addRowDot(); });
+  for (int64_t count : {1, 48, 64, 127, 200}) {
+    int64_t rows = 5, lda = count + 3, ldb = count + 1;
+    std::vector<float> a = randomFloats(rows * lda, 1), b = randomFloats(rows * ldb, 2), out(rows);
+    service.run({a.data(), b.data(), out.data()}, {lda, ldb, count}, 0, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t c = 0; c < count; ++c)
+        sum += double(a[r * lda + c]) * b[r * ldb + c];
+      EXPECT_NEAR(out[r], sum, 1e-5);
+    }
+  }
+}
+
+TEST(CodegenService, CrossEntropyRows) {
+  Service training([](KernelModule &module) { return module.addCrossEntropyRows(true); });
+  Service evaluation([](KernelModule &module) { return module.addCrossEntropyRows(false); });
+  for (int64_t columns : {3, 64, 300}) {
+    int64_t rows = 6, ld = columns + 5;
+    std::vector<float> logits = randomFloats(rows * ld, 1), kept = logits, loss(rows), evaluated(rows);
+    std::vector<int32_t> targets{0, 2, -100, 1, -1, int32_t(columns - 1)};
+    float scale = 0.25f;
+    evaluation.run({kept.data(), targets.data(), evaluated.data()}, {ld, columns}, 0, rows);
+    EXPECT_EQ(kept, logits);
+    training.run({logits.data(), targets.data(), &scale, loss.data()}, {ld, columns}, 0, rows);
+    EXPECT_EQ(loss, evaluated);
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t c = 0; c < columns; ++c)
+        sum += std::exp(double(kept[r * ld + c]));
+      bool counted = targets[r] >= 0;
+      EXPECT_NEAR(loss[r], counted ? std::log(sum) - kept[r * ld + targets[r]] : 0.0, 2e-6);
+      for (int64_t c = 0; c < columns; ++c) {
+        double want = counted ? (std::exp(double(kept[r * ld + c])) / sum - (c == targets[r])) * scale : 0.0;
+        ASSERT_NEAR(logits[r * ld + c], want, 1e-6);
+      }
+      EXPECT_EQ(logits[r * ld + columns], kept[r * ld + columns]);
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// Runs groups through the code generator on this machine, and through the reference interpreter.
+#pragma once
+#include "compiler/Codegen/Codegen.h"
+#include "compiler/Reference/Interpreter.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <string>
+#include <vector>
+
+namespace ztc::test {
+
+using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end);
+
+/// An image as a loaded library.
+class LoadedImage {
+public:
+  explicit LoadedImage(const KernelImage &image);
+  ~LoadedImage();
+  LoadedImage(const LoadedImage &) = delete;
+  /// Null, with a test failure, where there is no such symbol.
+  KernelFunction find(const std::string &name) const;
+
+private:
+  int descriptor_ = -1; // open as long as the library lives: dlopen matches by name
+  void *handle_ = nullptr;
+};
+
+/// A function whose body becomes one group: macro ops are decomposed, the group takes all arguments and gives all results.
+class Group {
+public:
+  /// `text` holds one func.func.
+  explicit Group(const std::string &text);
+  /// Macro ops stay, so that they are an oracle of their own.
+  mlir::func::FuncOp original() { return original_; }
+  graph::FusionOp fusion() { return fusion_; }
+
+private:
+  mlir::MLIRContext context_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  mlir::func::FuncOp original_;
+  graph::FusionOp fusion_;
+};
+
+/// What a buffer holds before or after a kernel.
+using Bytes = std::vector<char>;
+Bytes toBytes(const Tensor &tensor);
+Tensor fromBytes(const Bytes &bytes, mlir::RankedTensorType type);
+
+/// Reproducible values: floats in [-2, 2], integers from 0 to 3, i1 alternating by chance.
+Tensor randomOperand(mlir::RankedTensorType type, unsigned seed);
+
+struct RunOptions {
+  int parts = 1;      ///< pieces that the parallel range is cut into, run from the last to the first
+  bool add = false;   ///< run the variant that adds; results start at 1
+  int64_t length = 0; ///< of dynamic dimensions
+  int64_t start = 0;  ///< global start of a flat kernel
+};
+
+/// Results of a group on these arguments; empty after a test failure.
+std::vector<Bytes> runGroup(graph::FusionOp group, llvm::ArrayRef<Bytes> arguments, const RunOptions &options = {});
+
+/// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and compares with the
+/// interpreter: |difference| <= tolerance * (1 + |expected|).
+void expectLikeReference(const std::string &text, double tolerance = 2e-6);
+
+} // namespace ztc::test
