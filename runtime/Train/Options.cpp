@@ -94,7 +94,7 @@ Status checkRanges(const RunOptions &o) {
       {o.nodeRank && o.nodes && *o.nodeRank >= *o.nodes, "--node-rank: less than --nodes"},
       {zero(o.steps), "--steps: at least 1"},
       {o.epochs && !(*o.epochs > 0 && std::isfinite(*o.epochs)), "--epochs: more than 0"},
-      {o.accumulate == 0 || o.accumulate > UINT32_MAX, "--accumulate: at least 1"},
+      {zero(o.accumulate) || o.accumulate > UINT32_MAX, "--accumulate: at least 1"},
       {!(o.learningRate >= 0 && std::isfinite(o.learningRate)), "--lr: a finite number, not negative"},
       {o.minLrRatio && !(*o.minLrRatio >= 0 && *o.minLrRatio <= 1), "--min-lr-ratio: between 0 and 1"},
       {!(o.optimizer.beta1 >= 0 && o.optimizer.beta1 < 1), "--beta1: at least 0 and less than 1"},

@@ -34,14 +34,14 @@ struct RunOptions {
   // How it learns.
   std::optional<uint64_t> steps;
   std::optional<double> epochs;
-  uint64_t accumulate = 1;
+  std::optional<uint64_t> accumulate; ///< M; default 1, or what keeps the global batch of --resume
   double learningRate = 3e-4;
   ScheduleKind schedule = ScheduleKind::Cosine;
   uint64_t warmup = 0;
   std::optional<double> minLrRatio; ///< default 0.1
   OptimizerSettings optimizer;
   std::optional<double> lossScale; ///< initial, fp16 only
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;    ///< default 0, or that of --resume
   std::optional<uint64_t> stopAfter;
 
   // What it says.

@@ -1,22 +1,8 @@
 #include "runtime/Train/Progress.h"
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
 
 namespace ztc {
-
-std::string humanBytes(uint64_t bytes) {
-  if (bytes < 1024)
-    return fmt::format("{} B", bytes);
-  static constexpr std::array<const char *, 5> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = double(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
-}
 
 std::string humanSeconds(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9)

@@ -7,8 +7,6 @@
 
 namespace ztc {
 
-/// A number of bytes for a person: "812 B", "3.4 KiB", "1.25 GiB".
-std::string humanBytes(uint64_t bytes);
 /// A time for a person: "42s", "3m07s", "2h05m".
 std::string humanSeconds(double seconds);
 

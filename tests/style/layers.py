@@ -12,7 +12,7 @@ L1 = ["runtime/" + x for x in ("Memory", "Device", "Collective", "Executor", "Ch
 rules = {
     **{x: L0 for x in L0},
     **{x: L0 + L1 for x in L1},
-    "runtime/Tools": L0 + L1,
+    "runtime/Tools": L0 + L1 + ["runtime/Tools"],
     **{x: L2 + L0 + ["runtime/Memory"] for x in L2},
     "passes": L2 + L0 + ["runtime/Memory", "passes"],
     "frontends": L2 + L0 + ["runtime/Memory", "frontends"],

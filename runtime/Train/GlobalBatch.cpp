@@ -1,0 +1,34 @@
+#include "runtime/Train/GlobalBatch.h"
+#include <algorithm>
+
+namespace ztc {
+
+GlobalBatch::GlobalBatch(uint64_t microBatches, uint64_t batch, uint64_t seq)
+    : microBatches_(microBatches), batch_(batch), seq_(seq), tokens_(microBatches * batch * seq),
+      targets_(microBatches * batch * seq) {}
+
+std::span<const int32_t> GlobalBatch::tokens(uint64_t microBatch) const {
+  return std::span(tokens_).subspan(microBatch * batch_ * seq_, batch_ * seq_);
+}
+
+std::span<const int32_t> GlobalBatch::targets(uint64_t microBatch) const {
+  return std::span(targets_).subspan(microBatch * batch_ * seq_, batch_ * seq_);
+}
+
+Status GlobalBatch::fill(RowSource &source, uint64_t first, uint64_t available) {
+  counted_ = 0;
+  for (uint64_t row = 0; row < rows(); ++row) {
+    auto tokens = std::span(tokens_).subspan(row * seq_, seq_);
+    auto targets = std::span(targets_).subspan(row * seq_, seq_);
+    if (row < available) {
+      ZTC_RETURN_IF_ERROR(source.read(first + row, tokens, targets));
+    } else {
+      std::ranges::fill(tokens, 0);
+      std::ranges::fill(targets, -1);
+    }
+    counted_ += uint64_t(std::ranges::count_if(targets, [](int32_t target) { return target >= 0; }));
+  }
+  return Status::ok();
+}
+
+} // namespace ztc

@@ -1,0 +1,28 @@
+// Where micro-batches come from: a data set in some order, or random tokens for a trial.
+#pragma once
+#include "runtime/Core/Status.h"
+#include <cstdint>
+#include <span>
+
+namespace ztc {
+
+/// An endless sequence of rows; row k is the same in every run with the same data, seed and order.
+class RowSource {
+public:
+  virtual ~RowSource() = default;
+  /// Writes row `index` of the sequence: S tokens and S targets (negative: not counted).
+  virtual Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) = 0;
+};
+
+/// Uniform random tokens below `vocabulary`, each the target of the one before: for the trial run.
+class RandomRows final : public RowSource {
+public:
+  RandomRows(uint64_t vocabulary, uint64_t seed) : vocabulary_(vocabulary), seed_(seed) {}
+  Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) override;
+
+private:
+  uint64_t vocabulary_;
+  uint64_t seed_;
+};
+
+} // namespace ztc

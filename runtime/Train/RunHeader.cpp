@@ -1,0 +1,105 @@
+#include "runtime/Train/RunHeader.h"
+#include "runtime/Core/Sizes.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ztc {
+
+namespace {
+
+std::string classText(const MemoryPlan &memory) {
+  std::string text;
+  for (size_t i = 0; i < kMemoryClassCount; ++i)
+    if (memory.byClass[i])
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kMemoryClassNames[i], formatSize(memory.byClass[i]));
+  return text;
+}
+
+std::string countText(uint64_t count) {
+  if (count >= 1'000'000'000)
+    return fmt::format("{:.2f} G", double(count) / 1e9);
+  if (count >= 1'000'000)
+    return fmt::format("{:.2f} M", double(count) / 1e6);
+  return fmt::format("{:.1f} k", double(count) / 1e3);
+}
+
+const char *scheduleName(ScheduleKind kind) {
+  switch (kind) {
+  case ScheduleKind::Cosine:
+    return "cosine";
+  case ScheduleKind::Linear:
+    return "linear";
+  case ScheduleKind::WarmupStableDecay:
+    return "wsd";
+  case ScheduleKind::Constant:
+    break;
+  }
+  return "constant";
+}
+
+} // namespace
+
+std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
+  const plan::Plan &plan = session.plan();
+  const plan::Model &model = plan.model();
+  std::string text = fmt::format("model   {}, {} parameters, {} x {} tokens a micro-batch, {}\n",
+                                 model.name().empty() ? options.plan : model.name(), countText(model.parameters()),
+                                 model.batch(), model.seq(), plan.precision());
+  text += fmt::format("memory  {} predicted = allocated: {}\n", formatSize(session.arena().bytes()),
+                      classText(session.memory()));
+  text += fmt::format("device  {}\n", session.device().description());
+  text += fmt::format("weights {}\n", facts.weights);
+  if (!options.trains())
+    return text;
+  if (options.isTrial())
+    text += "data    none: a trial run on random tokens, nothing is saved\n";
+  else
+    text += fmt::format("data    {} rows of {} tokens, {} rows a step\n", facts.rows, model.seq(),
+                        model.batch() * session.shape().accumulate * session.shape().world);
+  if (facts.firstStep)
+    text += fmt::format("resumed after {} of {} steps\n", facts.firstStep, facts.steps);
+  return text;
+}
+
+std::string headerJson(const RunOptions &options, const Session &session, const RunFacts &facts) {
+  const plan::Plan &plan = session.plan();
+  nlohmann::ordered_json byClass;
+  for (size_t i = 0; i < kMemoryClassCount; ++i)
+    byClass[kMemoryClassNames[i]] = session.memory().byClass[i];
+  nlohmann::ordered_json head;
+  head["world"] = session.shape().world;
+  head["predicted_bytes"] = session.memory().arenaBytes;
+  head["allocated_bytes"] = session.arena().bytes();
+  head["by_class"] = byClass;
+  head["library_bytes"] = session.device().libraryBytes();
+  head["plan_sha256"] = session.planSha256();
+  head["versions"] = {{"ztc", plan.ztc_version()}, {"device", session.device().description()}};
+  head["device"] = session.device().name();
+  head["threads"] = session.shape().threads;
+  head["accumulate"] = session.shape().accumulate;
+  head["model"] = plan.model().name();
+  head["parameters"] = plan.model().parameters();
+  head["precision"] = plan.precision();
+  head["zero"] = plan.zero();
+  head["batch"] = plan.model().batch();
+  head["seq"] = plan.model().seq();
+  head["steps"] = facts.steps;
+  head["first_step"] = facts.firstStep;
+  head["rows"] = facts.rows;
+  head["weights"] = facts.weights;
+  head["seed"] = facts.seed;
+  head["shuffle"] = facts.shuffle;
+  head["optimizer"] = {{"lr", options.learningRate},
+                       {"schedule", scheduleName(options.schedule)},
+                       {"warmup", options.warmup},
+                       {"min_lr_ratio", options.minLrRatio.value_or(kDefaultMinLrRatio)},
+                       {"beta1", options.optimizer.beta1},
+                       {"beta2", options.optimizer.beta2},
+                       {"epsilon", options.optimizer.epsilon},
+                       {"weight_decay", options.optimizer.weightDecay},
+                       {"clip", options.optimizer.clip}};
+  // Names come from files: bytes that are no UTF-8 must not end the run.
+  return head.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace ztc

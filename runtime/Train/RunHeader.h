@@ -1,0 +1,26 @@
+// How a run introduces itself, to a person and to the log.
+#pragma once
+#include "runtime/Train/Options.h"
+#include "runtime/Train/Session.h"
+#include <cstdint>
+#include <string>
+
+namespace ztc {
+
+/// What the header says besides plan and machine.
+struct RunFacts {
+  uint64_t steps = 0;     ///< N
+  uint64_t firstStep = 0; ///< steps done before this run: resumed
+  uint64_t rows = 0;      ///< of --data; 0 in a trial
+  uint64_t seed = 0;
+  bool shuffle = false;
+  std::string weights; ///< where they came from, in words
+};
+
+/// Some lines for a person: model, memory by class, device, data.
+std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts);
+
+/// The log's first object: everything that the bits of a run depend on, and its memory.
+std::string headerJson(const RunOptions &options, const Session &session, const RunFacts &facts);
+
+} // namespace ztc

@@ -1,0 +1,76 @@
+#include "runtime/Train/Session.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanValidator.h"
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <sched.h>
+#include <thread>
+#include <utility>
+
+namespace ztc {
+
+uint32_t availableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return uint32_t(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+uint64_t availableMemoryBytes() {
+  uint64_t bytes = UINT64_MAX;
+  std::FILE *file = std::fopen("/proc/meminfo", "re");
+  if (!file)
+    return bytes;
+  char line[256];
+  unsigned long long kibibytes = 0;
+  while (std::fgets(line, sizeof line, file))
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1)
+      bytes = uint64_t(kibibytes) << 10;
+  std::fclose(file);
+  return bytes;
+}
+
+Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes) {
+  std::string run =
+      fmt::format("{} ranks, {} micro-steps and {} threads", shape.world, shape.accumulate, shape.threads);
+  uint64_t needed = memory.arenaBytes + plan.reserve_bytes();
+  if (plan.budget_bytes() && needed > plan.budget_bytes())
+    return resourceExhausted(
+        fmt::format("with {} the plan needs {} with its reserve, {} bytes above the budget of {} that it was compiled "
+                    "for: compile with the same --accumulate and --threads, or with a larger --mem",
+                    run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes())));
+  if (memory.arenaBytes > freeBytes)
+    return resourceExhausted(fmt::format("with {} the plan needs {}, {} bytes more than the {} that are free: compile "
+                                         "with a smaller --batch or --seq, or with --mem",
+                                         run, formatSize(memory.arenaBytes), memory.arenaBytes - freeBytes,
+                                         formatSize(freeBytes)));
+  return Status::ok();
+}
+
+StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape) {
+  std::unique_ptr<Session> session(new Session);
+  session->loaded_ = std::move(loaded);
+  session->device_ = std::move(device);
+  session->shape_ = shape;
+  session->shape_.threads = session->device_->threads();
+  const plan::Plan &plan = session->plan();
+  ZTC_ASSIGN_OR_RETURN(session->memory_, planMemory(plan, session->shape_));
+  ZTC_RETURN_IF_ERROR(checkMemory(plan, session->shape_, session->memory_, availableMemoryBytes()));
+  ZTC_ASSIGN_OR_RETURN(session->executor_,
+                       Executor::create(plan, session->memory_, session->shape_, 0, *session->device_));
+  ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
+  ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
+  session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
+  uint32_t staging = plan.bindings().staging();
+  if (staging != kAbsent) {
+    session->staging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};
+  } else {
+    session->ownStaging_.resize(kMinimumStagingBytes);
+    session->staging_ = session->ownStaging_;
+  }
+  return session;
+}
+
+} // namespace ztc

@@ -1,0 +1,69 @@
+// A plan on a device, in memory, ready to run; its weights are not loaded yet.
+#pragma once
+#include "runtime/Checkpoint/StateMemory.h"
+#include "runtime/Core/Status.h"
+#include "runtime/Device/Device.h"
+#include "runtime/Executor/Executor.h"
+#include "runtime/Format/PlanFile.h"
+#include "runtime/Memory/Planner.h"
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// The slots of an executor, for checkpoints and exports.
+class ExecutorMemory final : public StateMemory {
+public:
+  explicit ExecutorMemory(Executor &executor) : executor_(executor) {}
+  Status read(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) override {
+    return executor_.readSlot(slot, offset, to, bytes);
+  }
+  Status write(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) override {
+    return executor_.writeSlot(slot, offset, from, bytes);
+  }
+
+private:
+  Executor &executor_;
+};
+
+class Session {
+public:
+  /// Plans the memory, and only where that fits takes the one allocation of the run. `shape.threads` is taken from the
+  /// device.
+  static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape);
+
+  const plan::Plan &plan() const { return loaded_.plan; }
+  const std::string &planSha256() const { return loaded_.sha256; }
+  const PlanShape &shape() const { return shape_; }
+  const MemoryPlan &memory() const { return memory_; }
+  const Device &device() const { return *device_; }
+  const Arena &arena() const { return *arena_; }
+  Executor &executor() { return *executor_; }
+  /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.
+  StateContext state() { return {loaded_.plan, *stateMemory_, staging_}; }
+
+private:
+  Session() = default;
+  LoadedPlan loaded_;
+  PlanShape shape_;
+  MemoryPlan memory_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<ExecutorMemory> stateMemory_;
+  std::span<std::byte> staging_;
+  std::vector<std::byte> ownStaging_; ///< where the plan has no staging slot
+};
+
+/// Processors that this process may use.
+uint32_t availableCores();
+/// Memory that can be had without swapping, in bytes; UINT64_MAX where the system does not say.
+uint64_t availableMemoryBytes();
+/// ResourceExhausted where the arena exceeds what is free or, with its reserve, the budget it was compiled for.
+Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes);
+
+} // namespace ztc

@@ -1,0 +1,101 @@
+// The steps of a run: batches in, updates, evaluations, checkpoints, log lines, until done, told to stop or diverged.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Train/GlobalBatch.h"
+#include "runtime/Train/JsonLog.h"
+#include "runtime/Train/Progress.h"
+#include "runtime/Train/RowSource.h"
+#include "runtime/Train/Schedule.h"
+#include "runtime/Train/StepRunner.h"
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace ztc {
+
+/// Where a loop stands.
+struct LoopPosition {
+  uint64_t step = 0;    ///< optimizer steps done, skipped ones too
+  uint64_t updates = 0; ///< updates done: the t of schedule and Adam
+  uint64_t row = 0;     ///< the next row of the sequence, over all epochs
+};
+
+struct LoopSettings {
+  Schedule schedule; ///< schedule.steps is N
+  OptimizerSettings optimizer;
+  uint64_t accumulate = 1; ///< M
+  uint64_t stopAt = 0;     ///< the loop ends when this many steps are done; N without --stop-after
+  std::optional<uint64_t> saveEvery;
+  std::optional<uint64_t> evalEvery;
+  double lossScale = 1;
+};
+
+/// Held-out rows; all of them are one evaluation.
+struct EvaluationData {
+  RowSource *source = nullptr;
+  uint64_t rows = 0;
+};
+
+/// What the loop asks of its surroundings. Each may be empty.
+struct LoopHooks {
+  std::function<Status()> dumpGradients;            ///< once, before the first update
+  std::function<Status(const LoopPosition &)> save; ///< writes a checkpoint
+};
+
+enum class LoopEnd {
+  Finished,  ///< stopAt steps are done
+  Signalled, ///< a signal asked for a stop
+  Diverged,  ///< the gradient norm was not finite: `position` and weights are those before that step
+};
+
+/// One rank's training loop. Allocates nothing of size after its first step.
+class TrainingLoop {
+public:
+  /// References must outlive the loop.
+  TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, EvaluationData evaluation,
+               LoopSettings settings, LoopHooks hooks, JsonLog &log, Progress &progress);
+
+  /// Goes on from `position` and keeps it up to date.
+  StatusOr<LoopEnd> run(LoopPosition &position);
+  /// The last evaluation of this run, where there was one: mean over the counted targets.
+  std::optional<double> evalLoss() const { return evalLoss_; }
+
+private:
+  /// Seconds and tokens of the steps so far, smoothed for people.
+  struct Pace {
+    double stepSeconds = 0;
+    uint64_t steps = 0;
+    void add(double seconds);
+  };
+  struct StepReport {
+    uint64_t step = 0;
+    StepResult result;
+    double learningRate = 0;
+    double seconds = 0;
+    bool skipped = false;
+  };
+
+  StatusOr<StepReport> runStep(const LoopPosition &position);
+  Status evaluate(const LoopPosition &position);
+  void report(const StepReport &report, bool last);
+
+  uint64_t batchRows_;
+  uint64_t seq_;
+  StepRunner &runner_;
+  RowSource &rows_;
+  EvaluationData evaluation_;
+  LoopSettings settings_;
+  LoopHooks hooks_;
+  JsonLog &log_;
+  Progress &progress_;
+  GlobalBatch batch_;
+  GlobalBatch evalBatch_;
+  JsonObject line_;
+  Pace pace_;
+  std::optional<double> evalLoss_;
+  std::optional<uint64_t> evaluatedAt_;
+  bool first_ = true;
+};
+
+} // namespace ztc

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""What is wrong with a plan, data or an output folder is said in one message, with exit status 1 or 2, and old content stays."""
+import array
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+
+from support import BIN, GOLDEN, check, compile_golden, finish, run, scratch, write_safetensors
+
+HEADER = 56  # runtime/Format/PlanFile.h
+
+
+def refused(name, plan, *arguments, expect=1, needs=()):
+    """ztc-run fails with `expect` and says each of `needs` in one line."""
+    done = run("ztc-run", plan, *arguments, expect=expect)
+    errors = [x for x in done.stderr.splitlines() if "error:" in x]
+    check(f"{name}: one message", len(errors) == 1, errors or done.stderr[-500:])
+    check(f"{name}: it says what and where", all(re.search(x, done.stderr) for x in needs), [x for x in needs if not re.search(x, done.stderr)] and done.stderr[-500:])
+    return done
+
+
+def with_payload(data, payload):
+    """The plan's header for another payload, whose checksum is right again."""
+    return data[:16] + struct.pack("<Q", len(payload)) + hashlib.sha256(payload).digest() + payload
+
+
+def rows(path, tokens, labels=None):
+    """Rows of a safetensors data set: [[...], ...]."""
+    shape = [len(tokens), len(tokens[0]) if tokens else 16]
+    flat = lambda x: array.array("q", [v for row in x for v in row])
+    write_safetensors(path, {"input_ids": (shape, flat(tokens)), "labels": (shape, flat(labels or tokens))})
+    return path
+
+
+with scratch() as work:
+    plan = compile_golden(work, "grouped")
+    data = GOLDEN / "grouped" / "data.safetensors"
+    train = [f"--data={data}", "--steps=2", "--no-save", "--device=cpu"]
+    good = plan.read_bytes()
+
+    # The command line.
+    refused("unknown option", plan, "--no-such-option=1", expect=2, needs=["--no-such-option"])
+    refused("steps missing", plan, f"--data={data}", expect=2, needs=["--steps"])
+    refused("save-every without save", plan, *train, "--save-every=2", expect=2, needs=["--save-every", "--save"])
+    refused("loss scale without fp16", plan, *train, "--loss-scale=1024", expect=2, needs=["--loss-scale", "fp16"])
+    refused("no GPU", plan, "--gpus=1", needs=["GPU", "--device=cpu"])
+    refused("more ranks than this build has", plan, "--device=cpu", "--ranks=2", needs=["--ranks", "multi-rank"])
+
+    # The plan.
+    bad = work / "bad.bin"
+    refused("no plan", work / "nothing.bin", *train, needs=["nothing.bin"])
+    for name, content, needs in (
+            ("empty plan", b"", ["bad.bin"]),
+            ("text as plan", b"hello, this is text\n" * 50, ["bad.bin", "plan"]),
+            ("truncated header", good[:20], ["bad.bin", "truncated"]),
+            ("truncated plan", good[: len(good) // 2], ["bad.bin", "truncated"]),
+            ("corrupted plan", good[:-100] + bytes([good[-100] ^ 1]) + good[-99:], ["bad.bin", "corrupt|checksum|damaged"]),
+            ("newer plan", good[:8] + struct.pack("<I", 99) + good[12:], ["bad.bin", "99", "newer"]),
+            ("plan for another instruction set", with_payload(good, good[HEADER:].replace(b"x86-64-v", b"ppc64leX")), ["instruction set|target|ppc64le"])):
+        bad.write_bytes(content)
+        refused(name, bad, *train, needs=needs)
+
+    # Data.
+    refused("no data file", plan, f"--data={work / 'nothing.bin'}", "--steps=1", needs=["nothing.bin"])
+    empty = work / "empty.txt"
+    empty.write_bytes(b"")
+    refused("empty data", plan, f"--data={empty}", "--tokenizer=bytes", "--steps=1", "--no-save", needs=["empty.txt"])
+    one = rows(work / "one.safetensors", [[1] * 16])
+    refused("fewer rows than a global batch", plan, f"--data={one}", "--steps=1", "--no-save", needs=["1 row", "2"])
+    refused("fewer rows than an accumulated batch", plan, f"--data={data}", "--steps=1", "--accumulate=9", "--no-save", needs=["16 rows", "18"])
+    other = rows(work / "other.safetensors", [[1] * 8] * 4)
+    refused("another sequence length", plan, f"--data={other}", "--steps=1", "--no-save", needs=["other.safetensors", "8", "16"])
+    wild = rows(work / "wild.safetensors", [[1] * 16, [1] * 15 + [4000], [1] * 16, [1] * 16])
+    refused("token beyond the vocabulary", plan, f"--data={wild}", "--steps=2", "--no-save", needs=["wild.safetensors", "4000", "vocabulary", r"offset|byte|\d+"])
+    broken = work / "broken.safetensors"
+    broken.write_bytes(data.read_bytes()[:200])
+    refused("truncated data", plan, f"--data={broken}", "--steps=1", "--no-save", needs=["broken.safetensors"])
+
+    # Weights.
+    refused("no such weights", plan, *train, f"--weights={work / 'nothing'}", needs=["nothing"])
+    refused("no checkpoint to resume", plan, f"--data={data}", "--steps=2", f"--resume={work}", needs=["resume|checkpoint", re.escape(str(work))])
+
+    # Where results go. Root may write everywhere, so the obstacle is a file where a folder should be.
+    obstacle = work / "obstacle"
+    obstacle.write_text("old content")
+    for option in ("--save", "--export"):
+        refused(f"{option} into a file", plan, f"--data={data}", "--steps=2", f"{option}={obstacle / 'x'}", needs=["obstacle"])
+    refused("log into a missing folder", plan, *train, f"--log-json={work / 'none' / 'log'}", needs=["none/log"])
+    check("the obstacle is untouched", obstacle.read_text() == "old content")
+
+    # Divergence: in fp32 the last good weights are saved and the step is named.
+    # The update of step 0 throws the weights so far that step 1 has no finite gradient.
+    before = set(work.iterdir())
+    done = refused("divergence", plan, f"--data={data}", "--steps=8", "--lr=1e36", "--clip=0", "--schedule=constant", f"--save={work / 'diverged'}", f"--log-json={work / 'log'}",
+                   needs=[r"step \d", "not finite|NaN|nan", "diverged"])
+    lines = [json.loads(x) for x in (work / "log").read_text().splitlines()]
+    check("divergence: the last step has no norm", lines[-1].get("grad_norm", 0) is None, lines[-1])
+    saved = sorted((work / "diverged").glob("step-*"))
+    check("divergence: a checkpoint of the steps before", len(saved) == 1 and int(saved[0].name[5:]) == lines[-1]["step"], saved)
+
+# A full disk: a file system of its own, too small for the export; an older export keeps its content.
+with scratch() as work:
+    small = work / "small"
+    small.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True).returncode != 0:
+        print("left out (needs root and tmpfs): a full disk")
+    else:
+        try:
+            plan = compile_golden(work, "grouped")
+            arguments = [f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--steps=2", "--device=cpu"]
+            run("ztc-run", plan, *arguments, f"--export={small / 'model'}")
+            listing = lambda: {p.relative_to(small): p.read_bytes() for p in sorted(small.rglob("*")) if p.is_file() and p.name != "filler"}
+            old = listing()
+            check("full disk: there is an older export", len(old) >= 1)
+            free = os.statvfs(small)
+            (small / "filler").write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - 8192)))
+            for option, target in (("--export", small / "model"), ("--save", small / "checkpoints")):
+                refused(f"full disk: {option}", plan, *arguments, f"{option}={target}", needs=["space|full|left", str(small)])
+                check(f"full disk: {option}: the older export is whole and nothing is half-written", listing() == old, sorted(set(listing()) ^ set(old)))
+        finally:
+            subprocess.run(["umount", str(small)])
+finish()

@@ -1,0 +1,243 @@
+// The loop on a model that can be computed on paper: counting, accumulation, skipping, stopping, evaluation, log lines.
+#include "ToyPlan.h"
+#include "runtime/Train/Generate.h"
+#include "runtime/Train/Signals.h"
+#include "runtime/Train/TrainingLoop.h"
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+using namespace ztc;
+
+namespace {
+
+constexpr uint64_t kSeq = 4;
+
+/// Row k has tokens k..k+3 and targets 2k..2k+3; rows in `uncounted` have no counted target.
+class CountingRows final : public RowSource {
+public:
+  std::vector<uint64_t> read_;
+  std::vector<uint64_t> uncounted_;
+  Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) override {
+    read_.push_back(index);
+    bool counted = std::ranges::find(uncounted_, index) == uncounted_.end();
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = int32_t((index + i) % toy::kVocabulary);
+      targets[i] = counted && i != 1 ? int32_t(2 * index + i) : -100;
+    }
+    return Status::ok();
+  }
+};
+
+struct ToyRun {
+  toy::Machine machine;
+  CountingRows rows;
+  CountingRows held;
+  EvaluationData evaluation;
+  LoopSettings settings;
+  LoopHooks hooks;
+  JsonLog log;
+  LoopPosition position;
+  std::string logPath = testing::TempDir() + "ztc-loop-XXXXXX";
+  std::FILE *screen = std::fopen("/dev/null", "w");
+
+  ToyRun() {
+    clearStopSignal();
+    settings.schedule = {.kind = ScheduleKind::Constant, .learningRate = 0.1, .steps = 4};
+    settings.stopAt = 4;
+    int descriptor = mkstemp(logPath.data());
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  ~ToyRun() {
+    std::remove(logPath.c_str());
+    std::fclose(screen);
+  }
+
+  StatusOr<LoopEnd> go(uint64_t batch, uint64_t accumulate) {
+    ZTC_RETURN_IF_ERROR(machine.start(batch, kSeq, uint32_t(accumulate)));
+    settings.accumulate = accumulate;
+    return resume();
+  }
+  StatusOr<LoopEnd> resume() {
+    ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(machine.plan, *machine.executor));
+    ZTC_RETURN_IF_ERROR(log.open(logPath, false));
+    Progress progress(screen, false);
+    TrainingLoop loop(machine.plan, runner, rows, evaluation, settings, hooks, log, progress);
+    return loop.run(position);
+  }
+  std::vector<nlohmann::json> lines() const {
+    std::ifstream in(logPath);
+    std::vector<nlohmann::json> found;
+    for (std::string line; std::getline(in, line);)
+      found.push_back(nlohmann::json::parse(line, nullptr, false));
+    return found;
+  }
+  std::vector<float> weights() const {
+    float *begin = machine.floats(toy::Weights);
+    return {begin, begin + toy::kVocabulary};
+  }
+};
+
+TEST(TrainLoop, LossIsTheMeanOverCountedTargets) {
+  ToyRun run;
+  auto end = run.go(2, 1);
+  ASSERT_TRUE(end.isOk()) << end.status().message();
+  EXPECT_EQ(*end, LoopEnd::Finished);
+  auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 4u);
+  // Rows 0 and 1 from w = 0, positions 0, 2, 3: targets 0 2 3 and 2 4 5.
+  EXPECT_DOUBLE_EQ(lines[0]["loss"], double(0 + 4 + 9 + 4 + 16 + 25) / 6);
+  EXPECT_EQ(lines[0]["targets"], 6);
+  EXPECT_EQ(lines[0]["tokens"], 8);
+  EXPECT_EQ(lines[0]["lr"], 0.1);
+  EXPECT_EQ(lines[0]["skipped"], false);
+  EXPECT_EQ(lines[3]["step"], 3);
+  EXPECT_GT(lines[3]["tokens_per_second"], 0);
+  EXPECT_EQ(run.rows.read_, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(run.position.row, 8u);
+}
+
+TEST(TrainLoop, AccumulationIsTheSameMathematics) {
+  ToyRun whole, parts;
+  ASSERT_TRUE(whole.go(4, 1).isOk());
+  ASSERT_TRUE(parts.go(1, 4).isOk());
+  EXPECT_EQ(whole.rows.read_, parts.rows.read_);
+  auto a = whole.weights(), b = parts.weights();
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_FLOAT_EQ(a[i], b[i]);
+  EXPECT_EQ(whole.lines()[3]["targets"], parts.lines()[3]["targets"]);
+}
+
+TEST(TrainLoop, StoppingAndGoingOnIsOneRun) {
+  ToyRun whole, parts;
+  ASSERT_TRUE(whole.go(1, 2).isOk());
+  parts.settings.stopAt = 2;
+  ASSERT_TRUE(parts.go(1, 2).isOk());
+  EXPECT_EQ(parts.position.step, 2u);
+  parts.settings.stopAt = 4;
+  ASSERT_TRUE(parts.resume().isOk());
+  EXPECT_EQ(whole.weights(), parts.weights());
+}
+
+TEST(TrainLoop, AStepWithoutTargetsIsSkipped) {
+  ToyRun run;
+  run.rows.uncounted_ = {2, 3};
+  ASSERT_TRUE(run.go(2, 1).isOk());
+  auto lines = run.lines();
+  EXPECT_EQ(lines[1]["skipped"], true);
+  EXPECT_TRUE(lines[1]["loss"].is_null());
+  EXPECT_EQ(lines[2]["skipped"], false);
+  EXPECT_EQ(run.position.step, 4u);
+  EXPECT_EQ(run.position.updates, 3u); // schedule and Adam do not see it
+  EXPECT_EQ(run.position.row, 8u);
+}
+
+TEST(TrainLoop, ANormThatIsNotFiniteEndsTheRunBeforeTheUpdate) {
+  ToyRun run;
+  ASSERT_TRUE(run.machine.start(1, kSeq).isOk());
+  run.machine.floats(toy::Weights)[5] = std::numeric_limits<float>::quiet_NaN(); // token 5: first in row 2
+  auto end = run.resume();
+  ASSERT_TRUE(end.isOk()) << end.status().message();
+  EXPECT_EQ(*end, LoopEnd::Diverged);
+  EXPECT_EQ(run.position.step, 2u);
+  EXPECT_EQ(run.position.row, 2u); // a resumed run meets the same batch
+  EXPECT_EQ(run.lines().size(), 3u);
+  EXPECT_TRUE(run.lines()[2]["grad_norm"].is_null());
+  EXPECT_TRUE(std::isfinite(run.weights()[2]));
+}
+
+TEST(TrainLoop, HooksComeAtTheirSteps) {
+  ToyRun run;
+  std::vector<uint64_t> saved;
+  int dumps = 0;
+  run.settings.saveEvery = 2;
+  run.hooks.save = [&](const LoopPosition &state) {
+    saved.push_back(state.step);
+    return Status::ok();
+  };
+  run.hooks.dumpGradients = [&] {
+    ++dumps;
+    EXPECT_EQ(run.weights()[0], 0.0f); // nothing is updated yet
+    EXPECT_NE(run.machine.floats(toy::Gradient)[2], 0.0f);
+    return Status::ok();
+  };
+  ASSERT_TRUE(run.go(1, 2).isOk());
+  EXPECT_EQ(saved, (std::vector<uint64_t>{2, 4}));
+  EXPECT_EQ(dumps, 1);
+}
+
+TEST(TrainLoop, AFailingHookEndsTheRunWithItsMessage) {
+  ToyRun run;
+  run.settings.saveEvery = 1;
+  run.hooks.save = [](const LoopPosition &) { return resourceExhausted("disk full"); };
+  auto end = run.go(1, 1);
+  ASSERT_FALSE(end.isOk());
+  EXPECT_EQ(end.status().message(), "disk full");
+}
+
+TEST(TrainLoop, ASignalStopsAtTheNextStepBoundary) {
+  ToyRun run;
+  installStopSignals();
+  run.settings.saveEvery = 1;
+  run.hooks.save = [](const LoopPosition &state) {
+    if (state.step == 2)
+      std::raise(SIGUSR1);
+    return Status::ok();
+  };
+  auto end = run.go(1, 1);
+  ASSERT_TRUE(end.isOk());
+  EXPECT_EQ(*end, LoopEnd::Signalled);
+  EXPECT_EQ(run.position.step, 2u);
+  clearStopSignal();
+}
+
+TEST(TrainLoop, EvaluationPadsAShortBatchWithIgnoredRows) {
+  ToyRun run;
+  run.evaluation = {&run.held, 3};
+  run.settings.evalEvery = 3;
+  run.settings.schedule.learningRate = 0; // w stays 0
+  ASSERT_TRUE(run.go(2, 2).isOk());
+  EXPECT_EQ(run.held.read_, (std::vector<uint64_t>{0, 1, 2, 0, 1, 2})); // after step 3 and at the end
+  auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[3]["event"], "eval");
+  EXPECT_EQ(lines[3]["targets"], 9);
+  EXPECT_DOUBLE_EQ(lines[3]["eval_loss"], double(0 + 4 + 9 + 4 + 16 + 25 + 16 + 36 + 49) / 9);
+  EXPECT_EQ(lines[5]["eval_loss"], lines[3]["eval_loss"]);
+}
+
+TEST(TrainLoop, RandomRowsAreAFunctionOfSeedAndIndex) {
+  RandomRows one(10, 1), other(10, 2);
+  std::vector<int32_t> a(64), b(64), c(64), targets(64);
+  ASSERT_TRUE(one.read(7, a, targets).isOk());
+  for (size_t i = 0; i + 1 < a.size(); ++i)
+    EXPECT_EQ(targets[i], a[i + 1]);
+  ASSERT_TRUE(one.read(7, b, targets).isOk());
+  ASSERT_TRUE(other.read(7, c, targets).isOk());
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+  for (int32_t token : a)
+    EXPECT_TRUE(token >= 0 && token < 10);
+}
+
+TEST(TrainGenerate, TextGoesOnAndTheWindowSlides) {
+  toy::Machine machine;
+  Status status = machine.start(2, kSeq);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  clearStopSignal();
+  std::string text;
+  auto emit = [&](char c) { text.push_back(c); };
+  ASSERT_TRUE(generateText(machine.plan, *machine.executor, "a", 10, emit).isOk());
+  EXPECT_EQ(text, "bcdefghijk");
+  text.clear();
+  ASSERT_TRUE(generateText(machine.plan, *machine.executor, "longer than S: x", 2, emit).isOk());
+  EXPECT_EQ(text, "yz");
+}
+
+} // namespace
