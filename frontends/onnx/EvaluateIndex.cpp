@@ -1,0 +1,182 @@
+// Gathers, scatters, running sums and triangles.
+#include "frontends/onnx/Evaluator.h"
+
+using llvm::ArrayRef;
+
+namespace ztc::importer {
+namespace {
+
+void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
+  if (y.storage() == HostTensor::Storage::Reals)
+    y.reals[to] = x.reals[from];
+  else if (y.storage() == HostTensor::Storage::Integers)
+    y.integers[to] = x.integers[from];
+  else
+    y.bits[to] = x.bits[from];
+}
+
+/// An index, counted from the end where negative; fails outside of [-size, size).
+bool normalIndex(KernelContext &c, int64_t &index, int64_t size) {
+  if (index < 0)
+    index += size;
+  return index >= 0 && index < size ? true : c.fail("index " + llvm::Twine(index) + " is outside of a dimension of size " + llvm::Twine(size));
+}
+
+void gather(KernelContext &c) {
+  ArrayRef<int64_t> data = c.in(0).shape, indices = c.in(1).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", 0), data.size());
+  if (c.failed())
+    return;
+  Shape shape(data.take_front(axis));
+  shape.append(indices.begin(), indices.end());
+  shape.append(data.begin() + axis + 1, data.end());
+  HostTensor *y = c.result(0, c.in(0).type, shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0), &which = c.data(1);
+  int64_t outer = countOf(data.take_front(axis)), inner = countOf(data.drop_front(axis + 1)), to = 0;
+  for (int64_t o = 0; !c.failed() && o < outer; ++o)
+    for (int64_t k = 0, n = which.count(); k < n; ++k) {
+      int64_t index = which.integer(k);
+      if (!normalIndex(c, index, data[axis]))
+        return;
+      for (int64_t i = 0; i < inner; ++i)
+        copyElement(x, (o * data[axis] + index) * inner + i, *y, to++);
+    }
+}
+
+void gatherElements(KernelContext &c) {
+  ArrayRef<int64_t> data = c.in(0).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", 0), data.size());
+  HostTensor *y = c.result(0, c.in(0).type, c.in(1).shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0), &which = c.data(1);
+  Odometer odometer(which.shape, {});
+  Shape unit(data.size(), 1);
+  for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i, odometer.advance()) {
+    int64_t index = which.integer(i), from = 0;
+    if (!normalIndex(c, index, data[axis]))
+      return;
+    for (size_t d = 0; d < data.size(); ++d)
+      from = from * data[d] + (int64_t(d) == axis ? index : odometer.position()[d]);
+    copyElement(x, from, *y, i);
+  }
+}
+
+void gatherND(KernelContext &c) {
+  ArrayRef<int64_t> data = c.in(0).shape, indices = c.in(1).shape;
+  int64_t batchRank = c.node.integer("batch_dims", 0);
+  if (indices.empty() || batchRank < 0 || batchRank + indices.back() > int64_t(data.size())) {
+    c.fail("indices do not fit the operand");
+    return;
+  }
+  int64_t width = indices.back();
+  Shape shape(indices.drop_back());
+  shape.append(data.begin() + batchRank + width, data.end());
+  HostTensor *y = c.result(0, c.in(0).type, shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0), &which = c.data(1);
+  if (c.failed())
+    return;
+  int64_t inner = countOf(data.drop_front(batchRank + width)), batches = countOf(data.take_front(batchRank));
+  int64_t tuples = countOf(indices.drop_back()) / std::max<int64_t>(batches, 1), to = 0;
+  for (int64_t b = 0; b < batches; ++b)
+    for (int64_t t = 0; t < tuples; ++t) {
+      int64_t from = b;
+      for (int64_t k = 0; k < width; ++k) {
+        int64_t index = which.integer((b * tuples + t) * width + k), size = data[batchRank + k];
+        if (!normalIndex(c, index, size))
+          return;
+        from = from * size + index;
+      }
+      for (int64_t i = 0; i < inner; ++i)
+        copyElement(x, from * inner + i, *y, to++);
+    }
+}
+
+void scatterND(KernelContext &c) {
+  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0), &which = c.data(1), &updates = c.data(2);
+  if (c.failed())
+    return;
+  if (c.node.text("reduction", "none") != "none") {
+    c.fail("a reduction in a scatter is not evaluated");
+    return;
+  }
+  *y = x;
+  int64_t width = which.shape.empty() ? 1 : which.shape.back(), tuples = which.count() / std::max<int64_t>(width, 1);
+  int64_t inner = countOf(ArrayRef(x.shape).drop_front(width));
+  for (int64_t t = 0; t < tuples; ++t) {
+    int64_t to = 0;
+    for (int64_t k = 0; k < width; ++k) {
+      int64_t index = which.integer(t * width + k);
+      if (!normalIndex(c, index, x.shape[k]))
+        return;
+      to = to * x.shape[k] + index;
+    }
+    for (int64_t i = 0; i < inner; ++i)
+      copyElement(updates, t * inner + i, *y, to * inner + i);
+  }
+}
+
+void cumulativeSum(KernelContext &c) {
+  ArrayRef<int64_t> shape = c.in(0).shape;
+  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0), &axisTensor = c.data(1);
+  if (c.failed())
+    return;
+  int64_t axis = c.normalAxis(axisTensor.integer(0), shape.size());
+  bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
+  int64_t size = shape[axis], inner = countOf(shape.drop_front(axis + 1)), outer = countOf(shape.take_front(axis));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      double real = 0;
+      int64_t integer = 0;
+      for (int64_t k = 0; k < size; ++k) {
+        int64_t at = (o * size + (reverse ? size - 1 - k : k)) * inner + i;
+        bool isReal = y->storage() == HostTensor::Storage::Reals;
+        if (exclusive)
+          isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
+        isReal ? void(real = roundTo(real + x.reals[at], y->type)) : void(integer += x.integers[at]);
+        if (!exclusive)
+          isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
+      }
+    }
+}
+
+void triangle(KernelContext &c) {
+  ArrayRef<int64_t> shape = c.in(0).shape;
+  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0);
+  int64_t k = c.has(1) ? c.data(1).integer(0) : 0;
+  if (c.failed() || shape.size() < 2)
+    return;
+  bool upper = c.node.integer("upper", 1) != 0;
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  for (int64_t i = 0, n = y->count(); i < n; ++i) {
+    int64_t row = i / columns % rows, column = i % columns;
+    if (upper ? column - row >= k : column - row <= k)
+      copyElement(x, i, *y, i);
+  }
+}
+
+} // namespace
+
+void addIndexKernels(llvm::StringMap<Kernel> &t) {
+  t["Gather"] = {gather, 0, false};
+  t["GatherElements"] = {gatherElements, 0, false};
+  t["GatherND"] = {gatherND, 0, false};
+  t["ScatterND"] = {scatterND, 0, false};
+  t["CumSum"] = {cumulativeSum, 0, false};
+  t["Trilu"] = {triangle, 0, false};
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,346 @@
+// Shape, reshape, transpose, broadcast, slices, joins and generated constants.
+#include "frontends/onnx/Evaluator.h"
+#include <cmath>
+
+using llvm::ArrayRef;
+
+namespace ztc::importer {
+namespace {
+
+constexpr uint32_t input(unsigned index) { return 1u << index; }
+
+/// y[i] = x[from(i)] for whole tensors of one storage: `strides` are those of x seen from y's shape, `start` the first element.
+void copyStrided(const HostTensor &x, HostTensor &y, int64_t start, const Shape &strides) {
+  Odometer odometer(y.shape, {strides});
+  for (int64_t i = 0, n = y.count(); i < n; ++i, odometer.advance()) {
+    int64_t from = start + odometer.offset(0);
+    if (y.storage() == HostTensor::Storage::Reals)
+      y.reals[i] = x.reals[from];
+    else if (y.storage() == HostTensor::Storage::Integers)
+      y.integers[i] = x.integers[from];
+    else
+      y.bits[i] = x.bits[from];
+  }
+}
+
+Shape rowMajor(ArrayRef<int64_t> shape) {
+  Shape strides(shape.size(), 1);
+  for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * shape[d + 1];
+  return strides;
+}
+
+/// The same elements under another shape.
+void alias(KernelContext &c, Shape shape) {
+  if (countOf(shape) != countOf(c.in(0).shape)) {
+    c.fail("changes the number of elements from " + llvm::Twine(countOf(c.in(0).shape)) + " to " + llvm::Twine(countOf(shape)));
+    return;
+  }
+  c.shape(0, c.in(0).type, shape);
+  if (c.wantData && c.in(0).data) {
+    auto tensor = std::make_shared<HostTensor>(*c.in(0).data);
+    tensor->shape = std::move(shape);
+    c.share(0, tensor);
+  }
+}
+
+void shapeOp(KernelContext &c) {
+  ArrayRef<int64_t> shape = c.in(0).shape;
+  auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + int64_t(shape.size()) : i, 0, int64_t(shape.size())); };
+  int64_t start = clamp(c.node.integer("start", 0)), end = clamp(c.node.integer("end", int64_t(shape.size())));
+  ArrayRef<int64_t> part = shape.slice(start, std::max<int64_t>(end - start, 0));
+  if (HostTensor *y = c.result(0, ElementType::I64, {int64_t(part.size())}))
+    y->integers.assign(part.begin(), part.end());
+}
+
+void sizeOp(KernelContext &c) {
+  if (HostTensor *y = c.result(0, ElementType::I64, {}))
+    y->integers[0] = countOf(c.in(0).shape);
+}
+
+void reshape(KernelContext &c) {
+  auto target = c.integers(1, "shape");
+  if (c.failed())
+    return;
+  bool allowZero = c.node.integer("allowzero", 0) != 0;
+  Shape shape;
+  int64_t known = 1, wildcard = -1;
+  for (size_t i = 0; i < target.size(); ++i) {
+    int64_t size = target[i];
+    if (size == 0 && !allowZero && i < c.in(0).shape.size())
+      size = c.in(0).shape[i];
+    if (size == -1)
+      wildcard = int64_t(i);
+    else
+      known *= size;
+    shape.push_back(size);
+  }
+  if (wildcard >= 0)
+    shape[wildcard] = known == 0 ? 0 : countOf(c.in(0).shape) / known;
+  alias(c, shape);
+}
+
+void flatten(KernelContext &c) {
+  ArrayRef<int64_t> shape = c.in(0).shape;
+  int64_t axis = c.node.integer("axis", 1);
+  axis = axis < 0 ? axis + int64_t(shape.size()) : axis;
+  if (axis < 0 || axis > int64_t(shape.size())) {
+    c.fail("axis is outside of the operand's rank");
+    return;
+  }
+  alias(c, {countOf(shape.take_front(axis)), countOf(shape.drop_front(axis))});
+}
+
+void squeeze(KernelContext &c) {
+  ArrayRef<int64_t> from = c.in(0).shape;
+  llvm::BitVector drop(from.size());
+  if (c.has(1) || c.node.has("axes")) {
+    for (int64_t axis : c.integers(1, "axes"))
+      if (int64_t normal = c.normalAxis(axis, from.size()); !c.failed())
+        drop.set(normal);
+  } else {
+    for (size_t i = 0; i < from.size(); ++i)
+      drop[i] = from[i] == 1;
+  }
+  Shape shape;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (!drop[i])
+      shape.push_back(from[i]);
+  if (!c.failed())
+    alias(c, shape);
+}
+
+void unsqueeze(KernelContext &c) {
+  auto axes = c.integers(1, "axes");
+  ArrayRef<int64_t> from = c.in(0).shape;
+  size_t rank = from.size() + axes.size();
+  llvm::BitVector added(rank);
+  for (int64_t axis : axes)
+    if (int64_t normal = c.normalAxis(axis, rank); !c.failed())
+      added.set(normal);
+  if (c.failed())
+    return;
+  if (added.count() != axes.size()) {
+    c.fail("names an axis twice");
+    return;
+  }
+  Shape shape;
+  for (size_t i = 0, next = 0; i < rank; ++i)
+    shape.push_back(added[i] ? 1 : from[next++]);
+  alias(c, shape);
+}
+
+void transpose(KernelContext &c) {
+  ArrayRef<int64_t> from = c.in(0).shape;
+  llvm::SmallVector<int64_t> permutation(c.node.integers("perm"));
+  if (permutation.empty())
+    for (size_t i = from.size(); i > 0; --i)
+      permutation.push_back(int64_t(i) - 1);
+  if (permutation.size() != from.size()) {
+    c.fail("perm has another length than the operand's rank");
+    return;
+  }
+  Shape shape, strides, natural = rowMajor(from);
+  for (int64_t p : permutation) {
+    p = c.normalAxis(p, from.size());
+    shape.push_back(from[p]);
+    strides.push_back(natural[p]);
+  }
+  if (HostTensor *y = c.result(0, c.in(0).type, shape))
+    if (const HostTensor &x = c.data(0); !c.failed())
+      copyStrided(x, *y, 0, strides);
+}
+
+void expandTo(KernelContext &c, ArrayRef<int64_t> target) {
+  Shape shape;
+  if (!broadcastShape(c.in(0).shape, target, shape)) {
+    c.fail("the operand does not broadcast to the wanted shape");
+    return;
+  }
+  if (HostTensor *y = c.result(0, c.in(0).type, shape))
+    if (const HostTensor &x = c.data(0); !c.failed())
+      copyStrided(x, *y, 0, broadcastStrides(x.shape, shape));
+}
+
+void expand(KernelContext &c) {
+  auto target = c.integers(1, "");
+  if (!c.failed())
+    expandTo(c, target);
+}
+
+void tile(KernelContext &c) {
+  auto repeats = c.integers(1, "");
+  Shape shape = c.in(0).shape;
+  if (repeats.size() != shape.size()) {
+    c.fail("repeats has another length than the operand's rank");
+    return;
+  }
+  for (size_t i = 0; i < shape.size(); ++i)
+    shape[i] *= repeats[i];
+  HostTensor *y = c.result(0, c.in(0).type, shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0);
+  Shape strides = rowMajor(x.shape);
+  Odometer odometer(shape, {});
+  for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i, odometer.advance()) {
+    int64_t from = 0;
+    for (size_t d = 0; d < shape.size(); ++d)
+      from += odometer.position()[d] % x.shape[d] * strides[d];
+    if (y->storage() == HostTensor::Storage::Reals)
+      y->reals[i] = x.reals[from];
+    else if (y->storage() == HostTensor::Storage::Integers)
+      y->integers[i] = x.integers[from];
+    else
+      y->bits[i] = x.bits[from];
+  }
+}
+
+void slice(KernelContext &c) {
+  auto starts = c.integers(1, "starts"), ends = c.integers(2, "ends");
+  llvm::SmallVector<int64_t> axes, steps;
+  if (c.has(3) || c.node.has("axes"))
+    axes = c.integers(3, "axes");
+  if (c.has(4))
+    steps = c.integers(4, "");
+  if (c.failed())
+    return;
+  Shape shape = c.in(0).shape, strides = rowMajor(shape), from = shape;
+  int64_t start = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    int64_t axis = c.normalAxis(axes.empty() ? int64_t(i) : axes[i], shape.size());
+    int64_t step = steps.empty() ? 1 : steps[i], size = from[axis];
+    if (c.failed() || step == 0 || i >= ends.size()) {
+      c.fail("slice parameters do not fit the operand");
+      return;
+    }
+    auto bound = [&](int64_t value, int64_t low, int64_t high) { return std::clamp(value < 0 ? std::max(value, -size) + size : value, low, high); };
+    int64_t first = step > 0 ? bound(starts[i], 0, size) : bound(starts[i], 0, size - 1);
+    int64_t last = step > 0 ? bound(ends[i], 0, size) : ends[i] < -size ? -1 : bound(ends[i], -1, size - 1);
+    shape[axis] = std::max<int64_t>(0, step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step);
+    start += first * strides[axis];
+    strides[axis] *= step;
+  }
+  if (HostTensor *y = c.result(0, c.in(0).type, shape))
+    if (const HostTensor &x = c.data(0); !c.failed())
+      copyStrided(x, *y, start, strides);
+}
+
+void concat(KernelContext &c) {
+  Shape shape = c.in(0).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", 0), shape.size());
+  if (c.failed())
+    return;
+  for (unsigned i = 1; i < c.node.inputs.size(); ++i) {
+    if (c.in(i).shape.size() != shape.size()) {
+      c.fail("operands have different ranks");
+      return;
+    }
+    shape[axis] += c.in(i).shape[axis];
+  }
+  HostTensor *y = c.result(0, c.in(0).type, shape);
+  if (!y)
+    return;
+  int64_t outer = countOf(ArrayRef(shape).take_front(axis)), row = countOf(ArrayRef(shape).drop_front(axis)), position = 0;
+  for (unsigned i = 0; i < c.node.inputs.size(); ++i) {
+    const HostTensor &x = c.data(i);
+    if (c.failed())
+      return;
+    int64_t part = countOf(ArrayRef(x.shape).drop_front(axis));
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t e = 0; e < part; ++e) {
+        int64_t to = o * row + position + e, from = o * part + e;
+        if (y->storage() == HostTensor::Storage::Reals)
+          y->reals[to] = x.reals[from];
+        else if (y->storage() == HostTensor::Storage::Integers)
+          y->integers[to] = x.integers[from];
+        else
+          y->bits[to] = x.bits[from];
+      }
+    position += part;
+  }
+}
+
+void split(KernelContext &c) {
+  Shape shape = c.in(0).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", 0), shape.size());
+  auto sizes = c.integers(1, "split");
+  if (c.failed())
+    return;
+  int64_t parts = int64_t(c.node.outputs.size());
+  if (sizes.empty()) {
+    int64_t each = (shape[axis] + parts - 1) / parts;
+    for (int64_t i = 0, left = shape[axis]; i < parts; ++i, left -= each)
+      sizes.push_back(std::min(each, left));
+  }
+  Shape strides = rowMajor(shape);
+  int64_t start = 0;
+  for (int64_t i = 0; i < parts && i < int64_t(sizes.size()); ++i) {
+    Shape part = shape;
+    part[axis] = sizes[i];
+    if (HostTensor *y = c.result(unsigned(i), c.in(0).type, part))
+      if (const HostTensor &x = c.data(0); !c.failed())
+        copyStrided(x, *y, start, strides);
+    start += sizes[i] * strides[axis];
+  }
+}
+
+void constantOfShape(KernelContext &c) {
+  auto target = c.integers(0, "");
+  if (c.failed())
+    return;
+  HostTensor value(ElementType::F32, {1});
+  if (auto found = c.node.attributes.find("value"); found != c.node.attributes.end() && found->second.tensor)
+    value = HostTensor::fromInitializer(*found->second.tensor);
+  HostTensor *y = c.result(0, value.type, Shape(target.begin(), target.end()));
+  for (int64_t i = 0, n = y ? y->count() : 0; i < n; ++i) {
+    if (y->storage() == HostTensor::Storage::Reals)
+      y->reals[i] = value.reals[0];
+    else if (y->storage() == HostTensor::Storage::Integers)
+      y->integers[i] = value.integers[0];
+    else
+      y->bits[i] = value.bits[0];
+  }
+}
+
+void range(KernelContext &c) {
+  const HostTensor &start = c.data(0), &limit = c.data(1), &delta = c.data(2);
+  if (c.failed())
+    return;
+  double step = delta.real(0);
+  if (step == 0) {
+    c.fail("step is zero");
+    return;
+  }
+  int64_t n = std::max<int64_t>(0, int64_t(std::ceil((limit.real(0) - start.real(0)) / step)));
+  HostTensor *y = c.result(0, start.type, {n});
+  for (int64_t i = 0; y && i < n; ++i) {
+    if (y->storage() == HostTensor::Storage::Reals)
+      y->reals[i] = roundTo(start.reals[0] + double(i) * step, y->type);
+    else
+      y->integers[i] = start.integers[0] + i * delta.integers[0];
+  }
+}
+
+} // namespace
+
+void addShapeKernels(llvm::StringMap<Kernel> &t) {
+  t["Shape"] = {shapeOp, 0, true};
+  t["Size"] = {sizeOp, 0, true};
+  t["Identity"] = {[](KernelContext &c) { alias(c, c.in(0).shape); }, 0, false};
+  t["Dropout"] = t["Identity"];
+  t["Reshape"] = {reshape, input(1), false};
+  t["Flatten"] = {flatten, 0, false};
+  t["Squeeze"] = {squeeze, input(1), false};
+  t["Unsqueeze"] = {unsqueeze, input(1), false};
+  t["Transpose"] = {transpose, 0, false};
+  t["Expand"] = {expand, input(1), false};
+  t["Tile"] = {tile, input(1), false};
+  t["Slice"] = {slice, input(1) | input(2) | input(3) | input(4), false};
+  t["Concat"] = {concat, 0, false};
+  t["Split"] = {split, input(1), false};
+  t["ConstantOfShape"] = {constantOfShape, input(0), false};
+  t["Range"] = {range, input(0) | input(1) | input(2), false};
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,262 @@
+#include "frontends/onnx/Evaluator.h"
+#include "llvm/ADT/Twine.h"
+
+using llvm::StringRef;
+
+namespace ztc::importer {
+
+const Kernel *kernelOf(StringRef signature) {
+  static const llvm::StringMap<Kernel> table = [] {
+    llvm::StringMap<Kernel> kernels;
+    addElementwiseKernels(kernels);
+    addShapeKernels(kernels);
+    addIndexKernels(kernels);
+    addReductionKernels(kernels);
+    addModelKernels(kernels);
+    return kernels;
+  }();
+  auto found = table.find(signature);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+const KnownValue &KernelContext::in(unsigned index) const {
+  static const KnownValue none;
+  return has(index) ? evaluator.values[node.inputs[index]] : none;
+}
+
+const HostTensor &KernelContext::data(unsigned index) {
+  static const HostTensor none;
+  const KnownValue &value = in(index);
+  if (value.data)
+    return *value.data;
+  fail("needs the elements of input " + llvm::Twine(index) + ", which depend on data");
+  return none;
+}
+
+llvm::SmallVector<int64_t> KernelContext::integers(unsigned index, StringRef attribute) {
+  llvm::SmallVector<int64_t> result;
+  if (has(index)) {
+    const HostTensor &tensor = data(index);
+    for (int64_t i = 0, n = tensor.type == ElementType::Undefined ? 0 : tensor.count(); i < n; ++i)
+      result.push_back(tensor.integer(i));
+  } else {
+    auto list = node.integers(attribute);
+    result.assign(list.begin(), list.end());
+  }
+  return result;
+}
+
+int64_t KernelContext::normalAxis(int64_t axis, size_t rank) {
+  int64_t normal = axis < 0 ? axis + int64_t(rank) : axis;
+  if (normal >= 0 && normal < int64_t(rank))
+    return normal;
+  fail("axis " + llvm::Twine(axis) + " is outside of a tensor of rank " + llvm::Twine(rank));
+  return 0;
+}
+
+void KernelContext::shape(unsigned output, ElementType type, Shape shape) {
+  if (output >= node.outputs.size() || node.outputs[output].empty())
+    return;
+  KnownValue &value = evaluator.values[node.outputs[output]];
+  value.type = type;
+  value.shape = std::move(shape);
+}
+
+HostTensor *KernelContext::result(unsigned output, ElementType type, Shape shape) {
+  this->shape(output, type, shape);
+  if (!wantData || hasFailed || output >= node.outputs.size() || node.outputs[output].empty())
+    return nullptr;
+  auto tensor = std::make_shared<HostTensor>(type, std::move(shape));
+  HostTensor *raw = tensor.get();
+  evaluator.values[node.outputs[output]].data = std::move(tensor);
+  return raw;
+}
+
+void KernelContext::share(unsigned output, TensorRef tensor) {
+  if (tensor && wantData && output < node.outputs.size())
+    evaluator.values[node.outputs[output]].data = std::move(tensor);
+}
+
+bool KernelContext::fail(const llvm::Twine &text) {
+  if (!hasFailed && evaluator.message.empty())
+    evaluator.message = ("node '" + node.label() + "' (" + node.signature + "): " + text).str();
+  hasFailed = true;
+  return false;
+}
+
+Evaluator::Evaluator(const Model &model, const Liveness &liveness, Binding binding) : graph(model), liveness(liveness), bound(binding) {
+  bindInputs();
+}
+
+void Evaluator::bindInputs() {
+  for (const GraphValue &input : graph.inputs) {
+    KnownValue &value = values[input.name];
+    value.type = input.type;
+    int64_t B = bound.batch, S = bound.sequence;
+    switch (liveness.roles.lookup(input.name)) {
+    case InputRole::Tokens:
+      value.shape = {B, S};
+      break;
+    case InputRole::AttentionMask: {
+      value.shape = {B, S};
+      auto tensor = std::make_shared<HostTensor>(input.type, value.shape);
+      for (int64_t i = 0; i < B * S; ++i) {
+        if (tensor->storage() == HostTensor::Storage::Reals)
+          tensor->reals[i] = 1;
+        else if (tensor->storage() == HostTensor::Storage::Integers)
+          tensor->integers[i] = 1;
+        else
+          tensor->bits[i] = 1;
+      }
+      value.data = tensor;
+      break;
+    }
+    case InputRole::Positions: { // (S) or (B, S)
+      value.shape = input.shape.size() == 1 ? Shape{S} : Shape{B, S};
+      auto tensor = std::make_shared<HostTensor>(input.type, value.shape);
+      for (size_t i = 0; i < tensor->integers.size(); ++i)
+        tensor->integers[i] = int64_t(i) % S;
+      value.data = tensor;
+      break;
+    }
+    case InputRole::Past: { // (B, heads, past length 0, head size)
+      value.shape = input.shape;
+      for (size_t d = 0; d < value.shape.size(); ++d)
+        if (value.shape[d] < 0)
+          value.shape[d] = d == 0 ? B : 0;
+      value.data = std::make_shared<HostTensor>(input.type, value.shape);
+      break;
+    }
+    case InputRole::Unknown:
+      break;
+    }
+  }
+  for (const Initializer &initializer : graph.initializers) {
+    KnownValue &value = values[initializer.name];
+    value.type = initializer.type;
+    value.shape = initializer.shape;
+  }
+}
+
+bool Evaluator::isReady(StringRef name, bool wantData) const {
+  auto found = values.find(name);
+  if (found == values.end() || found->second.type == ElementType::Undefined)
+    return false;
+  return !wantData || found->second.data || liveness.isLive(name);
+}
+
+bool Evaluator::demand(StringRef name, bool wantData) {
+  struct Request {
+    std::string value;
+    bool wantData;
+  };
+  llvm::SmallVector<Request> stack{{name.str(), wantData}};
+  while (!stack.empty() && message.empty()) {
+    Request request = stack.back();
+    if (isReady(request.value, request.wantData)) {
+      stack.pop_back();
+      continue;
+    }
+    if (const Initializer *initializer = graph.initializer(request.value)) {
+      if (initializer->isExternal) {
+        message = "the value of '" + initializer->name + "' is needed, but it is in another file (" + initializer->location + ") and no parameter";
+        return false;
+      }
+      values[request.value].data = std::make_shared<HostTensor>(HostTensor::fromInitializer(*initializer));
+      continue;
+    }
+    auto producer = graph.producerOf.find(request.value);
+    if (producer == graph.producerOf.end()) {
+      message = "input '" + request.value + "' has no value";
+      return false;
+    }
+    const Node &node = graph.nodes[producer->second];
+    const Kernel *kernel = kernelOf(node.signature);
+    if (!kernel) {
+      message = "node '" + node.label() + "': op " + node.signature + " is not supported";
+      return false;
+    }
+    size_t before = stack.size();
+    for (unsigned i = 0; i < node.inputs.size(); ++i) {
+      bool needData = (kernel->shapeInputs >> std::min(i, 31u) & 1) || (request.wantData && !kernel->dataFree);
+      if (node.hasInput(i) && !isReady(node.inputs[i], needData))
+        stack.push_back({node.inputs[i], needData});
+    }
+    if (stack.size() == before && !runNode(producer->second, request.wantData))
+      return false;
+  }
+  return message.empty();
+}
+
+bool Evaluator::runNode(unsigned index, bool wantData) {
+  const Node &node = graph.nodes[index];
+  KernelContext context(*this, node, wantData);
+  kernelOf(node.signature)->run(context);
+  if (context.failed())
+    return false;
+  for (const std::string &output : node.outputs)
+    if (!output.empty() && !isReady(output, wantData))
+      return context.fail(wantData ? "this use of the op is not evaluated" : "its shape is not known");
+  return true;
+}
+
+const KnownValue *Evaluator::shapeOf(StringRef value) { return demand(value, false) ? &values[value] : nullptr; }
+
+TensorRef Evaluator::valueOf(StringRef value) {
+  if (liveness.isLive(value) || !demand(value, true))
+    return nullptr;
+  return values[value].data;
+}
+
+namespace {
+InputRole roleOf(const GraphValue &input, bool haveTokens) {
+  StringRef name = input.name;
+  if (name.contains("past_key_values") || name.starts_with("past"))
+    return InputRole::Past;
+  if (name.contains("attention_mask"))
+    return InputRole::AttentionMask;
+  if (name.contains("position"))
+    return InputRole::Positions;
+  bool isInteger = input.type == ElementType::I64 || input.type == ElementType::I32;
+  return isInteger && input.shape.size() == 2 && !haveTokens ? InputRole::Tokens : InputRole::Unknown;
+}
+} // namespace
+
+bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result, std::string &error) {
+  bool haveTokens = false;
+  for (const GraphValue &input : model.inputs) {
+    InputRole role = roleOf(input, haveTokens);
+    if (role == InputRole::Unknown) {
+      error = "input '" + input.name + "' is neither tokens (B, S), an attention mask, positions nor past keys and values";
+      return false;
+    }
+    if (role == InputRole::Tokens) {
+      haveTokens = true;
+      result.live.insert(input.name);
+    }
+    result.roles[input.name] = role;
+  }
+  if (!haveTokens) {
+    error = "has no input of token numbers (B, S)";
+    return false;
+  }
+  for (const Initializer &initializer : model.initializers)
+    if (isParameter(initializer)) {
+      result.parameters.insert(initializer.name);
+      result.live.insert(initializer.name);
+    }
+  for (const Node &node : model.nodes) {
+    const Kernel *kernel = kernelOf(node.signature);
+    if (kernel && kernel->dataFree)
+      continue;
+    for (const std::string &input : node.inputs)
+      if (!input.empty() && result.isLive(input)) {
+        for (const std::string &output : node.outputs)
+          result.live.insert(output);
+        break;
+      }
+  }
+  return true;
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,81 @@
+#include "frontends/onnx/Model.h"
+
+using llvm::StringRef;
+
+namespace ztc::importer {
+
+unsigned elementBytes(ElementType type) {
+  switch (type) {
+  case ElementType::Bool:
+  case ElementType::U8:
+  case ElementType::I8:
+    return 1;
+  case ElementType::U16:
+  case ElementType::I16:
+  case ElementType::F16:
+  case ElementType::BF16:
+    return 2;
+  case ElementType::F32:
+  case ElementType::I32:
+  case ElementType::U32:
+    return 4;
+  case ElementType::F64:
+  case ElementType::I64:
+  case ElementType::U64:
+    return 8;
+  default:
+    return 0;
+  }
+}
+
+bool isFloat(ElementType type) {
+  return type == ElementType::F32 || type == ElementType::F16 || type == ElementType::BF16 || type == ElementType::F64;
+}
+
+StringRef elementName(ElementType type) {
+  switch (type) {
+  case ElementType::F32: return "F32";
+  case ElementType::F16: return "F16";
+  case ElementType::BF16: return "BF16";
+  case ElementType::F64: return "F64";
+  case ElementType::Bool: return "BOOL";
+  case ElementType::U8: return "U8";
+  case ElementType::I8: return "I8";
+  case ElementType::U16: return "U16";
+  case ElementType::I16: return "I16";
+  case ElementType::U32: return "U32";
+  case ElementType::I32: return "I32";
+  case ElementType::U64: return "U64";
+  case ElementType::I64: return "I64";
+  default: return "unknown";
+  }
+}
+
+int64_t Initializer::count() const {
+  int64_t product = 1;
+  for (int64_t size : shape)
+    product *= size;
+  return product;
+}
+
+int64_t Node::integer(StringRef attribute, int64_t otherwise) const {
+  auto found = attributes.find(attribute);
+  return found == attributes.end() ? otherwise : found->second.integer;
+}
+
+double Node::real(StringRef attribute, double otherwise) const {
+  auto found = attributes.find(attribute);
+  return found == attributes.end() ? otherwise : found->second.real;
+}
+
+std::string Node::text(StringRef attribute, StringRef otherwise) const {
+  auto found = attributes.find(attribute);
+  return found == attributes.end() ? otherwise.str() : found->second.text;
+}
+
+llvm::ArrayRef<int64_t> Node::integers(StringRef attribute) const {
+  auto found = attributes.find(attribute);
+  return found == attributes.end() ? llvm::ArrayRef<int64_t>() : llvm::ArrayRef<int64_t>(found->second.integers);
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,106 @@
+// An ONNX model as plain data: what the other files of this folder read instead of the ONNX library's messages.
+#pragma once
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ztc::importer {
+
+/// ONNX's own numbers of element types (TensorProto.DataType).
+enum class ElementType : int {
+  Undefined = 0, F32 = 1, U8 = 2, I8 = 3, U16 = 4, I16 = 5, I32 = 6, I64 = 7, String = 8, Bool = 9, F16 = 10, F64 = 11, U32 = 12, U64 = 13,
+  BF16 = 16,
+};
+
+/// Bytes of one element; 0 for types that ztc does not read.
+unsigned elementBytes(ElementType type);
+bool isFloat(ElementType type);
+/// The name that safetensors uses: F32, BF16, I64, BOOL, ...
+llvm::StringRef elementName(ElementType type);
+
+using Shape = llvm::SmallVector<int64_t, 6>;
+
+/// A named constant of the graph: an initializer, or the value of a Constant node.
+struct Initializer {
+  std::string name;
+  ElementType type = ElementType::Undefined;
+  Shape shape;
+  llvm::StringRef bytes;       ///< little-endian elements, as they stand in the ONNX file; owned by the model
+  bool hasFileOffset = false;  ///< the elements stand in the ONNX file itself, at `fileOffset`
+  uint64_t fileOffset = 0;
+  bool isExternal = false;     ///< the elements are in another file: `location`, relative to the model's folder
+  std::string location;
+  uint64_t offset = 0, length = 0;
+
+  int64_t count() const;
+};
+
+struct Attribute {
+  enum class Kind { Float, Int, String, Tensor, Floats, Ints, Graph, Other } kind = Kind::Other;
+  double real = 0;
+  int64_t integer = 0;
+  std::string text;
+  std::vector<double> reals;
+  std::vector<int64_t> integers;
+  std::shared_ptr<Initializer> tensor;
+};
+
+struct Node {
+  std::string name, op, domain;
+  std::vector<std::string> inputs, outputs; ///< an omitted one is ""
+  llvm::StringMap<Attribute> attributes;
+  std::string scopes;    ///< dynamo's list of module paths, outermost first, as text
+  std::string fxNode;    ///< dynamo's text of the node it came from
+  std::string signature; ///< "domain::op", or "op" of the default domain
+
+  int64_t integer(llvm::StringRef attribute, int64_t otherwise) const;
+  double real(llvm::StringRef attribute, double otherwise) const;
+  std::string text(llvm::StringRef attribute, llvm::StringRef otherwise) const;
+  llvm::ArrayRef<int64_t> integers(llvm::StringRef attribute) const;
+  bool has(llvm::StringRef attribute) const { return attributes.count(attribute) != 0; }
+  bool hasInput(unsigned index) const { return index < inputs.size() && !inputs[index].empty(); }
+  /// For messages: the name, or the first output.
+  const std::string &label() const { return name.empty() && !outputs.empty() ? outputs[0] : name; }
+};
+
+/// An input or output: a dimension is a size (>= 0), or symbolic: -1, with its name in `symbols`.
+struct GraphValue {
+  std::string name;
+  ElementType type = ElementType::Undefined;
+  Shape shape;
+  llvm::SmallVector<std::string, 4> symbols;
+};
+
+struct Model {
+  std::string path;
+  uint64_t fileSize = 0;
+  int64_t opset = 0;       ///< of the default domain
+  std::vector<Node> nodes; ///< every input is defined before it is used
+  std::vector<GraphValue> inputs, outputs;
+  std::deque<Initializer> initializers;
+  llvm::StringMap<const Initializer *> initializerOf;
+  llvm::StringMap<unsigned> producerOf;          ///< value name -> index of the node
+  llvm::StringMap<std::string> parameterTargets; ///< dynamo's graph signature: "p_lm_head_weight" -> "lm_head.weight"
+  std::shared_ptr<const void> storage;           ///< owns what Initializer::bytes points into
+
+  const Node *producer(llvm::StringRef value) const {
+    auto found = producerOf.find(value);
+    return found == producerOf.end() ? nullptr : &nodes[found->second];
+  }
+  const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
+};
+
+/// Reads the graph; tensors in other files are described, not loaded; model-local functions are inlined, Constant nodes
+/// become initializers. On failure null, with one sentence in `error`.
+std::unique_ptr<Model> readModel(const std::string &path, std::string &error);
+
+/// Where each tensor of GraphProto.initializer has its raw bytes inside a serialised model: name -> (offset, length).
+llvm::StringMap<std::pair<uint64_t, uint64_t>> findRawData(llvm::StringRef file);
+
+} // namespace ztc::importer
