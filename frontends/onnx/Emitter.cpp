@@ -1,0 +1,283 @@
+#include "frontends/onnx/Emitter.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "llvm/ADT/Twine.h"
+#include <set>
+
+using namespace mlir;
+
+namespace ztc::importer {
+
+EmitFunction emissionOf(StringRef signature) {
+  static const llvm::StringMap<EmitFunction> table = [] {
+    llvm::StringMap<EmitFunction> functions;
+    addElementwiseEmission(functions);
+    addShapeEmission(functions);
+    addModelEmission(functions);
+    return functions;
+  }();
+  return table.lookup(signature);
+}
+
+Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding, bool isSymbolic,
+                 ImportReport &report)
+    : builder(module.getContext()), loc(builder.getUnknownLoc()), model(model), names(names), liveness(liveness), evaluator(model, liveness, binding),
+      masks(model, liveness, binding, isSymbolic), report(report), binding(binding) {
+  builder.setInsertionPointToEnd(module.getBody());
+  auto tokens = RankedTensorType::get({binding.batch, binding.sequence}, builder.getI32Type());
+  forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType({tokens}, {}));
+  forward.setArgAttr(0, graph::kRole, builder.getStringAttr("tokens"));
+  Block *body = forward.addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+  for (const GraphValue &input : model.inputs)
+    if (liveness.roles.lookup(input.name) == InputRole::Tokens)
+      values[input.name] = body->getArgument(0);
+}
+
+LogicalResult Emitter::fail(const llvm::Twine &message) {
+  return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": node '" << node->label() << "' (" << node->signature << "): " << message;
+}
+
+mlir::Value Emitter::failValue(const llvm::Twine &message) {
+  (void)fail(message);
+  return nullptr;
+}
+
+const KnownValue &Emitter::input(unsigned index) {
+  static const KnownValue none;
+  const KnownValue *value = node->hasInput(index) ? evaluator.shapeOf(node->inputs[index]) : nullptr;
+  return value ? *value : none;
+}
+
+const KnownValue &Emitter::output(unsigned index) {
+  static const KnownValue none;
+  const KnownValue *value = evaluator.shapeOf(node->outputs[index]);
+  return value ? *value : none;
+}
+
+Type Emitter::elementType(ElementType type) {
+  if (isFloat(type))
+    return builder.getF32Type(); // one real type until the phase `precision`
+  return type == ElementType::Bool ? builder.getI1Type() : builder.getI32Type();
+}
+
+void Emitter::define(unsigned outputIndex, mlir::Value value) { values[node->outputs[outputIndex]] = value; }
+
+TensorRef Emitter::constant(unsigned index) {
+  TensorRef tensor = node->hasInput(index) ? evaluator.valueOf(node->inputs[index]) : nullptr;
+  if (!tensor)
+    (void)fail(evaluator.error().empty() ? "input " + llvm::Twine(index) + " depends on data" : llvm::Twine(evaluator.error()));
+  return tensor;
+}
+
+SmallVector<int64_t> Emitter::integers(unsigned index, StringRef attribute) {
+  SmallVector<int64_t> result(node->integers(attribute));
+  if (node->hasInput(index))
+    if (TensorRef tensor = constant(index)) {
+      result.clear();
+      for (int64_t i = 0, n = tensor->count(); i < n; ++i)
+        result.push_back(tensor->integer(i));
+    }
+  return result;
+}
+
+mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
+  const Initializer &initializer = *model.initializer(node->inputs[index]);
+  ParameterName found = names.parameterOf(*node, index, initializer);
+  transposed = found.transposed;
+  auto [place, isNew] = parameterIndex.try_emplace({&initializer, found.name}, params.size());
+  if (!isNew)
+    return params[place->second].argument;
+  // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part again.
+  if (initializer.shape.size() >= 2)
+    for (auto [i, other] : llvm::enumerate(params))
+      if (other.initializer == &initializer && other.transposed == found.transposed) {
+        other.tied.push_back(found.name);
+        place->second = i;
+        return other.argument;
+      }
+  for (const Parameter &other : params)
+    if (other.name == found.name)
+      return failValue("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" + other.initializer->name + "' elsewhere");
+  SmallVector<int64_t> shape(initializer.shape);
+  if (found.transposed)
+    std::swap(shape[0], shape[1]);
+  auto type = RankedTensorType::get(shape, elementType(initializer.type));
+  unsigned position = forward.getNumArguments();
+  DictionaryAttr attributes = builder.getDictionaryAttr(
+      {builder.getNamedAttr(graph::kRole, builder.getStringAttr("parameter")), builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
+  if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name)))))
+    return failValue("cannot add a parameter");
+  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position)});
+  return params.back().argument;
+}
+
+mlir::Value Emitter::matrixOperand(unsigned index, bool &transposed) {
+  transposed = false;
+  if (node->hasInput(index) && liveness.parameters.contains(node->inputs[index]))
+    return parameter(index, transposed);
+  return operand(index);
+}
+
+mlir::Value Emitter::operand(unsigned index) {
+  const std::string &name = node->inputs[index];
+  if (auto found = values.find(name); found != values.end())
+    return found->second;
+  if (liveness.parameters.contains(name)) {
+    bool transposed = false;
+    mlir::Value value = parameter(index, transposed);
+    return value && transposed ? transposeTo(builder, loc, value, {1, 0}) : value;
+  }
+  if (liveness.isLive(name))
+    return failValue("input '" + name + "' was not emitted");
+  return constantValue(name, input(index).shape);
+}
+
+mlir::Value Emitter::operand(unsigned index, ArrayRef<int64_t> shape) {
+  mlir::Value value = operand(index);
+  return value ? broadcastTo(builder, loc, value, shape) : value;
+}
+
+mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
+  auto [cached, isNew] = constants.try_emplace(name);
+  if (!isNew)
+    return cached->second;
+  const KnownValue *value = evaluator.shapeOf(name);
+  if (!value)
+    return failValue(evaluator.error());
+  OpBuilder::InsertionGuard guard(builder); // constants stand at the front, for all who read them
+  builder.setInsertionPointToStart(&forward.getBody().front());
+  Location here = loc;
+  loc = builder.getUnknownLoc();
+  mlir::Value result;
+  if (masks.isMask(name)) {
+    std::string error;
+    std::optional<Mask> mask = masks.classify(name, error);
+    if (!mask) {
+      loc = here;
+      return failValue(error);
+    }
+    if (!llvm::is_contained(report.masks, mask->describe()))
+      report.masks.push_back(mask->describe());
+    result = maskValue(*mask, *value);
+  } else {
+    TensorRef tensor = evaluator.valueOf(name);
+    if (!tensor) {
+      loc = here;
+      return failValue(evaluator.error());
+    }
+    auto type = RankedTensorType::get(shape, elementType(tensor->type));
+    if (tensor->isSplat()) {
+      result = splat(builder, loc, type, tensor->real(0));
+    } else if (tensor->storage() == HostTensor::Storage::Reals) {
+      std::vector<float> elements(tensor->reals.begin(), tensor->reals.end());
+      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<float>(elements)));
+    } else if (tensor->storage() == HostTensor::Storage::Integers) {
+      std::vector<int32_t> elements(tensor->integers.begin(), tensor->integers.end());
+      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(elements)));
+    } else {
+      SmallVector<bool> elements(tensor->bits.begin(), tensor->bits.end());
+      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<bool>(elements)));
+    }
+  }
+  loc = here;
+  return constants[name] = result;
+}
+
+/// The formula of a mask in index values: (1, ..., S, S) broadcast to the value's shape.
+mlir::Value Emitter::maskValue(const Mask &mask, const KnownValue &value) {
+  SmallVector<int64_t> shape(value.shape.size(), 1);
+  shape[shape.size() - 1] = shape[shape.size() - 2] = binding.sequence;
+  auto realType = RankedTensorType::get(shape, elementType(value.type));
+  if (!mask.causal)
+    return splat(builder, loc, RankedTensorType::get(value.shape, elementType(value.type)), mask.visible);
+  auto indexType = RankedTensorType::get(shape, builder.getI32Type()), boolType = RankedTensorType::get(shape, builder.getI1Type());
+  int64_t rank = int64_t(shape.size());
+  mlir::Value row = graph::IotaOp::create(builder, loc, indexType, rank - 2), column = graph::IotaOp::create(builder, loc, indexType, rank - 1);
+  mlir::Value visible = graph::CompareOp::create(builder, loc, boolType, column, row, "le");
+  if (mask.window) {
+    mlir::Value first = graph::SubOp::create(builder, loc, row, splat(builder, loc, indexType, double(mask.window)));
+    mlir::Value inWindow = graph::CompareOp::create(builder, loc, boolType, column, first, "gt");
+    visible = graph::LogicOp::create(builder, loc, visible, inWindow, "and");
+  }
+  if (value.type == ElementType::Bool && mask.visible != 0)
+    return broadcastTo(builder, loc, visible, value.shape);
+  mlir::Value seen = splat(builder, loc, realType, mask.visible), unseen = splat(builder, loc, realType, mask.hidden);
+  return broadcastTo(builder, loc, graph::SelectOp::create(builder, loc, visible, seen, unseen), value.shape);
+}
+
+/// Live nodes that the logits depend on, in order.
+std::vector<unsigned> Emitter::neededNodes() {
+  llvm::BitVector needed(model.nodes.size());
+  SmallVector<StringRef> stack{model.outputs[0].name};
+  while (!stack.empty()) {
+    StringRef name = stack.pop_back_val();
+    auto producer = model.producerOf.find(name);
+    if (producer == model.producerOf.end() || !liveness.isLive(name) || needed[producer->second])
+      continue;
+    needed.set(producer->second);
+    for (const std::string &input : model.nodes[producer->second].inputs)
+      stack.push_back(input);
+  }
+  std::vector<unsigned> order;
+  for (unsigned i : needed.set_bits())
+    order.push_back(i);
+  return order;
+}
+
+/// All ops that ztc cannot import, in one message.
+LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
+  llvm::BitVector isNeeded(model.nodes.size());
+  for (unsigned i : needed)
+    isNeeded.set(i);
+  std::map<std::string, std::vector<std::string>> unsupported;
+  for (auto [i, node] : llvm::enumerate(model.nodes)) {
+    bool known = isNeeded[i] ? emissionOf(node.signature) != nullptr && kernelOf(node.signature) != nullptr : kernelOf(node.signature) != nullptr;
+    if (!known)
+      unsupported[node.signature].push_back(node.label());
+  }
+  if (unsupported.empty())
+    return success();
+  std::string text;
+  for (auto &[op, nodes] : unsupported) {
+    text += "\n  " + op + " at";
+    for (size_t i = 0; i < nodes.size() && i < 3; ++i)
+      text += (i ? ", " : " ") + nodes[i];
+    if (nodes.size() > 3)
+      text += " and " + std::to_string(nodes.size() - 3) + " more";
+    report.unsupported.push_back(op + " at " + nodes[0] + (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
+  }
+  return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": ops that ztc cannot import:" << text;
+}
+
+LogicalResult Emitter::run() {
+  std::vector<unsigned> needed = neededNodes();
+  report.evaluatedNodes = model.nodes.size() - needed.size();
+  if (failed(checkOps(needed)))
+    return failure();
+  for (unsigned index : needed) {
+    node = &model.nodes[index];
+    std::string scope = names.scopeOf(*node);
+    loc = scope.empty() ? Location(builder.getUnknownLoc()) : NameLoc::get(builder.getStringAttr(scope));
+    for (unsigned i = 0; i < node->outputs.size(); ++i)
+      if (!node->outputs[i].empty() && !evaluator.shapeOf(node->outputs[i]))
+        return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": " << evaluator.error();
+    if (failed(emissionOf(node->signature)(*this)))
+      return failure();
+    for (unsigned i = 0; i < node->outputs.size(); ++i) {
+      auto emitted = values.find(node->outputs[i]);
+      if (emitted != values.end() && shapeOf(emitted->second) != ArrayRef<int64_t>(output(i).shape))
+        return fail("was emitted with another shape than the graph gives it");
+    }
+  }
+  mlir::Value logits = values.lookup(model.outputs[0].name);
+  if (!logits || typeOf(logits).getRank() != 3 || !isa<FloatType>(typeOf(logits).getElementType()) || shapeOf(logits)[0] != binding.batch ||
+      shapeOf(logits)[1] != binding.sequence)
+    return emitError(UnknownLoc::get(builder.getContext()))
+           << model.path << ": output '" << model.outputs[0].name << "' is not logits of shape (batch, sequence, vocabulary)";
+  func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
+  forward.setFunctionType(builder.getFunctionType(forward.getArgumentTypes(), {logits.getType()}));
+  forward.setResultAttr(0, graph::kResult, builder.getStringAttr("logits"));
+  return success();
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,142 @@
+#include "frontends/onnx/Import.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Location.h"
+#include "frontends/onnx/Parameters.h"
+#include "frontends/onnx/Raise.h"
+#include "frontends/onnx/Weights.h"
+#include "nlohmann/json.hpp"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace importer {
+namespace {
+
+/// What a config.json beside the model may say about limits; nothing is built from it.
+nlohmann::json readConfig(llvm::StringRef modelPath) {
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(modelPath));
+  llvm::sys::path::append(path, "config.json");
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return nlohmann::json::object();
+  auto json = nlohmann::json::parse((*buffer)->getBuffer().begin(), (*buffer)->getBuffer().end(), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+int64_t positionLimitOf(const nlohmann::json &config) {
+  for (const char *key : {"max_position_embeddings", "n_positions"})
+    if (auto found = config.find(key); found != config.end() && found->is_number_integer())
+      return found->get<int64_t>();
+  return 0;
+}
+
+class Importer {
+public:
+  Importer(MLIRContext &context, llvm::StringRef path, const ImportOptions &options, ImportReport &report)
+      : context(context), path(path), options(options), report(report) {}
+
+  FailureOr<OwningOpRef<ModuleOp>> run() {
+    context.loadDialect<graph::GraphDialect, func::FuncDialect>();
+    report.model = path;
+    std::string error;
+    model = readModel(path, error);
+    if (!model)
+      return fail(error);
+    report.opset = model->opset;
+    for (const Node &node : model->nodes)
+      ++report.onnxOps[node.signature];
+    auto logits = llvm::find_if(model->outputs, [](const GraphValue &output) { return output.name == "logits"; });
+    if (logits != model->outputs.end())
+      std::rotate(model->outputs.begin(), logits, logits + 1);
+    if (model->outputs.empty())
+      return fail("has no output");
+    Names names(*model);
+    Liveness fromTokens, liveness;
+    if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
+      return fail(error);
+    llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
+    if (!findLiveness(*model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness, error))
+      return fail(error);
+    if (failed(bind(liveness)))
+      return failure();
+
+    OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+    Emitter emitter(*module, *model, names, liveness, binding, report.isSymbolic, report);
+    if (failed(emitter.run()))
+      return failure();
+    if (failed(attachSources(emitter, *model, options.weights, report)))
+      return failure();
+    raiseIdioms(emitter.function(), report.idioms);
+    describe(*module, emitter);
+    return module;
+  }
+
+private:
+  LogicalResult fail(const llvm::Twine &message) { return emitError(UnknownLoc::get(&context)) << path << ": " << message; }
+
+  /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.
+  LogicalResult bind(const Liveness &liveness) {
+    const GraphValue *tokens = nullptr;
+    for (const GraphValue &input : model->inputs)
+      if (liveness.roles.lookup(input.name) == InputRole::Tokens)
+        tokens = &input;
+    report.positionLimit = positionLimitOf(readConfig(path));
+    int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
+    report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
+    auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what, int64_t &result) -> LogicalResult {
+      if (fixed >= 0 && wanted && fixed != int64_t(wanted))
+        return fail("was exported with " + llvm::Twine(what) + " " + llvm::Twine(fixed) + ", not " + llvm::Twine(wanted));
+      result = fixed >= 0 ? fixed : wanted ? int64_t(wanted) : otherwise;
+      return success();
+    };
+    int64_t defaultSequence = report.positionLimit ? std::min<int64_t>(report.positionLimit, 2048) : 2048;
+    if (failed(choose(fixedBatch, options.batch, 1, "batch", binding.batch)) ||
+        failed(choose(fixedSequence, options.seq, defaultSequence, "sequence", binding.sequence)))
+      return failure();
+    if (report.positionLimit && binding.sequence > report.positionLimit)
+      return fail("sequence " + llvm::Twine(binding.sequence) + " is above the position limit " + llvm::Twine(report.positionLimit) + " of the model");
+    if (binding.batch < 1 || binding.sequence < 1 || binding.batch * binding.sequence > INT32_MAX)
+      return fail("batch " + llvm::Twine(binding.batch) + " and sequence " + llvm::Twine(binding.sequence) + " are out of range");
+    report.batch = binding.batch;
+    report.seq = binding.sequence;
+    if (report.isSymbolic && (!options.batch || !options.seq))
+      report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) + " and " + std::to_string(binding.sequence));
+    return success();
+  }
+
+  /// Module attributes, and what the report says about the result.
+  void describe(ModuleOp module, Emitter &emitter) {
+    func::FuncOp forward = emitter.function();
+    report.vocabulary = cast<RankedTensorType>(forward.getResultTypes()[0]).getShape().back();
+    for (const Parameter &parameter : emitter.parameters())
+      report.layers = std::max(report.layers, layerOf(parameter.name) + 1);
+    for (Operation &op : forward.getBody().front())
+      ++report.graphOps[op.getName().getStringRef().str()];
+    OpBuilder builder(&context);
+    auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+    module->setAttr("graph.model", builder.getStringAttr(llvm::sys::path::stem(path)));
+    module->setAttr(graph::kBatch, number(report.batch));
+    module->setAttr(graph::kSequence, number(report.seq));
+    module->setAttr(graph::kVocabulary, number(report.vocabulary));
+    module->setAttr(graph::kPositionLimit, number(report.positionLimit));
+    module->setAttr(graph::kLayers, number(report.layers));
+  }
+
+  MLIRContext &context;
+  std::string path;
+  const ImportOptions &options;
+  ImportReport &report;
+  std::unique_ptr<Model> model;
+  Binding binding;
+};
+
+} // namespace
+} // namespace importer
+
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(MLIRContext &context, llvm::StringRef path, const ImportOptions &options, ImportReport &report) {
+  return importer::Importer(context, path, options, report).run();
+}
+
+} // namespace ztc

@@ -1,0 +1,35 @@
+// Checkpoint names and module paths, recovered from what exporters leave behind.
+#pragma once
+#include "frontends/onnx/Model.h"
+
+namespace ztc::importer {
+
+/// Which checkpoint tensor a node reads.
+struct ParameterName {
+  std::string name;
+  bool transposed = false; ///< the ONNX file holds the transpose of the checkpoint's matrix
+};
+
+class Names {
+public:
+  explicit Names(const Model &model);
+
+  /// The module path of a node, "model.layers.3.self_attn.q_proj"; "" where the exporter left none.
+  std::string scopeOf(const Node &node) const;
+  /// The parameter that `consumer` reads as input `index`, an initializer. One initializer may stand for several parameters
+  /// (exporters merge equal tensors).
+  ParameterName parameterOf(const Node &consumer, unsigned index, const Initializer &initializer) const;
+  /// An initializer's own name as a checkpoint name; "" where the exporter replaced it (val_12, onnx::MatMul_703).
+  std::string checkpointName(llvm::StringRef initializer) const;
+  /// Dynamo's signature calls this initializer a parameter, or it has no signature: unknown.
+  enum class Kind { Parameter, Buffer, Unknown };
+  Kind kindOf(const Initializer &initializer) const;
+
+private:
+  std::vector<std::string> targetsIn(const Node &node) const;
+  const Model &model;
+  llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
+  bool hasWrapper = false;        ///< names start with the attribute of a wrapper module: model.model.layers...
+};
+
+} // namespace ztc::importer

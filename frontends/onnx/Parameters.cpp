@@ -1,0 +1,54 @@
+#include "frontends/onnx/Parameters.h"
+
+using llvm::StringRef;
+
+namespace ztc::importer {
+namespace {
+
+/// A matrix that a product or a lookup by token reads, or a vector that scales or shifts the last dimension of data.
+bool isParameterUse(const Node &node, unsigned index, const Initializer &initializer, const Liveness &fromTokens) {
+  size_t rank = initializer.shape.size();
+  bool otherIsLive = false;
+  for (unsigned i = 0; i < node.inputs.size(); ++i)
+    otherIsLive |= i != index && fromTokens.isLive(node.inputs[i]);
+  if (!otherIsLive)
+    return false;
+  if (node.op == "MatMul" || node.op == "Gemm")
+    return rank == 2 || (node.op == "Gemm" && index == 2);
+  if (node.op == "Gather")
+    return index == 0 && rank == 2;
+  if (node.op == "Mul" || node.op == "Add")
+    return rank == 1;
+  return (StringRef(node.op).ends_with("Normalization")) && index >= 1;
+}
+
+bool passesThrough(const Node &node) {
+  return node.op == "Transpose" || node.op == "Identity" || node.op == "Cast" || node.op == "CastLike" || node.op == "Reshape" || node.op == "Unsqueeze";
+}
+
+} // namespace
+
+llvm::StringSet<> findParameters(const Model &model, const Names &names, const Liveness &fromTokens) {
+  llvm::StringSet<> found;
+  llvm::StringMap<const Initializer *> candidates; // value -> the initializer it is, up to transposes and casts
+  for (const Initializer &initializer : model.initializers) {
+    if (!isFloat(initializer.type) || initializer.count() < 2)
+      continue;
+    Names::Kind kind = names.kindOf(initializer);
+    if (kind == Names::Kind::Parameter)
+      found.insert(initializer.name);
+    else if (kind == Names::Kind::Unknown)
+      candidates[initializer.name] = &initializer;
+  }
+  for (const Node &node : model.nodes)
+    for (unsigned i = 0; i < node.inputs.size(); ++i)
+      if (const Initializer *initializer = candidates.lookup(node.inputs[i])) {
+        if (isParameterUse(node, i, *initializer, fromTokens))
+          found.insert(initializer->name);
+        else if (i == 0 && passesThrough(node))
+          candidates[node.outputs[0]] = initializer;
+      }
+  return found;
+}
+
+} // namespace ztc::importer

@@ -1,0 +1,189 @@
+// softmax(scale q k^T + mask) v on (B, H, S, D), with repeated keys and values, becomes attention on (B, S, H, D).
+#include "frontends/onnx/Raise.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace ztc::importer {
+namespace {
+
+/// Scores below this are invisible: exp of them is 0 in every type, whatever the visible scores are.
+constexpr double kInvisible = -60000;
+
+struct MaskFormula {
+  bool causal = false;
+  int64_t window = 0;
+};
+
+bool isIota(Value value, int64_t dimension) {
+  auto iota = value.getDefiningOp<graph::IotaOp>();
+  return iota && int64_t(iota.getDimension()) == dimension;
+}
+
+std::optional<int64_t> splatInteger(Value value) {
+  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  if (!dense || !dense.isSplat() || !dense.getElementType().isInteger(32))
+    return std::nullopt;
+  return dense.getSplatValue<APInt>().getSExtValue();
+}
+
+/// column <= row, and column > row - window.
+std::optional<MaskFormula> visibility(Value value) {
+  if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+    value = broadcast.getX();
+  int64_t column = typeOf(value).getRank() - 1, row = column - 1;
+  if (auto compare = value.getDefiningOp<graph::CompareOp>()) {
+    if (compare.getPredicate() == "le" && isIota(compare.getA(), column) && isIota(compare.getB(), row))
+      return MaskFormula{true, 0};
+    auto first = compare.getPredicate() == "gt" ? compare.getB().getDefiningOp<graph::SubOp>() : nullptr;
+    std::optional<int64_t> window = first && isIota(compare.getA(), column) && isIota(first.getA(), row) ? splatInteger(first.getB()) : std::nullopt;
+    if (window && *window > 0)
+      return MaskFormula{false, *window};
+    return std::nullopt;
+  }
+  auto both = value.getDefiningOp<graph::LogicOp>();
+  if (!both || both.getFunction() != "and")
+    return std::nullopt;
+  std::optional<MaskFormula> a = visibility(both.getA()), b = visibility(both.getB());
+  if (!a || !b)
+    return std::nullopt;
+  int64_t window = a->window && b->window ? std::min(a->window, b->window) : std::max(a->window, b->window);
+  return MaskFormula{a->causal || b->causal, window};
+}
+
+/// A mask that is added: 0 where visible, very negative elsewhere.
+std::optional<MaskFormula> additiveMask(Value value) {
+  if (splatValue(value) == 0.0)
+    return MaskFormula{};
+  if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+    value = broadcast.getX();
+  auto select = value.getDefiningOp<graph::SelectOp>();
+  if (!select || splatValue(select.getA()) != 0.0)
+    return std::nullopt;
+  std::optional<double> hidden = splatValue(select.getB());
+  return hidden && *hidden <= kInvisible ? visibility(select.getCondition()) : std::nullopt;
+}
+
+/// What stands behind scalar factors and swaps of the last two dimensions.
+struct Factor {
+  Value value;
+  SmallVector<double> scales;
+  bool isTransposed = false;
+};
+
+Factor peel(Value value) {
+  Factor factor{value, {}, false};
+  while (true) {
+    if (auto product = factor.value.getDefiningOp<graph::MulOp>()) {
+      std::optional<double> a = splatValue(product.getA()), b = splatValue(product.getB());
+      if (!a && !b)
+        return factor;
+      factor.scales.push_back(b ? *b : *a);
+      factor.value = b ? product.getA() : product.getB();
+    } else if (auto quotient = factor.value.getDefiningOp<graph::DivOp>(); quotient && splatValue(quotient.getB())) {
+      factor.scales.push_back(1 / *splatValue(quotient.getB()));
+      factor.value = quotient.getA();
+    } else if (auto transpose = factor.value.getDefiningOp<graph::TransposeOp>();
+               transpose && transpose.getPermutation() == ArrayRef<int64_t>{0, 1, 3, 2}) {
+      factor.isTransposed = !factor.isTransposed;
+      factor.value = transpose.getX();
+    } else {
+      return factor;
+    }
+  }
+}
+
+/// (B, Hkv, S, D) where `value` repeats each of its heads in place: reshape(broadcast(reshape(x))).
+Value unrepeated(Value value) {
+  auto merge = value.getDefiningOp<graph::ReshapeOp>();
+  auto broadcast = merge ? merge.getX().getDefiningOp<graph::BroadcastOp>() : nullptr;
+  auto split = broadcast ? broadcast.getX().getDefiningOp<graph::ReshapeOp>() : nullptr;
+  if (!split || typeOf(split.getX()).getRank() != 4 || typeOf(broadcast).getRank() != 5)
+    return value;
+  ArrayRef<int64_t> x = shapeOf(split.getX()), wide = shapeOf(broadcast), narrow = shapeOf(split), to = shapeOf(value);
+  bool fits = narrow == ArrayRef<int64_t>{x[0], x[1], 1, x[2], x[3]} && wide == ArrayRef<int64_t>{x[0], x[1], wide[2], x[2], x[3]} &&
+              to == ArrayRef<int64_t>{x[0], x[1] * wide[2], x[2], x[3]};
+  return fits ? split.getX() : value;
+}
+
+/// The product of the factors; two equal ones that are the f32 square root of D^-1/2 (exporters scale q and k alike) are D^-1/2.
+double scaleOf(ArrayRef<double> scales, int64_t width) {
+  double wanted = 1 / std::sqrt(double(width));
+  if (scales.size() == 2 && scales[0] == scales[1] && float(scales[0]) == std::sqrt(float(wanted)))
+    return wanted;
+  double product = 1;
+  for (double scale : scales)
+    product *= scale;
+  return float(product) == float(wanted) ? wanted : product;
+}
+
+Value match(OpBuilder &builder, graph::MatmulOp root) {
+  if (typeOf(root).getRank() != 4 || root.getTransposeA() || root.getTransposeB())
+    return nullptr;
+  Value probabilities = root.getA();
+  if (auto guard = probabilities.getDefiningOp<graph::SelectOp>()) { // a row without NaN is itself; every row sees its diagonal
+    auto isNaN = guard.getCondition().getDefiningOp<graph::CompareOp>();
+    if (!isNaN || isNaN.getPredicate() != "ne" || isNaN.getA() != isNaN.getB() || isNaN.getA() != guard.getB() || splatValue(guard.getA()) != 0.0)
+      return nullptr;
+    probabilities = guard.getB();
+  }
+  auto softmax = probabilities.getDefiningOp<graph::SoftmaxOp>();
+  if (!softmax)
+    return nullptr;
+  Value scores = softmax.getX();
+  MaskFormula mask;
+  if (auto sum = scores.getDefiningOp<graph::AddOp>()) {
+    bool found = eitherOrder(sum, [&](Value x, Value added) {
+      std::optional<MaskFormula> formula = additiveMask(added);
+      if (formula) {
+        mask = *formula;
+        scores = x;
+      }
+      return formula.has_value();
+    });
+    if (!found)
+      return nullptr;
+  } else if (auto select = scores.getDefiningOp<graph::SelectOp>()) {
+    std::optional<MaskFormula> formula = visibility(select.getCondition());
+    std::optional<double> hidden = splatValue(select.getB());
+    if (!formula || !hidden || *hidden > kInvisible)
+      return nullptr;
+    mask = *formula;
+    scores = select.getA();
+  }
+  if (mask.window && !mask.causal)
+    return nullptr;
+  Factor outer = peel(scores);
+  auto product = outer.value.getDefiningOp<graph::MatmulOp>();
+  if (!product || outer.isTransposed || typeOf(product).getRank() != 4)
+    return nullptr;
+  Factor q = peel(product.getA()), k = peel(product.getB());
+  if (q.isTransposed != product.getTransposeA() || k.isTransposed == product.getTransposeB())
+    return nullptr;
+  Value key = unrepeated(k.value), value = unrepeated(root.getB());
+  Factor inside = peel(key); // a scale before the repetition
+  if (inside.isTransposed)
+    return nullptr;
+  key = inside.value;
+  ArrayRef<int64_t> qs = shapeOf(q.value), ks = shapeOf(key);
+  if (ks != shapeOf(value) || qs[0] != ks[0] || qs[2] != ks[2] || qs[3] != ks[3] || qs[1] % ks[1] != 0 || shapeOf(root) != qs)
+    return nullptr;
+  SmallVector<double> scales(q.scales);
+  scales.append(k.scales);
+  scales.append(inside.scales);
+  scales.append(outer.scales);
+  Location loc = root.getLoc();
+  auto turned = [&](Value x) { return transposeTo(builder, loc, x, {0, 2, 1, 3}); };
+  Value query = turned(q.value);
+  auto attention = graph::AttentionOp::create(builder, loc, query.getType(), Type(), query, turned(key), turned(value),
+                                              builder.getF64FloatAttr(scaleOf(scales, qs[3])), mask.causal ? builder.getUnitAttr() : UnitAttr(),
+                                              builder.getI64IntegerAttr(mask.window));
+  return turned(attention.getOut());
+}
+
+} // namespace
+
+unsigned raiseAttention(func::FuncOp function) { return forEachOp<graph::MatmulOp>(function, match); }
+
+} // namespace ztc::importer

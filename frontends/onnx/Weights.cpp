@@ -1,0 +1,166 @@
+#include "frontends/onnx/Weights.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "runtime/Format/Safetensors.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <set>
+
+using namespace mlir;
+
+namespace ztc::importer {
+namespace {
+
+struct Source {
+  std::string path;
+  uint64_t offset = 0, length = 0, fileSize = 0;
+  std::string type;
+  bool transposed = false;
+};
+
+DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
+  auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
+  return builder.getDictionaryAttr({builder.getNamedAttr("path", builder.getStringAttr(source.path)), builder.getNamedAttr("offset", number(source.offset)),
+                                    builder.getNamedAttr("length", number(source.length)), builder.getNamedAttr("type", builder.getStringAttr(source.type)),
+                                    builder.getNamedAttr("transpose", builder.getBoolAttr(source.transposed)),
+                                    builder.getNamedAttr("file_size", number(source.fileSize))});
+}
+
+std::string absolute(llvm::StringRef path) {
+  llvm::SmallString<256> result(path);
+  (void)llvm::sys::fs::make_absolute(result);
+  llvm::sys::path::remove_dots(result, /*remove_dot_dot=*/true);
+  return std::string(result);
+}
+
+std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string text = "(";
+  for (auto [i, size] : llvm::enumerate(shape))
+    text += (i ? ", " : "") + std::to_string(size);
+  return text + ")";
+}
+
+/// A tensor of the checkpoint under one of the parameter's names, with or without the base model's prefix.
+std::optional<SafetensorsCollection::Found> findTensor(const SafetensorsCollection &files, const Parameter &parameter) {
+  std::vector<std::string> names{parameter.name};
+  names.insert(names.end(), parameter.tied.begin(), parameter.tied.end());
+  for (const std::string &name : names)
+    if (auto found = files.find(name))
+      return found;
+  for (llvm::StringRef name : names)
+    for (llvm::StringRef prefix : {"model.", "transformer."}) {
+      if (name.consume_front(prefix))
+        if (auto found = files.find(name.str()))
+          return found;
+      if (auto found = files.find((prefix + name).str()))
+        return found;
+    }
+  return std::nullopt;
+}
+
+LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::vector<std::optional<Source>> &sources, Location loc) {
+  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(weights);
+  if (!files.isOk())
+    return emitError(loc) << files.status().message();
+  std::string problems;
+  std::map<std::string, uint64_t> sizes;
+  for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {
+    auto found = findTensor(*files, parameter);
+    llvm::ArrayRef<int64_t> shape = shapeOf(parameter.argument);
+    if (!found) {
+      problems += "\n  " + parameter.name + " " + shapeText(shape) + " is missing";
+      continue;
+    }
+    if (llvm::ArrayRef<int64_t>(found->tensor->shape) != shape) {
+      problems += "\n  " + parameter.name + " has shape " + shapeText(found->tensor->shape) + ", the graph needs " + shapeText(shape);
+      continue;
+    }
+    llvm::StringRef type = found->tensor->typeName;
+    if (type != "F32" && type != "F16" && type != "BF16" && type != "F64") {
+      problems += "\n  " + parameter.name + " has type " + type.str() + ", which is no float type that ztc reads";
+      continue;
+    }
+    std::string path = absolute(found->file->path());
+    auto [size, isNew] = sizes.try_emplace(path, 0);
+    if (isNew)
+      (void)llvm::sys::fs::file_size(path, size->second);
+    sources[i] = Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false};
+  }
+  if (!problems.empty())
+    return emitError(loc) << weights << ": weights do not fit the graph:" << problems;
+  return success();
+}
+
+LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources, ImportReport &report, Location loc) {
+  std::set<std::string> missing;
+  std::string problems;
+  bool holdsBytes = false;
+  for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {
+    const Initializer &initializer = *parameter.initializer;
+    std::string type = elementName(initializer.type).str();
+    if (!initializer.isExternal) {
+      holdsBytes = true;
+      if (initializer.hasFileOffset)
+        sources[i] = Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type, parameter.transposed};
+      else
+        report.notes.push_back(parameter.name + " stands in the ONNX file in a form that cannot be read in place; give --weights");
+      continue;
+    }
+    llvm::SmallString<256> path(llvm::sys::path::parent_path(model.path));
+    llvm::sys::path::append(path, initializer.location);
+    uint64_t fileSize = 0;
+    if (llvm::sys::fs::file_size(path, fileSize)) {
+      missing.insert(std::string(path));
+      continue;
+    }
+    if (initializer.offset > fileSize || initializer.length > fileSize - initializer.offset) {
+      problems += "\n  " + std::string(path) + " has " + std::to_string(fileSize) + " bytes, " + parameter.name + " ends at " +
+                  std::to_string(initializer.offset + initializer.length);
+      continue;
+    }
+    sources[i] = Source{absolute(path), initializer.offset, initializer.length, fileSize, type, parameter.transposed};
+  }
+  std::string list;
+  for (const std::string &path : missing)
+    list += (list.empty() ? "" : ", ") + path;
+  if (!problems.empty())
+    return emitError(loc) << model.path << ": external data is truncated:" << problems;
+  // A graph without any weights was exported so; one that has some lost its data file.
+  if (!missing.empty() && holdsBytes)
+    return emitError(loc) << model.path << ": its external data " << list << " is not there; put it back, or give the weights with --weights";
+  if (!missing.empty())
+    report.notes.push_back("a graph without weights (" + list + " is not there): give --weights, or --init to ztc-run");
+  return success();
+}
+
+} // namespace
+
+LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights, ImportReport &report) {
+  func::FuncOp forward = emitter.function();
+  Location loc = UnknownLoc::get(forward.getContext());
+  std::vector<std::optional<Source>> sources(emitter.parameters().size());
+  if (failed(weights.empty() ? fromModel(emitter, model, sources, report, loc) : fromCheckpoint(emitter, weights, sources, loc)))
+    return failure();
+  OpBuilder builder(forward.getContext());
+  for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {
+    unsigned index = parameter.argument.getArgNumber();
+    if (sources[i])
+      forward.setArgAttr(index, graph::kSource, attributeOf(builder, *sources[i]));
+    if (!parameter.tied.empty()) {
+      SmallVector<llvm::StringRef> tied(parameter.tied.begin(), parameter.tied.end());
+      forward.setArgAttr(index, graph::kTied, builder.getStrArrayAttr(tied));
+    }
+    ImportReport::Weight weight;
+    weight.name = parameter.name;
+    weight.shape.assign(shapeOf(parameter.argument).begin(), shapeOf(parameter.argument).end());
+    weight.onnxName = parameter.initializer->name;
+    weight.tied = parameter.tied;
+    if (sources[i]) {
+      weight.source = sources[i]->path;
+      weight.transposed = sources[i]->transposed;
+    }
+    report.weights.push_back(std::move(weight));
+  }
+  return success();
+}
+
+} // namespace ztc::importer
