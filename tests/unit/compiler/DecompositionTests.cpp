@@ -162,6 +162,32 @@ TEST(DecompositionTable, CoversEveryMacroOp) {
       EXPECT_NE(text.find(op.getStringRef().str() + " "), std::string::npos) << op.getStringRef().str();
 }
 
+TEST(DecompositionTable, WritesMacroOpsInPrimitiveOnes) {
+  for (const MacroCase &macro : kMacros) {
+    GraphContext context;
+    auto module = context.parse(macro.function);
+    ASSERT_TRUE(module);
+    auto f = module->lookupSymbol<func::FuncOp>("f");
+    ASSERT_TRUE(succeeded(decomposeInPlace(f)));
+    f.walk([&](Operation *op) {
+      EXPECT_FALSE(isa<DecomposableOpInterface>(op)) << macro.name << ": " << op->getName().getStringRef().str();
+    });
+  }
+}
+
+/// A shard's length follows from the world size: the decomposition makes no constant of that length.
+TEST(DecompositionTable, AdamwTakesATensorOfUnknownLength) {
+  GraphContext context;
+  auto module = context.parse(
+      R"(func.func @f(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>,
+                                              %s: tensor<f32>, %go: tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+    %a, %b, %c = graph.adamw %p, %g, %m, %v, %h, %s, %go, 4 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+    return %a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32> })");
+  ASSERT_TRUE(module);
+  ASSERT_TRUE(succeeded(decomposeInPlace(module->lookupSymbol<func::FuncOp>("f"))));
+  EXPECT_TRUE(succeeded(verify(*module)));
+}
+
 /// The training form of linear_cross_entropy is no op that the reverse walk enters: its cotangents against finite
 /// differences.
 TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
