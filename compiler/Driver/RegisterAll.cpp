@@ -1,23 +1,33 @@
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Conversion/Passes.h"
+#include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Autodiff/Passes.h"
+#include "passes/Fusion/Passes.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Placement/Passes.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Sharding/Passes.h"
 #include "passes/Verify/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/Autodiff/Passes.h"
-#include "passes/Verify/Passes.h"
 
 using namespace mlir;
 
 void ztc::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<func::FuncDialect, graph::GraphDialect>();
+  registry.insert<func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
 }
 
 void ztc::registerAllPasses() {
   registerTransformsPasses();
   registerAutodiffPasses();
-  registerVerifyPasses();
-  registerAutodiffPasses();
+  registerShardingPasses();
+  registerFusionPasses();
+  registerSchedulePasses();
+  registerPlacementPasses();
+  registerKernelsPasses();
+  registerConversionPasses();
   registerVerifyPasses();
 }

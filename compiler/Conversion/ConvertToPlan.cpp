@@ -1,0 +1,128 @@
+#include "compiler/Conversion/Passes.h"
+#include "compiler/Conversion/StepEmitter.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+
+#define DEBUG_TYPE "ztc-convert-to-plan"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_CONVERTTOPLAN
+#include "compiler/Conversion/Passes.h.inc"
+
+void populatePlanPipeline(OpPassManager &pm) { pm.addPass(createConvertToPlan()); }
+
+namespace {
+
+/// Programs in the order of the planner's timeline.
+constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate"};
+
+struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    OpBuilder builder(&getContext());
+    int64_t microstepFlops = 0;
+    std::vector<std::string> remarks;
+    for (StringRef name : kPrograms) {
+      auto function = module.lookupSymbol<func::FuncOp>(name);
+      if (!function)
+        continue;
+      builder.setInsertionPoint(function);
+      auto program = plan_ir::ProgramOp::create(builder, function.getLoc(), builder.getStringAttr(name));
+      OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
+      StepEmitter emitter(function, steps);
+      if (failed(emitter.run()))
+        return signalPassFailure();
+      if (name == "microstep")
+        microstepFlops = emitter.flops();
+      remarks.insert(remarks.end(), emitter.remarks().begin(), emitter.remarks().end());
+      program->moveBefore(module.getBody(), module.getBody()->end());
+      function.erase();
+    }
+    if (failed(convertBuckets(module)))
+      return signalPassFailure();
+    builder.setInsertionPointToEnd(module.getBody());
+    addTransfer(module, builder);
+    for (const std::string &text : remarks)
+      plan_ir::RemarkOp::create(builder, module.getLoc(), builder.getStringAttr(text));
+    addModel(module, microstepFlops);
+    for (StringRef name : {graph::kBatch, graph::kSequence, graph::kVocabulary, graph::kPositionLimit, graph::kLayers})
+      module->removeAttr(name);
+    module->removeAttr("graph.model");
+  }
+
+  static FlatSymbolRefAttr slotOf(ModuleOp module, StringRef bucket, StringRef kind) {
+    std::string name = (bucket + "." + kind).str();
+    return module.lookupSymbol<plan_ir::SlotOp>(name) ? FlatSymbolRefAttr::get(module.getContext(), name) : FlatSymbolRefAttr();
+  }
+
+  LogicalResult convertBuckets(ModuleOp module) {
+    for (auto bucket : llvm::make_early_inc_range(module.getOps<dist::BucketOp>())) {
+      OpBuilder builder(bucket);
+      StringRef name = bucket.getSymName();
+      FlatSymbolRefAttr parameterSlot = slotOf(module, name, "parameter");
+      if (!parameterSlot)
+        return bucket.emitOpError("has no slot for its parameters; run ztc-assign-slots first");
+      auto slot = module.lookupSymbol<plan_ir::SlotOp>(parameterSlot.getAttr());
+      bool trainable = bucket.getTrainable();
+      int64_t decayed = bucket.getDecayed();
+      auto record = plan_ir::BucketOp::create(builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
+                                              bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"),
+                                              slotOf(module, name, "exp_avg"), slotOf(module, name, "exp_avg_sq"));
+      for (Attribute entry : bucket.getParameters()) {
+        dist::BucketParameter parameter = dist::readBucketParameter(entry);
+        plan_ir::ParameterOp::create(builder, bucket.getLoc(), parameter.name, parameter.tied ? parameter.tied : builder.getArrayAttr({}),
+                                     builder.getDenseI64ArrayAttr(parameter.shape), slot.getTypeAttr(), FlatSymbolRefAttr::get(record.getSymNameAttr()),
+                                     builder.getI64IntegerAttr(parameter.offset), parameter.offset < decayed ? builder.getUnitAttr() : UnitAttr(),
+                                     trainable ? builder.getUnitAttr() : UnitAttr(), parameter.source);
+      }
+      bucket.erase();
+    }
+    return success();
+  }
+
+  /// One step that is never executed: it keeps the staging buffer apart from the gradients, which a dump reads through it.
+  static void addTransfer(ModuleOp module, OpBuilder &builder) {
+    auto staging = module.lookupSymbol<plan_ir::SlotOp>("staging");
+    if (!staging)
+      return;
+    auto program = plan_ir::ProgramOp::create(builder, module.getLoc(), builder.getStringAttr("transfer"));
+    SmallVector<Attribute> slots;
+    auto add = [&](plan_ir::SlotOp slot, plan_ir::Access access) {
+      slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0));
+    };
+    add(staging, plan_ir::Access::ReadWrite);
+    for (auto slot : module.getOps<plan_ir::SlotOp>())
+      if (slot.getSlotClass() == plan_ir::SlotClass::Gradients)
+        add(slot, plan_ir::Access::Read);
+    OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
+    plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots), steps.getI64IntegerAttr(-1),
+                                steps.getI64IntegerAttr(0), steps.getStringAttr("checkpoint, export and gradient dumps go through one buffer"),
+                                steps.getI64IntegerAttr(0));
+  }
+
+  static void addModel(ModuleOp module, int64_t microstepFlops) {
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    auto number = [&](StringRef name) {
+      auto attribute = module->getAttrOfType<IntegerAttr>(name);
+      return attribute ? attribute.getInt() : 0;
+    };
+    int64_t parameters = 0;
+    for (auto parameter : module.getOps<plan_ir::ParameterOp>()) {
+      int64_t elements = 1;
+      for (int64_t size : parameter.getShape())
+        elements *= size;
+      parameters += elements;
+    }
+    auto name = module->getAttrOfType<StringAttr>("graph.model");
+    int64_t tokens = number(graph::kBatch) * number(graph::kSequence);
+    auto i64 = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+    plan_ir::ModelOp::create(builder, module.getLoc(), name ? name : builder.getStringAttr("model"), i64(number(graph::kBatch)),
+                             i64(number(graph::kSequence)), i64(number(graph::kVocabulary)), i64(number(graph::kPositionLimit)),
+                             i64(number(graph::kLayers)), i64(parameters), builder.getF64FloatAttr(tokens ? double(microstepFlops) / tokens : 0.0));
+  }
+};
+} // namespace
+} // namespace ztc

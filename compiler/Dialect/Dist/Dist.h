@@ -1,0 +1,36 @@
+// The dist dialect: flat buckets, their views and packs. See RationaleDist.md.
+#pragma once
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace ztc::dist {
+
+/// Parameters start at multiples of this many elements of their bucket.
+inline constexpr int64_t kParameterAlignment = 16;
+
+/// One entry of dist.bucket's `parameters`. Offsets in elements of the bucket; shape in the checkpoint's orientation.
+struct BucketParameter {
+  mlir::StringAttr name;
+  llvm::ArrayRef<int64_t> shape;
+  int64_t offset = 0;
+  mlir::ArrayAttr tied;         ///< further checkpoint names, or null
+  mlir::DictionaryAttr source;  ///< where the bytes are, or null
+  int64_t elements() const;
+};
+
+/// Reads an entry that the verifier has accepted.
+BucketParameter readBucketParameter(mlir::Attribute entry);
+/// Builds an entry.
+mlir::DictionaryAttr makeBucketParameter(mlir::StringAttr name, llvm::ArrayRef<int64_t> shape, int64_t offset,
+                                         mlir::ArrayAttr tied, mlir::DictionaryAttr source);
+
+} // namespace ztc::dist
+
+#include "compiler/Dialect/Dist/DistDialect.h.inc"
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Dist/DistOps.h.inc"

@@ -1,0 +1,70 @@
+// The dist dialect: how parameters, gradients and states lie in flat buckets, and later on a mesh.
+#ifndef ZTC_DIST_OPS
+#define ZTC_DIST_OPS
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let cppNamespace = "::ztc::dist";
+  let summary = "Flat buckets, their views and packs.";
+  let description = [{ See RationaleDist.md. Constraints are numbered: the number stands here, in the verifier and in the test. }];
+}
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+
+/// A bucket is 1-D; its length depends on the world size where it is a shard.
+def Dist_FlatTensor : 1DTensorOf<[F16, BF16, F32, F64]>;
+def Dist_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+
+def Dist_BucketOp : Dist_Op<"bucket", [Symbol]> {
+  let summary = "A flat piece of memory for parameters that are gathered, reduced and updated together.";
+  let description = [{
+    `parameters` is an array of dictionaries {name, shape, offset} with, where known, {tied, source}: see graph.role in RationaleGraph.md.
+    Offsets and lengths count elements. Parameters below `decayed` get weight decay.
+
+        dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, trainable,
+          parameters = [{name = "a.weight", offset = 0 : i64, shape = array<i64: 8, 6>}, {name = "n.weight", offset = 48 : i64, shape = array<i64: 4>} ]}
+
+    (C1) every parameter has name, shape and offset. (C2) offsets are multiples of 16 elements. (C3) parameters are in ascending order
+    and do not overlap. (C4) the last parameter ends at `elements`. (C5) 0 <= decayed <= elements, and no parameter crosses `decayed`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, ArrayAttr:$parameters);
+  let assemblyFormat = "$sym_name attr-dict";
+  let hasVerifier = 1;
+}
+
+def Dist_ViewOp : Dist_Op<"view", [Pure]> {
+  let summary = "A parameter in a bucket: an alias.";
+  let description = [{
+    y holds the elements of `bucket` from `offset` on, row-major.
+    (C1) offset >= 0, and offset + the elements of y <= the bucket's. (C2) equal element types.
+  }];
+  let arguments = (ins Dist_FlatTensor:$bucket, I64Attr:$offset);
+  let results = (outs Dist_FloatTensor:$y);
+  let assemblyFormat = "$bucket `[` $offset `]` attr-dict `:` type($bucket) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Dist_PackOp : Dist_Op<"pack", [Pure]> {
+  let summary = "A bucket made of its parts: an alias, each part is produced at its place.";
+  let description = [{
+    Part i lies at `offsets[i]`; what no part covers is zero.
+    (C1) one offset per part. (C2) parts are in ascending order and do not overlap. (C3) the last part ends within the bucket.
+    (C4) equal element types.
+  }];
+  let arguments = (ins Variadic<Dist_FloatTensor>:$parts, DenseI64ArrayAttr:$offsets);
+  let results = (outs Dist_FlatTensor:$bucket);
+  let assemblyFormat = "$parts `at` $offsets attr-dict `:` type($parts) `->` type($bucket)";
+  let hasVerifier = 1;
+}
+
+def Dist_CopyOp : Dist_Op<"copy", [Pure, AllTypesMatch<["x", "y"]>]> {
+  let summary = "The operand's elements at another place; stands only where phase `assign` found no way around it.";
+  let description = [{ (C1) operand and result have one type. }];
+  let arguments = (ins Dist_FloatTensor:$x);
+  let results = (outs Dist_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($y)";
+}
+#endif

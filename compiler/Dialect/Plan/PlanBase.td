@@ -1,0 +1,61 @@
+// The plan dialect: flat records, one to one with runtime/Format/plan.proto.
+#ifndef ZTC_PLAN_BASE
+#define ZTC_PLAN_BASE
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::ztc::plan_ir";
+  let summary = "Steps with slots: what the plan file says.";
+  let description = [{ See RationalePlan.md. The C++ namespace is plan_ir because ztc::plan belongs to the file format. }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Plan_Enum<string name, list<I32EnumCase> cases> : I32Enum<name, "", cases> { let cppNamespace = "::ztc::plan_ir"; }
+
+/// The numbers are those of plan.proto.
+def Plan_SlotClass : Plan_Enum<"SlotClass", [
+  I32EnumCase<"Parameters", 1, "parameters">, I32EnumCase<"Gathered", 2, "gathered">, I32EnumCase<"Gradients", 3, "gradients">,
+  I32EnumCase<"Optimizer", 4, "optimizer">, I32EnumCase<"Activations", 5, "activations">, I32EnumCase<"Workspace", 6, "workspace">,
+  I32EnumCase<"Communication", 7, "communication">, I32EnumCase<"Io", 8, "io">]>;
+def Plan_SizeKind : Plan_Enum<"SizeKind", [
+  I32EnumCase<"Constant", 0, "constant">, I32EnumCase<"Shard", 1, "shard">, I32EnumCase<"Full", 2, "full">,
+  I32EnumCase<"PerThread", 3, "per_thread">]>;
+def Plan_Access : Plan_Enum<"Access", [I32EnumCase<"Read", 0, "read">, I32EnumCase<"Write", 1, "write">, I32EnumCase<"ReadWrite", 2, "read_write">]>;
+def Plan_Accumulate : Plan_Enum<"Accumulate", [
+  I32EnumCase<"Overwrite", 0, "overwrite">, I32EnumCase<"Add", 1, "add">, I32EnumCase<"AddUnlessFirst", 2, "add_unless_first">]>;
+
+class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
+def Plan_SlotClassAttr : EnumAttr<Plan_Dialect, Plan_SlotClass, "slot_class">;
+def Plan_SizeKindAttr : EnumAttr<Plan_Dialect, Plan_SizeKind, "size_kind">;
+def Plan_AccumulateAttr : EnumAttr<Plan_Dialect, Plan_Accumulate, "accumulate">;
+
+def Plan_PlaceAttr : Plan_Attr<"Place", "place"> {
+  let summary = "Where a value lies: a slot, and an offset in bytes.";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset);
+  let assemblyFormat = "`<` $slot `,` $offset `>`";
+}
+def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
+  let summary = "One operand of a step: access, slot, offset and length in bytes (0: the rest of the slot).";
+  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes);
+  let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `>`";
+}
+def Plan_LaunchSpecAttr : Plan_Attr<"LaunchSpec", "launch_spec"> {
+  let summary = "One launch of a generated kernel, before places are known.";
+  let description = [{
+    `buffers` are the kernel's buffers in order, three numbers each: kind (0 operand, 1 result, 2 workspace), index, written (0 or 1).
+    `extent` and `scalars` are those of a static range; a flat kernel's range counts blocks of `flat_block` elements instead.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$kernel, "::mlir::StringAttr":$form, "uint64_t":$extent, "uint64_t":$grain,
+                        "uint64_t":$flat_block, "uint64_t":$has_add, "::mlir::DenseI64ArrayAttr":$scalars, "::mlir::DenseI64ArrayAttr":$buffers);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+def Plan_OperandArrayAttr : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+#endif

@@ -1,0 +1,79 @@
+// Records that describe the plan (slots, buckets, kernels) and the programs. The steps are in PlanSteps.td.
+#ifndef ZTC_PLAN_OPS
+#define ZTC_PLAN_OPS
+include "compiler/Dialect/Plan/PlanBase.td"
+include "compiler/Dialect/Plan/PlanSteps.td"
+
+def Plan_ModelOp : Plan_Op<"model"> {
+  let summary = "What was compiled.";
+  let arguments = (ins StrAttr:$model, I64Attr:$batch, I64Attr:$seq, I64Attr:$vocabulary, I64Attr:$position_limit, I64Attr:$layers,
+                       I64Attr:$parameters, F64Attr:$flops_per_token);
+  let assemblyFormat = "$model attr-dict";
+}
+
+def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
+  let summary = "A planned piece of the arena.";
+  let description = [{
+    The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto).
+    (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
+                       I64Attr:$elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, TypeAttr:$type,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
+                       UnitAttr:$persistent, UnitAttr:$accumulator);
+  let assemblyFormat = "$sym_name $slot_class $size_kind $elements `x` $type attr-dict";
+  let hasVerifier = 1;
+}
+
+def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
+  let summary = "A flat bucket and its slots; without gradient and states where frozen.";
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, FlatSymbolRefAttr:$parameter_slot,
+                       OptionalAttr<FlatSymbolRefAttr>:$gradient_slot, OptionalAttr<FlatSymbolRefAttr>:$exp_avg_slot,
+                       OptionalAttr<FlatSymbolRefAttr>:$exp_avg_sq_slot);
+  let assemblyFormat = "$sym_name attr-dict";
+}
+
+def Plan_ParameterOp : Plan_Op<"parameter"> {
+  let summary = "A parameter by its checkpoint name; `offset` in elements of its bucket.";
+  let arguments = (ins StrAttr:$label, DefaultValuedAttr<StrArrayAttr, "{}">:$tied, DenseI64ArrayAttr:$shape, TypeAttr:$type, FlatSymbolRefAttr:$bucket,
+                       I64Attr:$offset, UnitAttr:$decayed, UnitAttr:$trainable, OptionalAttr<DictionaryAttr>:$source);
+  let assemblyFormat = "$label $bucket `[` $offset `]` attr-dict";
+}
+
+def Plan_ConstantOp : Plan_Op<"constant"> {
+  let summary = "The bytes of a persistent slot.";
+  let arguments = (ins FlatSymbolRefAttr:$slot, ElementsAttr:$data);
+  let assemblyFormat = "$slot attr-dict";
+}
+
+def Plan_BindingsOp : Plan_Op<"bindings"> {
+  let summary = "Slots the trainer reads and writes by name: an entry per field of Bindings in plan.proto, absent where there is no slot.";
+  let arguments = (ins DictionaryAttr:$slots);
+  let assemblyFormat = "$slots attr-dict";
+}
+
+def Plan_ImageOp : Plan_Op<"image", [Symbol]> {
+  let summary = "Machine code for one target; the bytes stand in a resource, outside the printed text.";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, ElementsAttr:$data);
+  let assemblyFormat = "$sym_name $target attr-dict";
+}
+
+def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
+  let summary = "A generated kernel: its symbol, form, readable text, and the images that hold it.";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$form, ArrayAttr:$images, DefaultValuedAttr<StrAttr, "\"\"">:$text);
+  let assemblyFormat = "$sym_name $form $images attr-dict";
+}
+
+def Plan_RemarkOp : Plan_Op<"remark"> {
+  let summary = "A sentence for who reads the plan: a copy that was unavoidable, say.";
+  let arguments = (ins StrAttr:$text);
+  let assemblyFormat = "$text attr-dict";
+}
+
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
+  let summary = "Steps in order; the planner's timeline is microstep, update, eval, generate, transfer.";
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+}
+#endif

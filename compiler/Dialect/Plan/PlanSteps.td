@@ -1,0 +1,41 @@
+// The steps: what the executor does, one op per message of plan.proto's Step.kind.
+#ifndef ZTC_PLAN_STEPS
+#define ZTC_PLAN_STEPS
+include "compiler/Dialect/Plan/PlanBase.td"
+include "compiler/Dialect/Plan/PlanInterfaces.td"
+
+/// `label` is readable and unique in its program; `operands` in the order that plan.proto gives.
+class Plan_Step<string mnemonic, dag extra> : Plan_Op<mnemonic, [StepOpInterface, HasParent<"ProgramOp">]> {
+  let arguments = !con((ins StrAttr:$label, Plan_OperandArrayAttr:$slots, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<I64Attr, "0">:$stream,
+                            DefaultValuedAttr<StrAttr, "\"\"">:$reason, DefaultValuedAttr<I64Attr, "0">:$flops), extra);
+  let assemblyFormat = "$label $slots attr-dict";
+}
+def Plan_DefaultAccumulate : DefaultValuedAttr<Plan_AccumulateAttr, "::ztc::plan_ir::Accumulate::Overwrite">;
+
+def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
+    OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
+    OptionalAttr<FlatSymbolRefAttr>:$bucket, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars)> {
+  let summary = "A generated kernel over a parallel range; flat where `bucket` is given. No kernel: a plan for memory reports only.";
+}
+def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+    DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
+    DefaultValuedAttr<I64Attr, "0">:$stride_c, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type_a, TypeAttr:$type_c)> {
+  let summary = "C = op(A) op(B), or added to C.";
+}
+def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
+    UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
+    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad)> {
+  let summary = "Attention, or with `grad` its cotangents.";
+}
+def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
+    Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel)> {
+  let summary = "Head and loss, chunk by chunk.";
+}
+def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows)> { let summary = "Rows of a table by index."; }
+def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type)> {
+  let summary = "Rows added to a table by index, in order of the rows.";
+}
+def Plan_CopyOp : Plan_Step<"copy", (ins I64Attr:$bytes)> { let summary = "Bytes from one place to another."; }
+def Plan_FillOp : Plan_Step<"fill", (ins I64Attr:$value)> { let summary = "Every byte of a place."; }
+def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
+#endif

@@ -1,0 +1,444 @@
+#include "compiler/Target/PlanWriter.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "runtime/Format/PlanValidator.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+FailureOr<plan::DataType> dataType(Operation *op, Type type) {
+  if (type.isF32())
+    return plan::F32;
+  if (type.isF64())
+    return plan::F64;
+  if (type.isF16())
+    return plan::F16;
+  if (type.isBF16())
+    return plan::BF16;
+  if (type.isInteger(32))
+    return plan::I32;
+  if (type.isInteger(64))
+    return plan::I64;
+  if (type.isInteger(1))
+    return plan::I1;
+  if (type.isInteger(16))
+    return plan::U16;
+  return op->emitOpError("the plan file has no type ") << type, failure();
+}
+
+plan::Accumulate accumulate(plan_ir::Accumulate mode) { return static_cast<plan::Accumulate>(mode); }
+
+/// Writes module-level records first, then the programs that refer to them by index.
+class PlanWriter {
+public:
+  PlanWriter(ModuleOp module, const PlanOptions &options, plan::Plan &out) : module(module), options(options), out(out) {}
+  LogicalResult write();
+
+private:
+  void writeHeader();
+  LogicalResult writeSlot(plan_ir::SlotOp slot);
+  LogicalResult writeBucket(plan_ir::BucketOp bucket);
+  LogicalResult writeParameter(plan_ir::ParameterOp parameter);
+  LogicalResult writeSource(plan_ir::ParameterOp parameter, plan::WeightSource &source);
+  LogicalResult writeConstant(plan_ir::ConstantOp constant);
+  LogicalResult writeBindings(plan_ir::BindingsOp bindings);
+  LogicalResult writeKernel(plan_ir::KernelOp kernel);
+  LogicalResult writeProgram(plan_ir::ProgramOp program);
+  LogicalResult writeStep(plan_ir::StepOpInterface step, plan::Step &record);
+  LogicalResult writeKind(Operation *op, plan::Step &record);
+
+  LogicalResult writeLaunch(plan_ir::LaunchOp op, plan::Launch &record);
+  LogicalResult writeGemm(plan_ir::GemmOp op, plan::Gemm &record);
+  LogicalResult writeAttention(plan_ir::AttentionOp op, plan::Attention &record);
+  LogicalResult writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record);
+  LogicalResult writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record);
+
+  using Indices = llvm::DenseMap<StringAttr, uint32_t>;
+  FailureOr<uint32_t> indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what);
+  LogicalResult setSlot(Operation *op, FlatSymbolRefAttr symbol, uint32_t &index);
+  /// The kernel's index; 0 where it is missing and the plan is for memory reports.
+  LogicalResult setKernel(Operation *op, FlatSymbolRefAttr symbol, llvm::function_ref<void(uint32_t)> set);
+
+  ModuleOp module;
+  const PlanOptions &options;
+  plan::Plan &out;
+  Indices slots, buckets, kernels, images;
+};
+
+FailureOr<uint32_t> PlanWriter::indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what) {
+  auto found = indices.find(symbol.getAttr());
+  if (found == indices.end())
+    return op->emitOpError("refers to an unknown ") << what << " " << symbol, failure();
+  return found->second;
+}
+
+LogicalResult PlanWriter::setKernel(Operation *op, FlatSymbolRefAttr symbol, llvm::function_ref<void(uint32_t)> set) {
+  if (!symbol)
+    return success();
+  if (!options.withKernels && !kernels.contains(symbol.getAttr()))
+    return success();
+  FailureOr<uint32_t> index = indexOf(op, kernels, symbol, "kernel");
+  if (failed(index))
+    return failure();
+  set(*index);
+  return success();
+}
+
+void PlanWriter::writeHeader() {
+  out.set_ztc_version(options.ztcVersion);
+  out.set_precision(options.precision);
+  out.set_zero(options.zero);
+  out.set_budget_bytes(options.budgetBytes);
+  out.set_reserve_bytes(options.reserveBytes);
+  for (const auto &[name, value] : options.options)
+    (*out.mutable_options())[name] = value;
+  plan::Bindings &bindings = *out.mutable_bindings();
+  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters, &plan::Bindings::set_loss,
+                   &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm, &plan::Bindings::set_finite, &plan::Bindings::set_position,
+                   &plan::Bindings::set_logits, &plan::Bindings::set_staging})
+    (bindings.*set)(kAbsent);
+  for (auto model : module.getOps<plan_ir::ModelOp>()) {
+    plan::Model &record = *out.mutable_model();
+    record.set_name(model.getModel().str());
+    record.set_batch(model.getBatch());
+    record.set_seq(model.getSeq());
+    record.set_vocabulary(model.getVocabulary());
+    record.set_position_limit(model.getPositionLimit());
+    record.set_layers(model.getLayers());
+    record.set_parameters(model.getParameters());
+    record.set_flops_per_token(model.getFlopsPerToken().convertToDouble());
+    record.set_hf_config(options.hfConfig);
+  }
+}
+
+LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
+  slots[slot.getSymNameAttr()] = out.slots_size();
+  plan::Slot &record = *out.add_slots();
+  record.set_name(slot.getSymName().str());
+  record.set_slot_class(static_cast<plan::SlotClass>(slot.getSlotClass()));
+  plan::SizeForm &size = *record.mutable_size();
+  size.set_kind(static_cast<plan::SizeForm::Kind>(slot.getSizeKind()));
+  size.set_elements(slot.getElements());
+  size.set_element_bytes(slot.getElementBytes());
+  size.set_only_if_accumulating(slot.getOnlyIfAccumulating());
+  FailureOr<plan::DataType> type = dataType(slot, slot.getType());
+  if (failed(type))
+    return failure();
+  record.set_type(*type);
+  for (int64_t dimension : slot.getShape())
+    record.add_shape(dimension);
+  record.set_layer(slot.getLayer());
+  record.set_reason(slot.getReason().str());
+  record.set_persistent(slot.getPersistent());
+  record.set_accumulator(slot.getAccumulator());
+  return success();
+}
+
+LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
+  buckets[bucket.getSymNameAttr()] = out.buckets_size();
+  plan::Bucket &record = *out.add_buckets();
+  record.set_name(bucket.getSymName().str());
+  record.set_elements(bucket.getElements());
+  record.set_decayed(bucket.getDecayed());
+  record.set_trainable(bucket.getTrainable());
+  struct Field {
+    FlatSymbolRefAttr symbol;
+    void (plan::Bucket::*set)(uint32_t);
+  };
+  for (auto [symbol, set] : {Field{bucket.getParameterSlotAttr(), &plan::Bucket::set_parameter_slot},
+                             Field{bucket.getGradientSlotAttr(), &plan::Bucket::set_gradient_slot},
+                             Field{bucket.getExpAvgSlotAttr(), &plan::Bucket::set_exp_avg_slot},
+                             Field{bucket.getExpAvgSqSlotAttr(), &plan::Bucket::set_exp_avg_sq_slot}}) {
+    (record.*set)(kAbsent);
+    if (!symbol)
+      continue;
+    FailureOr<uint32_t> index = indexOf(bucket, slots, symbol, "slot");
+    if (failed(index))
+      return failure();
+    (record.*set)(*index);
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::WeightSource &source) {
+  DictionaryAttr dictionary = parameter.getSource().value_or(DictionaryAttr());
+  if (!dictionary)
+    return success();
+  auto number = [&](StringRef name) -> uint64_t {
+    auto attribute = dictionary.getAs<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : 0;
+  };
+  if (auto path = dictionary.getAs<StringAttr>("path"))
+    source.set_path(path.getValue().str());
+  source.set_offset(number("offset"));
+  source.set_length(number("length"));
+  source.set_file_size(number("file_size"));
+  Attribute transpose = dictionary.get("transpose");
+  auto flag = dyn_cast_or_null<BoolAttr>(transpose);
+  source.set_transpose(flag ? flag.getValue() : isa_and_nonnull<UnitAttr>(transpose));
+  source.set_type(plan::F32);
+  if (auto type = dictionary.getAs<TypeAttr>("type")) {
+    FailureOr<plan::DataType> value = dataType(parameter, type.getValue());
+    if (failed(value))
+      return failure();
+    source.set_type(*value);
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeParameter(plan_ir::ParameterOp parameter) {
+  plan::Parameter &record = *out.add_parameters();
+  record.set_name(parameter.getLabel().str());
+  for (Attribute name : parameter.getTied())
+    record.add_tied(cast<StringAttr>(name).getValue().str());
+  for (int64_t dimension : parameter.getShape())
+    record.add_shape(dimension);
+  FailureOr<plan::DataType> type = dataType(parameter, parameter.getType());
+  FailureOr<uint32_t> bucket = indexOf(parameter, buckets, parameter.getBucketAttr(), "bucket");
+  if (failed(type) || failed(bucket))
+    return failure();
+  record.set_type(*type);
+  record.set_bucket(*bucket);
+  record.set_offset(parameter.getOffset());
+  record.set_decayed(parameter.getDecayed());
+  record.set_trainable(parameter.getTrainable());
+  return writeSource(parameter, *record.mutable_source());
+}
+
+/// The bytes of dense elements, splats written out.
+static std::string bytesOf(ElementsAttr data) {
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(data)) {
+    ArrayRef<char> bytes = resource.getRawHandle().getBlob() ? resource.getRawHandle().getBlob()->getData() : ArrayRef<char>();
+    return std::string(bytes.begin(), bytes.end());
+  }
+  auto dense = cast<DenseElementsAttr>(data);
+  ArrayRef<char> raw = dense.getRawData();
+  std::string bytes(raw.begin(), raw.end());
+  if (dense.isSplat()) {
+    std::string one = bytes;
+    for (int64_t i = 1; i < dense.getNumElements(); ++i)
+      bytes += one;
+  }
+  return bytes;
+}
+
+LogicalResult PlanWriter::writeConstant(plan_ir::ConstantOp constant) {
+  FailureOr<uint32_t> slot = indexOf(constant, slots, constant.getSlotAttr(), "slot");
+  if (failed(slot))
+    return failure();
+  plan::Constant &record = *out.add_constants();
+  record.set_slot(*slot);
+  record.set_data(bytesOf(constant.getData()));
+  return success();
+}
+
+LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
+  plan::Bindings &record = *out.mutable_bindings();
+  static const llvm::StringMap<void (plan::Bindings::*)(uint32_t)> fields{
+      {"tokens", &plan::Bindings::set_tokens},           {"targets", &plan::Bindings::set_targets},
+      {"loss", &plan::Bindings::set_loss},               {"step_parameters", &plan::Bindings::set_step_parameters},
+      {"eval_loss", &plan::Bindings::set_eval_loss},     {"gradient_norm", &plan::Bindings::set_gradient_norm},
+      {"finite", &plan::Bindings::set_finite},           {"position", &plan::Bindings::set_position},
+      {"logits", &plan::Bindings::set_logits},           {"staging", &plan::Bindings::set_staging},
+  };
+  for (NamedAttribute entry : bindings.getSlots()) {
+    auto field = fields.find(entry.getName().getValue());
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(entry.getValue());
+    if (field == fields.end() || !symbol)
+      return bindings.emitOpError("the plan file has no binding ") << entry.getName();
+    FailureOr<uint32_t> slot = indexOf(bindings, slots, symbol, "slot");
+    if (failed(slot))
+      return failure();
+    (record.*field->second)(*slot);
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeKernel(plan_ir::KernelOp kernel) {
+  kernels[kernel.getSymNameAttr()] = out.kernels_size();
+  plan::Kernel &record = *out.add_kernels();
+  record.set_name(kernel.getSymName().str());
+  record.set_form(kernel.getForm().str());
+  record.set_text(kernel.getText().str());
+  for (Attribute entry : kernel.getImages()) {
+    FailureOr<uint32_t> image = indexOf(kernel, images, cast<FlatSymbolRefAttr>(entry), "image");
+    if (failed(image))
+      return failure();
+    plan::Kernel::Version &version = *record.add_versions();
+    version.set_image(*image);
+    version.set_target(out.images(*image).target());
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeLaunch(plan_ir::LaunchOp op, plan::Launch &record) {
+  record.set_accumulate(accumulate(op.getAccumulate()));
+  record.set_extent(op.getExtent());
+  record.set_grain(op.getGrain());
+  record.set_flat_block(op.getFlatBlock());
+  for (int64_t scalar : op.getScalars())
+    record.add_scalars(scalar);
+  if (FlatSymbolRefAttr symbol = op.getBucketAttr()) {
+    FailureOr<uint32_t> bucket = indexOf(op, buckets, symbol, "bucket");
+    if (failed(bucket))
+      return failure();
+    record.set_flat(true);
+    record.set_bucket(*bucket);
+  }
+  return failure(failed(setKernel(op, op.getKernelAttr(), [&](uint32_t index) { record.set_kernel(index), record.set_kernel_add(index); })) ||
+                 failed(setKernel(op, op.getKernelAddAttr(), [&](uint32_t index) { record.set_kernel_add(index); })));
+}
+
+LogicalResult PlanWriter::writeGemm(plan_ir::GemmOp op, plan::Gemm &record) {
+  record.set_m(op.getM());
+  record.set_n(op.getN());
+  record.set_k(op.getK());
+  record.set_lda(op.getLda());
+  record.set_ldb(op.getLdb());
+  record.set_ldc(op.getLdc());
+  record.set_transpose_a(op.getTransposeA());
+  record.set_transpose_b(op.getTransposeB());
+  record.set_batch(op.getBatch());
+  record.set_stride_a(op.getStrideA());
+  record.set_stride_b(op.getStrideB());
+  record.set_stride_c(op.getStrideC());
+  record.set_alpha(1.0);
+  record.set_accumulate(accumulate(op.getAccumulate()));
+  FailureOr<plan::DataType> a = dataType(op, op.getTypeA()), c = dataType(op, op.getTypeC());
+  if (failed(a) || failed(c))
+    return failure();
+  record.set_type_a(*a);
+  record.set_type_c(*c);
+  return success();
+}
+
+LogicalResult PlanWriter::writeAttention(plan_ir::AttentionOp op, plan::Attention &record) {
+  record.set_batch(op.getBatch());
+  record.set_seq(op.getSeq());
+  record.set_heads(op.getHeads());
+  record.set_kv_heads(op.getKvHeads());
+  record.set_head_dim(op.getHeadDim());
+  record.set_scale(op.getScale().convertToDouble());
+  record.set_causal(op.getCausal());
+  record.set_window(op.getWindow());
+  record.set_block(op.getBlock());
+  record.set_grad(op.getGrad());
+  record.set_softmax_kernel(kAbsent);
+  record.set_softmax_grad_kernel(kAbsent);
+  record.set_row_dot_kernel(kAbsent);
+  return failure(failed(setKernel(op, op.getSoftmaxKernelAttr(), [&](uint32_t index) { record.set_softmax_kernel(index); })) ||
+                 failed(setKernel(op, op.getSoftmaxGradKernelAttr(), [&](uint32_t index) { record.set_softmax_grad_kernel(index); })) ||
+                 failed(setKernel(op, op.getRowDotKernelAttr(), [&](uint32_t index) { record.set_row_dot_kernel(index); })));
+}
+
+LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record) {
+  record.set_tokens(op.getTokens());
+  record.set_width(op.getWidth());
+  record.set_vocabulary(op.getVocabulary());
+  record.set_chunk(op.getChunk());
+  record.set_training(op.getTraining());
+  record.set_accumulate(accumulate(op.getAccumulate()));
+  record.set_loss_accumulate(accumulate(op.getLossAccumulate()));
+  return setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); });
+}
+
+LogicalResult PlanWriter::writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record) {
+  record.set_rows(op.getRows());
+  record.set_width(op.getWidth());
+  record.set_table_rows(op.getTableRows());
+  record.set_accumulate(accumulate(op.getAccumulate()));
+  FailureOr<plan::DataType> type = dataType(op, op.getType());
+  if (failed(type))
+    return failure();
+  record.set_type(*type);
+  return success();
+}
+
+LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](plan_ir::LaunchOp step) { return writeLaunch(step, *record.mutable_launch()); })
+      .Case([&](plan_ir::GemmOp step) { return writeGemm(step, *record.mutable_gemm()); })
+      .Case([&](plan_ir::AttentionOp step) { return writeAttention(step, *record.mutable_attention()); })
+      .Case([&](plan_ir::LinearCrossEntropyOp step) { return writeLinearCrossEntropy(step, *record.mutable_linear_cross_entropy()); })
+      .Case([&](plan_ir::ScatterAddOp step) { return writeScatterAdd(step, *record.mutable_scatter_add()); })
+      .Case([&](plan_ir::GatherOp step) {
+        plan::Gather &gather = *record.mutable_gather();
+        gather.set_rows(step.getRows());
+        gather.set_row_bytes(step.getRowBytes());
+        gather.set_table_rows(step.getTableRows());
+        return success();
+      })
+      .Case([&](plan_ir::CopyOp step) { return record.mutable_copy()->set_bytes(step.getBytes()), success(); })
+      .Case([&](plan_ir::FillOp step) { return record.mutable_fill()->set_value(step.getValue()), success(); })
+      .Case([&](plan_ir::TransferOp) { return record.mutable_transfer(), success(); })
+      .Default([](Operation *other) { return other->emitOpError("the plan file has no such step"); });
+}
+
+LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &record) {
+  record.set_name(step.getStepLabel().str());
+  record.set_layer(step.getStepLayer());
+  record.set_stream(step.getStepStream());
+  record.set_reason(step.getStepReason().str());
+  record.set_flops(step.getStepFlops());
+  for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>()) {
+    FailureOr<uint32_t> slot = indexOf(step, slots, operand.getSlot(), "slot");
+    if (failed(slot))
+      return failure();
+    plan::Operand &entry = *record.add_operands();
+    entry.set_slot(*slot);
+    entry.set_offset(operand.getOffset());
+    entry.set_bytes(operand.getBytes());
+    entry.set_access(static_cast<plan::Operand::Access>(operand.getAccess()));
+  }
+  return writeKind(step, record);
+}
+
+LogicalResult PlanWriter::writeProgram(plan_ir::ProgramOp program) {
+  plan::Program &record = *out.add_programs();
+  record.set_name(program.getSymName().str());
+  for (Operation &op : program.getBody().front())
+    if (failed(writeStep(cast<plan_ir::StepOpInterface>(op), *record.add_steps())))
+      return failure();
+  return success();
+}
+
+LogicalResult PlanWriter::write() {
+  writeHeader();
+  for (Operation &op : *module.getBody())
+    if (!isa_and_nonnull<plan_ir::PlanDialect>(op.getDialect()))
+      return op.emitOpError("stands in a module of phase `plan`, where only plan ops belong");
+  auto writeAll = [&](auto ops, auto write) {
+    return success(llvm::all_of(ops, [&](auto op) { return succeeded((this->*write)(op)); }));
+  };
+  for (auto image : module.getOps<plan_ir::ImageOp>()) {
+    images[image.getSymNameAttr()] = out.images_size();
+    plan::Image &record = *out.add_images();
+    record.set_target(image.getTarget().str());
+    record.set_data(bytesOf(image.getData()));
+  }
+  for (auto remark : module.getOps<plan_ir::RemarkOp>())
+    out.add_remarks(remark.getText().str());
+  return failure(failed(writeAll(module.getOps<plan_ir::SlotOp>(), &PlanWriter::writeSlot)) ||
+                 failed(writeAll(module.getOps<plan_ir::BucketOp>(), &PlanWriter::writeBucket)) ||
+                 failed(writeAll(module.getOps<plan_ir::ParameterOp>(), &PlanWriter::writeParameter)) ||
+                 failed(writeAll(module.getOps<plan_ir::ConstantOp>(), &PlanWriter::writeConstant)) ||
+                 failed(writeAll(module.getOps<plan_ir::BindingsOp>(), &PlanWriter::writeBindings)) ||
+                 failed(writeAll(module.getOps<plan_ir::KernelOp>(), &PlanWriter::writeKernel)) ||
+                 failed(writeAll(module.getOps<plan_ir::ProgramOp>(), &PlanWriter::writeProgram)));
+}
+
+} // namespace
+
+FailureOr<plan::Plan> buildPlan(ModuleOp module, const PlanOptions &options) {
+  plan::Plan result;
+  if (failed(PlanWriter(module, options, result).write()))
+    return failure();
+  if (options.withKernels)
+    if (Status status = validatePlan(result); !status.isOk())
+      return module.emitError("the plan is not valid: ") << status.message(), failure();
+  return result;
+}
+
+} // namespace ztc

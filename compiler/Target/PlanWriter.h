@@ -1,0 +1,25 @@
+// From the plan dialect to the plan file's message.
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include "runtime/Format/plan.pb.h"
+#include <map>
+#include <string>
+
+namespace ztc {
+
+/// What a plan says about its own making.
+struct PlanOptions {
+  std::string ztcVersion;
+  std::string precision = "fp32";
+  unsigned zero = 0;
+  uint64_t budgetBytes = 0, reserveBytes = 0;
+  std::string hfConfig;                       ///< config.json's text, where one was found
+  std::map<std::string, std::string> options; ///< as compiled
+  bool withKernels = true;                    ///< false: for memory reports; kernels and images may be missing, nothing is validated
+};
+
+/// Writes the records of a module of `plan` ops (phase `plan`), one to one, and validates the result.
+/// Fails with a diagnostic at the op that cannot be written.
+llvm::FailureOr<plan::Plan> buildPlan(mlir::ModuleOp module, const PlanOptions &options);
+
+} // namespace ztc

@@ -1,0 +1,33 @@
+// What becomes one kernel.
+#ifndef ZTC_PASSES_FUSION
+#define ZTC_PASSES_FUSION
+include "mlir/Pass/PassBase.td"
+
+def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
+  let summary = "Every macro op that no library runs becomes a graph.fusion with its decomposition inside.";
+  let description = [{
+    Afterwards no decomposable op stands outside a group, except those that a library runs (attention, matmul, linear_cross_entropy).
+
+        %y = graph.swiglu %g, %u : tensor<8x16xf32>
+    becomes
+        %y = graph.fusion "swiglu"(%g, %u) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> {
+        ^bb0(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>):
+          %s = graph.sigmoid %a : tensor<8x16xf32>
+          ...
+          graph.yield %p : tensor<8x16xf32>
+        }
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
+  let summary = "Primitive ops become groups: pointwise chains of one shape, scalars, and whatever is left on its own.";
+  let description = [{
+    Afterwards every op that computes stands in a graph.fusion or is a library call. A pointwise op takes in its pointwise producers of
+    the same shape that nothing else reads, and the broadcasts, indices and splat constants it reads. Scalars of a function that
+    do not wait for one another's consumers share one group.
+    An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+#endif

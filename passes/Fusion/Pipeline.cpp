@@ -1,0 +1,6 @@
+#include "passes/Fusion/Passes.h"
+
+void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &options) {
+  pm.addPass(createGroupMacroOps());
+  pm.addPass(createGroupPrimitiveOps());
+}

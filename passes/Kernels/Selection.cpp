@@ -1,0 +1,103 @@
+#include "passes/Kernels/Selection.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// Whether a result of `op` is added to something, possibly through a reshape.
+bool isAdded(Operation *op) {
+  SmallVector<Value> todo(op->result_begin(), op->result_end());
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val().getUsers()) {
+      if (isa<graph::AccumulateOp>(user))
+        return true;
+      if (aliasOf(user))
+        todo.append(user->result_begin(), user->result_end());
+    }
+  return false;
+}
+
+plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kernel) {
+  SmallVector<int64_t> buffers;
+  for (const KernelBuffer &buffer : kernel.buffers)
+    buffers.append({int64_t(buffer.kind), int64_t(buffer.index), int64_t(buffer.written)});
+  return plan_ir::LaunchSpecAttr::get(builder.getContext(), FlatSymbolRefAttr::get(builder.getContext(), kernel.name),
+                                      builder.getStringAttr(kernel.form), kernel.extent, kernel.grain, kernel.flat ? kernel.flatBlock : 0,
+                                      kernel.hasAdd, builder.getDenseI64ArrayAttr(kernel.scalars), builder.getDenseI64ArrayAttr(buffers));
+}
+
+class Selector {
+public:
+  Selector(KernelModule &kernels, MLIRContext *context) : kernels(kernels), builder(context) {}
+
+  LogicalResult select(Operation *op) {
+    if (auto fusion = dyn_cast<graph::FusionOp>(op))
+      return selectGroup(fusion);
+    SmallVector<std::pair<StringRef, KernelDescription>> services;
+    if (auto attention = dyn_cast<graph::AttentionOp>(op))
+      services = {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal())}};
+    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
+      services = {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal())},
+                  {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal())},
+                  {"row_dot_kernel", kernels.addRowDot()}};
+    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
+      services = {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()))}};
+    SmallVector<NamedAttribute> names;
+    for (auto &[field, kernel] : services) {
+      names.push_back(builder.getNamedAttr(field, FlatSymbolRefAttr::get(builder.getContext(), kernel.name)));
+      note(kernel, "");
+    }
+    if (!names.empty())
+      op->setAttr(plan_ir::kServiceKernels, builder.getDictionaryAttr(names));
+    return success();
+  }
+
+  std::vector<SelectedKernel> selected;
+
+private:
+  LogicalResult selectGroup(graph::FusionOp fusion) {
+    FailureOr<LoweredGroup> group = kernels.addGroup(fusion, isAdded(fusion));
+    if (failed(group))
+      return failure();
+    SmallVector<Attribute> specs;
+    uint64_t workspace = group->workspaceBytes;
+    for (const KernelDescription &kernel : group->kernels) {
+      specs.push_back(specOf(builder, kernel));
+      note(kernel, group->text);
+      if (kernel.flat && group->workspaceBytesPerFlatBlock)
+        workspace += (kernel.scalars.front() + kernel.flatBlock - 1) / kernel.flatBlock * group->workspaceBytesPerFlatBlock;
+    }
+    fusion->setAttr(plan_ir::kLaunches, builder.getArrayAttr(specs));
+    if (workspace)
+      fusion->setAttr(plan_ir::kWorkspaceBytes, builder.getI64IntegerAttr(workspace));
+    return success();
+  }
+
+  void note(const KernelDescription &kernel, StringRef text) {
+    auto [found, inserted] = known.try_emplace(kernel.name, selected.size());
+    if (inserted)
+      selected.push_back({kernel, text.str()});
+    selected[found->second].description.hasAdd |= kernel.hasAdd;
+  }
+
+  KernelModule &kernels;
+  OpBuilder builder;
+  llvm::StringMap<size_t> known;
+};
+
+} // namespace
+
+FailureOr<std::vector<SelectedKernel>> selectKernels(ModuleOp module, KernelModule &kernels) {
+  Selector selector(kernels, module.getContext());
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Operation &op : function.getBody().front())
+      if (failed(selector.select(&op)))
+        return failure();
+  return std::move(selector.selected);
+}
+
+} // namespace ztc

@@ -1,0 +1,331 @@
+#include "passes/Placement/FunctionPlacer.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Location.h"
+#include "runtime/Format/ScratchSizes.h"
+#include "mlir/IR/Remarks.h"
+
+#define DEBUG_TYPE "ztc-assign-slots"
+
+using namespace mlir;
+
+namespace ztc {
+using plan_ir::Accumulate;
+using plan_ir::SizeKind;
+using plan_ir::SlotClass;
+namespace {
+
+SlotSpec valueSlot(StringRef name, RankedTensorType type, SlotClass slotClass) {
+  SlotSpec spec;
+  spec.name = name.str();
+  spec.slotClass = slotClass;
+  spec.type = type.getElementType();
+  spec.elements = type.getNumElements();
+  spec.shape.assign(type.getShape().begin(), type.getShape().end());
+  return spec;
+}
+
+/// A slot that the trainer writes or reads: it lives through all programs.
+SlotSpec boundSlot(StringRef name, RankedTensorType type, StringRef reason) {
+  SlotSpec spec = valueSlot(name, type, SlotClass::Io);
+  spec.persistent = true;
+  spec.reason = reason.str();
+  return spec;
+}
+
+/// Whether `op` lies before `other` in their block; null lies before everything.
+bool isBefore(Operation *op, Operation *other) { return !op ? other != nullptr : other && op->isBeforeInBlock(other); }
+
+/// The op that computes a value, through aliases; null for arguments.
+OpResult computedResult(Value value) { return dyn_cast<OpResult>(resolveAlias(value).source); }
+
+} // namespace
+
+SlotSpec bucketSlot(StringRef bucket, StringRef kind, RankedTensorType type) {
+  SlotSpec spec = valueSlot((bucket + "." + kind).str(), type, SlotClass::Optimizer);
+  spec.kind = SizeKind::Full;
+  StringRef digits = bucket;
+  unsigned layer;
+  if (digits.consume_front("block") && !digits.take_while(llvm::isDigit).getAsInteger(10, layer))
+    spec.layer = layer;
+  spec.persistent = kind != "gradient";
+  spec.accumulator = !spec.persistent;
+  if (kind == "parameter")
+    spec.slotClass = SlotClass::Parameters;
+  if (kind == "gradient")
+    spec.slotClass = SlotClass::Gradients;
+  spec.reason = spec.persistent ? "kept from step to step" : "from backward to the update";
+  return spec;
+}
+
+LogicalResult FunctionPlacer::run() {
+  for (auto loss : function.getBody().front().getOps<graph::LinearCrossEntropyOp>())
+    if (loss.getScale())
+      turningPoint = loss;
+  if (failed(placeArguments()) || failed(placeResults()))
+    return failure();
+  placeOps();
+  writeAttributes();
+  return success();
+}
+
+FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
+  StringRef role = graph::roleOf(function, index);
+  auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
+  if (StringRef kind = role; kind.consume_back("_bucket")) {
+    auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
+    if (!bucket)
+      return function.emitOpError("argument ") << index << " has the role " << role << " but no bucket", failure();
+    return slots.shared(bucketSlot(bucket.getValue(), kind, type));
+  }
+  if (role == "step") {
+    SlotPlace place = slots.shared(boundSlot("step_parameters", type, "numbers of one optimizer step"));
+    slots.bind("step_parameters", place);
+    return place;
+  }
+  if (role == "tokens" || role == "targets" || role == "position") {
+    SlotPlace place = slots.shared(boundSlot(role, type, "input"));
+    slots.bind(role, place);
+    return place;
+  }
+  return function.emitOpError("argument ") << index << " has the role '" << role << "', for which there is no slot", failure();
+}
+
+LogicalResult FunctionPlacer::placeArguments() {
+  for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+    FailureOr<SlotPlace> place = argumentPlace(index);
+    if (failed(place))
+      return failure();
+    places[function.getArgument(index)] = *place;
+    function.setArgAttr(index, plan_ir::kPlace, place->attribute());
+  }
+  return success();
+}
+
+FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
+  auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+  auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+  if (!kind)
+    return function.emitOpError("result ") << index << " has no graph.result", failure();
+  if (auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket))
+    return slots.shared(bucketSlot(bucket.getValue(), kind.getValue(), type));
+  std::string name = kind.getValue() == "loss" && function.getName() == "eval" ? "eval_loss" : kind.getValue().str();
+  SlotPlace place = slots.shared(boundSlot(name, type, "output"));
+  slots.bind(name, place);
+  return place;
+}
+
+LogicalResult FunctionPlacer::placeResults() {
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    FailureOr<SlotPlace> place = resultPlace(operand.getOperandNumber());
+    if (failed(place))
+      return failure();
+    demand(operand, *place);
+    // The losses of the micro-steps of one step are added.
+    auto kind = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), graph::kResult);
+    if (kind.getValue() == "loss" && function.getName() == "microstep")
+      modes[resolveAlias(operand.get()).source] = Accumulate::AddUnlessFirst;
+  }
+  return success();
+}
+
+void FunctionPlacer::insertCopy(OpOperand &use, SlotPlace place, StringRef why) {
+  OpBuilder builder(use.getOwner());
+  // Behind its source: the copy reads it before anything else can be written there.
+  if (Operation *definition = use.get().getDefiningOp())
+    builder.setInsertionPointAfter(definition);
+  else
+    builder.setInsertionPointToStart(&function.getBody().front());
+  auto copy = dist::CopyOp::create(builder, use.get().getLoc(), use.get().getType(), use.get());
+  use.set(copy);
+  places[copy] = place;
+  remark::missed(copy.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE)) << "a copy was unavoidable: " << why.str();
+}
+
+void FunctionPlacer::demand(OpOperand &use, SlotPlace place) {
+  Value value = use.get();
+  if (auto found = places.find(resolveAlias(value).source); found != places.end()) {
+    SlotPlace current{found->second.slot, found->second.offset + uint64_t(resolveAlias(value).offsetBytes)};
+    if (!(current == place))
+      insertCopy(use, place, "the value belongs elsewhere too");
+    return;
+  }
+  Operation *definition = value.getDefiningOp();
+  if (std::optional<Alias> alias = aliasOf(definition)) {
+    if (alias->offsetBytes || !isa<graph::ReshapeOp, graph::BarrierOp>(definition))
+      return insertCopy(use, place, "the value is a piece of another one");
+    return demand(definition->getOpOperand(0), place);
+  }
+  if (auto pack = dyn_cast<dist::PackOp>(definition)) {
+    places[value] = place;
+    uint64_t width = elementBytes(value.getType());
+    for (auto [part, offset] : llvm::zip_equal(pack.getPartsMutable(), pack.getOffsets()))
+      demand(part, {place.slot, place.offset + uint64_t(offset) * width});
+    return;
+  }
+  if (auto accumulate = dyn_cast<graph::AccumulateOp>(definition)) {
+    // Outermost first; the accumulator at the bottom of the chain is what lies there already.
+    SmallVector<Operation *> chain;
+    OpOperand *bottom = nullptr;
+    for (graph::AccumulateOp link = accumulate; link; link = bottom->get().getDefiningOp<graph::AccumulateOp>()) {
+      places[link.getY()] = place;
+      chain.push_back(link);
+      bottom = &link.getAccumulatorMutable();
+    }
+    demand(*bottom, place);
+    return demandAddends(chain, place);
+  }
+  if (isa<graph::ConstantOp>(definition))
+    return insertCopy(use, place, "the value is a constant");
+  places[value] = place;
+}
+
+/// The addends of one place: whichever is computed first may write (in the first micro-step), the others add.
+void FunctionPlacer::demandAddends(ArrayRef<Operation *> chain, SlotPlace place) {
+  SmallVector<graph::AccumulateOp> links;
+  bool firstWrites = false;
+  for (Operation *op : chain) {
+    links.push_back(cast<graph::AccumulateOp>(op));
+    firstWrites |= links.back().getFirstWrites();
+  }
+  for (graph::AccumulateOp link : links)
+    demand(link.getXMutable(), place);
+  llvm::sort(links, [](graph::AccumulateOp a, graph::AccumulateOp b) {
+    OpResult first = computedResult(a.getX()), second = computedResult(b.getX());
+    return isBefore(first ? first.getOwner() : nullptr, second ? second.getOwner() : nullptr);
+  });
+  for (auto [index, link] : llvm::enumerate(links))
+    modes[resolveAlias(link.getX()).source] = firstWrites && index == 0 ? Accumulate::AddUnlessFirst : Accumulate::Add;
+}
+
+std::string FunctionPlacer::slotName(Value value) {
+  Operation *op = cast<OpResult>(value).getOwner();
+  std::string path = scopeOf(op->getLoc());
+  int64_t layer = layerOf(path);
+  std::string name = function.getName().str();
+  if (layer >= 0)
+    name += ".layer" + std::to_string(layer);
+  if (auto fusion = dyn_cast<graph::FusionOp>(op))
+    return name + "." + fusion.getName().str();
+  StringRef leaf = StringRef(path).rsplit('.').second;
+  if (!leaf.empty() && layer >= 0)
+    name += "." + leaf.str();
+  return name + "." + op->getName().stripDialect().str();
+}
+
+std::string FunctionPlacer::reasonFor(Value value) {
+  Operation *last = nullptr;
+  SmallVector<Value> todo{value};
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val().getUsers()) {
+      if (aliasOf(user))
+        todo.append(user->result_begin(), user->result_end());
+      else if (isBefore(last, user))
+        last = user;
+    }
+  if (!last)
+    return "written, never read";
+  auto fusion = dyn_cast<graph::FusionOp>(last);
+  std::string reader = fusion ? fusion.getName().str() : last->getName().stripDialect().str();
+  if (int64_t layer = layerOf(last->getLoc()); layer >= 0)
+    reader += " of layer " + std::to_string(layer);
+  bool saved = turningPoint && isBefore(value.getDefiningOp(), turningPoint) && isBefore(turningPoint, last);
+  return (saved ? "saved for backward, last read by " : "last read by ") + reader;
+}
+
+void FunctionPlacer::placeResult(OpResult result) {
+  if (places.contains(result))
+    return;
+  Operation *op = result.getOwner();
+  if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+    places[result] = slots.constant(constant.getValue(), "constant");
+    return;
+  }
+  if (auto accumulate = dyn_cast<graph::AccumulateOp>(op)) {
+    // Outside of any bucket: the sum stands where the accumulator was, the addend is copied there by its producer.
+    places[result] = places[resolveAlias(accumulate.getAccumulator()).source];
+    return;
+  }
+  if (std::optional<Alias> alias = aliasOf(op)) {
+    SlotPlace source = places[alias->source];
+    places[result] = {source.slot, source.offset + uint64_t(alias->offsetBytes)};
+    return;
+  }
+  SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
+  spec.layer = layerOf(op->getLoc());
+  spec.reason = reasonFor(result);
+  places[result] = slots.add(spec);
+}
+
+SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind kind, uint64_t bytes) {
+  SlotSpec spec;
+  spec.name = slotName(op->getResult(0)) + "." + name.str();
+  spec.slotClass = SlotClass::Workspace;
+  spec.kind = kind;
+  spec.type = Float32Type::get(op->getContext());
+  spec.elements = (bytes + 3) / 4;
+  spec.layer = layerOf(op->getLoc());
+  spec.reason = "workspace of one step";
+  return slots.add(spec);
+}
+
+void FunctionPlacer::placeScratch(Operation *op) {
+  Builder builder(op->getContext());
+  SmallVector<Attribute> scratch;
+  auto attention = dyn_cast<graph::AttentionOp>(op);
+  auto attentionGrad = dyn_cast<graph::AttentionGradOp>(op);
+  if (attention || attentionGrad) {
+    auto q = cast<RankedTensorType>(op->getOperand(0).getType());
+    uint64_t seq = q.getDimSize(1);
+    // Blocks whose scores stay in a core's second-level cache, in whole tiles of 16 rows.
+    uint64_t rows = std::clamp<uint64_t>(options.attentionScores / seq / 16 * 16, 32, options.attentionBlock);
+    uint64_t block = std::min(rows, seq);
+    if (attention && !attention.getLse())
+      scratch.push_back(scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
+    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, attentionScratchBytes(seq, block, bool(attentionGrad))).attribute());
+    op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
+  }
+  if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
+    uint64_t tokens = cast<RankedTensorType>(loss.getHidden().getType()).getDimSize(0);
+    uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
+    uint64_t rows = std::max<uint64_t>(options.chunkBytes / (4 * vocabulary), 16);
+    uint64_t chunks = (tokens + rows - 1) / rows, chunk = (tokens + chunks - 1) / chunks;
+    scratch.push_back(scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
+    op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
+  }
+  if (auto workspace = op->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
+    scratch.push_back(scratchSlot(op, "partials", SizeKind::Constant, workspace.getInt()).attribute());
+  if (!scratch.empty())
+    op->setAttr(plan_ir::kScratch, builder.getArrayAttr(scratch));
+}
+
+void FunctionPlacer::placeOps() {
+  for (Operation &op : function.getBody().front()) {
+    for (OpResult result : op.getResults())
+      placeResult(result);
+    placeScratch(&op);
+  }
+}
+
+void FunctionPlacer::writeAttributes() {
+  Builder builder(function.getContext());
+  for (Operation &op : function.getBody().front()) {
+    if (op.getNumResults() == 0)
+      continue;
+    SmallVector<Attribute> where, how;
+    bool adds = false;
+    for (OpResult result : op.getResults()) {
+      where.push_back(places.lookup(result).attribute());
+      auto mode = modes.find(result);
+      how.push_back(plan_ir::AccumulateAttr::get(builder.getContext(), mode == modes.end() ? Accumulate::Overwrite : mode->second));
+      adds |= mode != modes.end();
+    }
+    op.setAttr(plan_ir::kPlaces, builder.getArrayAttr(where));
+    if (adds)
+      op.setAttr(plan_ir::kAccumulate, builder.getArrayAttr(how));
+  }
+}
+
+} // namespace ztc

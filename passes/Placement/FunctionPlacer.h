@@ -1,0 +1,45 @@
+// Places of the values of one function.
+#pragma once
+#include "passes/Placement/Passes.h"
+#include "passes/Placement/SlotTable.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace ztc {
+
+/// Assigns and writes down the places of one function: arguments, then what results must be where (from the end), then the rest.
+class FunctionPlacer {
+public:
+  FunctionPlacer(mlir::func::FuncOp function, SlotTable &slots, const AssignOptions &options)
+      : function(function), slots(slots), options(options) {}
+  llvm::LogicalResult run();
+
+private:
+  llvm::LogicalResult placeArguments();
+  llvm::FailureOr<SlotPlace> argumentPlace(unsigned index);
+  llvm::LogicalResult placeResults();
+  llvm::FailureOr<SlotPlace> resultPlace(unsigned index);
+  /// Makes the value of `use` lie at `place`: its producer writes there, or a copy does.
+  void demand(mlir::OpOperand &use, SlotPlace place);
+  void demandAddends(llvm::ArrayRef<mlir::Operation *> chain, SlotPlace place);
+  void insertCopy(mlir::OpOperand &use, SlotPlace place, llvm::StringRef why);
+
+  void placeOps();
+  void placeResult(mlir::OpResult result);
+  void placeScratch(mlir::Operation *op);
+  SlotPlace scratchSlot(mlir::Operation *op, llvm::StringRef name, plan_ir::SizeKind kind, uint64_t bytes);
+  std::string reasonFor(mlir::Value value);
+  std::string slotName(mlir::Value value);
+  void writeAttributes();
+
+  mlir::func::FuncOp function;
+  SlotTable &slots;
+  const AssignOptions &options;
+  llvm::DenseMap<mlir::Value, SlotPlace> places;
+  llvm::DenseMap<mlir::Value, plan_ir::Accumulate> modes;
+  mlir::Operation *turningPoint = nullptr; ///< the training form of the loss: forward before, backward behind
+};
+
+/// Slot spec of a bucket value of one kind (parameter, gradient, exp_avg, exp_avg_sq).
+SlotSpec bucketSlot(llvm::StringRef bucket, llvm::StringRef kind, mlir::RankedTensorType type);
+
+} // namespace ztc

@@ -1,0 +1,25 @@
+// Phase `assign`: where values lie.
+#pragma once
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace ztc {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/Placement/Passes.h.inc"
+
+/// Options of phase `assign`.
+struct AssignOptions {
+  uint64_t chunkBytes = 16 << 20;    ///< linear_cross_entropy: bytes of logits of one chunk, at most
+  uint64_t attentionBlock = 128;     ///< attention: query rows of one block, at most
+  uint64_t attentionScores = 1 << 17; ///< attention: scores of one block, at most (where 32 rows have fewer)
+  uint64_t stagingBytes = 1 << 20;   ///< buffer for checkpoints, export and gradient dumps
+};
+
+/// Adds the passes of phase `assign`, without its verifier.
+void populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &options = {});
+
+} // namespace ztc

@@ -1,0 +1,11 @@
+#include "passes/Placement/Passes.h"
+#include "passes/Kernels/Passes.h"
+
+void ztc::populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &options) {
+  pm.addPass(createSelectKernels());
+  AssignSlotsOptions pass;
+  pass.chunkBytes = options.chunkBytes;
+  pass.attentionBlock = options.attentionBlock;
+  pass.stagingBytes = options.stagingBytes;
+  pm.addPass(createAssignSlots(pass));
+}

@@ -1,0 +1,63 @@
+#include "passes/Placement/SlotTable.h"
+#include "compiler/Dialect/Dist/Dist.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+SlotTable::SlotTable(ModuleOp module) : module(module), builder(module.getContext()) {
+  Block *body = module.getBody();
+  Operation *behind = nullptr;
+  for (Operation &op : *body)
+    if (isa<dist::BucketOp>(op))
+      behind = &op;
+  if (behind)
+    builder.setInsertionPointAfter(behind);
+  else
+    builder.setInsertionPointToStart(body);
+}
+
+SlotPlace SlotTable::add(const SlotSpec &spec) {
+  std::string name = spec.name;
+  if (unsigned count = names[spec.name]++)
+    name += "." + std::to_string(count);
+  plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements, elementBytes(spec.type), false, spec.type,
+                          spec.shape, spec.layer, spec.reason, spec.persistent, spec.accumulator);
+  return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
+}
+
+SlotPlace SlotTable::shared(const SlotSpec &spec) {
+  auto [found, inserted] = sharedSlots.try_emplace(spec.name);
+  if (inserted)
+    found->second = add(spec);
+  return found->second;
+}
+
+SlotPlace SlotTable::constant(ElementsAttr data, StringRef name) {
+  auto [found, inserted] = constants.try_emplace(data);
+  if (inserted) {
+    auto type = cast<RankedTensorType>(data.getType());
+    SlotSpec spec;
+    spec.name = name.str();
+    spec.slotClass = plan_ir::SlotClass::Workspace;
+    spec.type = type.getElementType();
+    spec.elements = type.getNumElements();
+    spec.shape.assign(type.getShape().begin(), type.getShape().end());
+    spec.reason = "constant table";
+    spec.persistent = true;
+    found->second = add(spec);
+    plan_ir::ConstantOp::create(builder, module.getLoc(), found->second.slot, data);
+  }
+  return found->second;
+}
+
+void SlotTable::bind(StringRef name, SlotPlace place) {
+  for (NamedAttribute entry : bindings)
+    if (entry.getName() == name)
+      return;
+  bindings.push_back(builder.getNamedAttr(name, place.slot));
+}
+
+void SlotTable::finish() { plan_ir::BindingsOp::create(builder, module.getLoc(), builder.getDictionaryAttr(bindings)); }
+
+} // namespace ztc

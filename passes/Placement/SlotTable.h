@@ -1,0 +1,58 @@
+// The slots of a module while they are assigned.
+#pragma once
+#include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <string>
+
+namespace ztc {
+
+/// What a new slot is. Sizes: `elements` of `type`, as `kind` says.
+struct SlotSpec {
+  std::string name; ///< made unique by a number
+  plan_ir::SlotClass slotClass = plan_ir::SlotClass::Activations;
+  plan_ir::SizeKind kind = plan_ir::SizeKind::Constant;
+  mlir::Type type; ///< element type
+  uint64_t elements = 0;
+  llvm::SmallVector<int64_t> shape; ///< of the value that the slot is for; empty: several, or none
+  int64_t layer = -1;
+  std::string reason;
+  bool persistent = false, accumulator = false;
+};
+
+/// Slot and offset in bytes.
+struct SlotPlace {
+  mlir::FlatSymbolRefAttr slot;
+  uint64_t offset = 0;
+  bool operator==(const SlotPlace &) const = default;
+  mlir::Attribute attribute() const { return plan_ir::PlaceAttr::get(slot.getContext(), slot, offset); }
+};
+
+/// Creates plan.slot ops, in order, behind what stands at the module's start.
+class SlotTable {
+public:
+  explicit SlotTable(mlir::ModuleOp module);
+
+  SlotPlace add(const SlotSpec &spec);
+  /// The one slot of that name, made at the first call: tokens, step parameters and so on.
+  SlotPlace shared(const SlotSpec &spec);
+  /// The persistent slot of a constant's bytes; equal constants share it.
+  SlotPlace constant(mlir::ElementsAttr data, llvm::StringRef name);
+  /// Notes that the trainer finds this slot under a name of plan.proto's Bindings.
+  void bind(llvm::StringRef name, SlotPlace place);
+  /// Writes plan.bindings.
+  void finish();
+
+private:
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  llvm::StringMap<unsigned> names;
+  llvm::StringMap<SlotPlace> sharedSlots;
+  llvm::DenseMap<mlir::Attribute, SlotPlace> constants;
+  llvm::SmallVector<mlir::NamedAttribute> bindings;
+};
+
+/// Bytes of one element as memory holds it (i1: one byte).
+inline uint64_t elementBytes(mlir::Type type) { return (mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8; }
+
+} // namespace ztc

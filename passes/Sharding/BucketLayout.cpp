@@ -1,0 +1,121 @@
+#include "passes/Sharding/BucketLayout.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Location.h"
+#include "llvm/Support/MathExtras.h"
+#include <map>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// Buckets stand in the order in which a forward pass reads them.
+enum class Section { Embedding, Block, Rest, Head };
+
+struct BucketKey {
+  Section section;
+  int64_t layer;
+  bool frozen;
+  auto operator<=>(const BucketKey &) const = default;
+};
+
+Section sectionOf(BlockArgument argument, int64_t layer) {
+  bool head = false;
+  for (OpOperand &use : argument.getUses()) {
+    if (auto embedding = dyn_cast<graph::EmbeddingOp>(use.getOwner()); embedding && embedding.getTable() == argument)
+      return Section::Embedding;
+    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(use.getOwner()))
+      head |= loss.getHead() == argument;
+  }
+  if (head)
+    return Section::Head;
+  return layer >= 0 ? Section::Block : Section::Rest;
+}
+
+/// Rank of a matrix inside its block: those that one product may read together are neighbours.
+unsigned matrixRank(StringRef name) {
+  static constexpr StringLiteral order[] = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  for (auto [rank, part] : llvm::enumerate(order))
+    if (name.contains(part))
+      return rank;
+  return std::size(order);
+}
+
+std::string bucketName(const BucketKey &key) {
+  std::string name;
+  switch (key.section) {
+  case Section::Embedding:
+    name = "embedding";
+    break;
+  case Section::Block:
+    name = "block" + std::to_string(key.layer);
+    break;
+  case Section::Rest:
+    name = "rest";
+    break;
+  case Section::Head:
+    name = "head";
+    break;
+  }
+  return key.frozen ? name + "_frozen" : name;
+}
+
+void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameters) {
+  llvm::stable_sort(bucket.parameters, [&](unsigned a, unsigned b) {
+    const PlacedParameter &left = parameters[a], &right = parameters[b];
+    if (left.decayed != right.decayed)
+      return left.decayed;
+    return matrixRank(left.name) < matrixRank(right.name);
+  });
+  for (unsigned index : bucket.parameters) {
+    PlacedParameter &parameter = parameters[index];
+    parameter.offset = llvm::alignTo(bucket.elements, dist::kParameterAlignment);
+    bucket.elements = parameter.offset + parameter.type.getNumElements();
+    if (parameter.decayed)
+      bucket.decayed = bucket.elements;
+  }
+}
+
+} // namespace
+
+const PlacedParameter *BucketLayout::find(StringRef name) const {
+  auto found = byName.find(name);
+  return found == byName.end() ? nullptr : &parameters[found->second];
+}
+
+FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
+  BucketLayout layout;
+  std::map<BucketKey, std::vector<unsigned>> members;
+  for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+    PlacedParameter parameter;
+    parameter.name = function.getArgAttrOfType<StringAttr>(index, graph::kName);
+    parameter.type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[index]);
+    if (!parameter.name || !parameter.type)
+      return function.emitOpError("argument ") << index << " is a parameter without a name or of no tensor type", failure();
+    parameter.tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied);
+    parameter.source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
+    parameter.trainable = !graph::isFrozen(function, index);
+    parameter.decayed = !function.getArgAttr(index, graph::kNoDecay);
+    if (!layout.byName.try_emplace(parameter.name.getValue(), layout.parameters.size()).second)
+      return function.emitOpError("two parameters are called ") << parameter.name, failure();
+    int64_t layer = layerOf(parameter.name);
+    Section section = sectionOf(function.getArgument(index), layer);
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable}].push_back(layout.parameters.size());
+    layout.parameters.push_back(parameter);
+  }
+  for (auto &[key, indices] : members) {
+    BucketPlan bucket;
+    bucket.name = bucketName(key);
+    bucket.elementType = layout.parameters[indices.front()].type.getElementType();
+    bucket.trainable = !key.frozen;
+    bucket.parameters = indices;
+    for (unsigned index : indices)
+      layout.parameters[index].bucket = layout.buckets.size();
+    placeParameters(bucket, layout.parameters);
+    layout.buckets.push_back(std::move(bucket));
+  }
+  return layout;
+}
+
+} // namespace ztc

@@ -1,0 +1,42 @@
+// Which parameter lies where: the plan of all buckets, made from the arguments of one function.
+#pragma once
+#include "compiler/Dialect/Dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// A parameter with its place. Offsets in elements of the bucket.
+struct PlacedParameter {
+  mlir::StringAttr name;
+  mlir::RankedTensorType type;
+  mlir::ArrayAttr tied;
+  mlir::DictionaryAttr source;
+  bool decayed = false, trainable = false;
+  unsigned bucket = 0;
+  int64_t offset = 0;
+};
+
+struct BucketPlan {
+  std::string name;
+  mlir::Type elementType;
+  bool trainable = false;
+  int64_t elements = 0, decayed = 0;
+  std::vector<unsigned> parameters; ///< indices into BucketLayout::parameters, by offset
+  mlir::RankedTensorType flatType() const { return mlir::RankedTensorType::get({elements}, elementType); }
+};
+
+struct BucketLayout {
+  std::vector<PlacedParameter> parameters; ///< in the order of the function's arguments
+  std::vector<BucketPlan> buckets;         ///< embedding, blocks, rest, head
+  llvm::StringMap<unsigned> byName;
+
+  /// The parameter of that name, or null.
+  const PlacedParameter *find(llvm::StringRef name) const;
+};
+
+/// Lays out the parameters of `function`. Fails, with a located diagnostic, on two parameters of one name.
+llvm::FailureOr<BucketLayout> layOutBuckets(mlir::func::FuncOp function);
+
+} // namespace ztc

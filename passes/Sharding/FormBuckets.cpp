@@ -1,0 +1,257 @@
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Autodiff/UpdateBody.h"
+#include "passes/Sharding/BucketLayout.h"
+#include "passes/Sharding/Passes.h"
+
+#define DEBUG_TYPE "ztc-form-buckets"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_FORMBUCKETS
+#include "passes/Sharding/Passes.h.inc"
+
+namespace {
+
+/// A bucket's arguments of one role in a function under construction, by bucket index; null where the role does not apply.
+using BucketValues = SmallVector<Value>;
+
+/// Names of argument and result roles of a bucket.
+struct BucketRole {
+  StringLiteral argument, result;
+};
+constexpr BucketRole kParameterRole{"parameter_bucket", "parameter"}, kGradientRole{"gradient_bucket", "gradient"},
+    kExpAvgRole{"exp_avg_bucket", "exp_avg"}, kExpAvgSqRole{"exp_avg_sq_bucket", "exp_avg_sq"};
+
+class BucketFormer {
+public:
+  BucketFormer(ModuleOp module, BucketLayout layout) : module(module), layout(std::move(layout)), builder(module.getContext()) {}
+
+  void emitBuckets();
+  LogicalResult rewriteForward(func::FuncOp function);
+  LogicalResult rewriteMicrostep(func::FuncOp function);
+  LogicalResult rebuildUpdate(func::FuncOp function);
+
+private:
+  BucketValues addBucketArguments(func::FuncOp function, BucketRole role, bool trainableOnly);
+  LogicalResult replaceParameters(func::FuncOp function, const BucketValues &buckets);
+  Value accumulateGradient(Value slot, Value gradient);
+  void replaceReturn(func::FuncOp function, ArrayRef<Value> results, ArrayRef<DictionaryAttr> attributes);
+  FlatSymbolRefAttr symbol(unsigned bucket) { return FlatSymbolRefAttr::get(module.getContext(), layout.buckets[bucket].name); }
+
+  ModuleOp module;
+  BucketLayout layout;
+  OpBuilder builder;
+  SmallVector<Operation *> gradientSums; ///< sums that chains of accumulates replace
+};
+
+void BucketFormer::emitBuckets() {
+  builder.setInsertionPointToStart(module.getBody());
+  for (const BucketPlan &bucket : layout.buckets) {
+    SmallVector<Attribute> entries;
+    for (unsigned index : bucket.parameters) {
+      const PlacedParameter &parameter = layout.parameters[index];
+      entries.push_back(dist::makeBucketParameter(parameter.name, parameter.type.getShape(), parameter.offset, parameter.tied, parameter.source));
+    }
+    dist::BucketOp::create(builder, module.getLoc(), builder.getStringAttr(bucket.name), builder.getI64IntegerAttr(bucket.elements),
+                           builder.getI64IntegerAttr(bucket.decayed), bucket.trainable ? builder.getUnitAttr() : UnitAttr(),
+                           builder.getArrayAttr(entries));
+  }
+}
+
+BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole role, bool trainableOnly) {
+  BucketValues values(layout.buckets.size());
+  for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
+    if (trainableOnly && !bucket.trainable)
+      continue;
+    auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
+                                                 builder.getNamedAttr(graph::kBucket, symbol(index))});
+    unsigned position = function.getNumArguments();
+    (void)function.insertArgument(position, bucket.flatType(), attributes, function.getLoc());
+    values[index] = function.getArgument(position);
+  }
+  return values;
+}
+
+/// Every parameter argument becomes a view of its bucket.
+LogicalResult BucketFormer::replaceParameters(func::FuncOp function, const BucketValues &buckets) {
+  builder.setInsertionPointToStart(&function.getBody().front());
+  SmallVector<unsigned> indices = graph::argumentsWithRole(function, "parameter");
+  llvm::BitVector erased(function.getNumArguments());
+  for (unsigned index : indices) {
+    StringRef name = graph::argString(function, index, graph::kName);
+    const PlacedParameter *parameter = layout.find(name);
+    BlockArgument argument = function.getArgument(index);
+    if (!parameter || parameter->type != argument.getType())
+      return function.emitOpError("takes parameter '") << name << "', which the other functions do not know in this type";
+    if (!argument.use_empty()) {
+      auto loc = NameLoc::get(parameter->name);
+      Value view = dist::ViewOp::create(builder, loc, parameter->type, buckets[parameter->bucket], builder.getI64IntegerAttr(parameter->offset));
+      argument.replaceAllUsesWith(view);
+    }
+    erased.set(index);
+  }
+  (void)function.eraseArguments(erased);
+  return success();
+}
+
+LogicalResult BucketFormer::rewriteForward(func::FuncOp function) {
+  BucketValues buckets = addBucketArguments(function, kParameterRole, false);
+  return replaceParameters(function, buckets);
+}
+
+/// Adds a gradient into its place. A gradient that is the sum of several contributions (a tied parameter) is added part by part, in
+/// the order in which they come about.
+Value BucketFormer::accumulateGradient(Value slot, Value gradient) {
+  SmallVector<Value> parts{gradient};
+  SmallVector<Operation *> sums;
+  for (unsigned i = 0; i < parts.size();) {
+    auto sum = parts[i].getDefiningOp<graph::AddOp>();
+    if (!sum || !sum->hasOneUse() || sum.getA() == sum.getB()) {
+      ++i;
+      continue;
+    }
+    sums.push_back(sum);
+    parts[i] = sum.getA();
+    parts.insert(parts.begin() + i + 1, sum.getB());
+  }
+  llvm::stable_sort(parts, [](Value a, Value b) {
+    Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
+    return first && second && first != second && first->isBeforeInBlock(second);
+  });
+  Value sum = slot;
+  for (auto [index, part] : llvm::enumerate(parts)) {
+    // The adds stand before the return, after the last part: an add belongs behind its part, which `schedule` sees to.
+    sum = graph::AccumulateOp::create(builder, part.getLoc(), sum, part, index == 0 ? builder.getUnitAttr() : UnitAttr());
+  }
+  gradientSums.append(sums);
+  return sum;
+}
+
+LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
+  BucketValues buckets = addBucketArguments(function, kParameterRole, false);
+  BucketValues accumulators = addBucketArguments(function, kGradientRole, true);
+  if (failed(replaceParameters(function, buckets)))
+    return failure();
+  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  builder.setInsertionPoint(terminator);
+
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttributes;
+  std::vector<Value> gradients(layout.parameters.size());
+  for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
+    auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+    if (!kind || kind.getValue() != "gradient") {
+      results.push_back(value);
+      resultAttributes.push_back(function.getResultAttrDict(index));
+      continue;
+    }
+    auto name = function.getResultAttrOfType<StringAttr>(index, graph::kName);
+    const PlacedParameter *parameter = name ? layout.find(name.getValue()) : nullptr;
+    if (!parameter || !parameter->trainable)
+      return function.emitOpError("result ") << index << " is a gradient of no trainable parameter";
+    gradients[parameter - layout.parameters.data()] = value;
+  }
+  for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
+    if (!bucket.trainable)
+      continue;
+    SmallVector<Value> parts;
+    SmallVector<int64_t> offsets;
+    for (unsigned member : bucket.parameters) {
+      const PlacedParameter &parameter = layout.parameters[member];
+      if (!gradients[member])
+        return function.emitOpError("yields no gradient of '") << parameter.name.getValue() << "'";
+      auto loc = NameLoc::get(parameter.name);
+      Value slot = dist::ViewOp::create(builder, loc, parameter.type, accumulators[index], builder.getI64IntegerAttr(parameter.offset));
+      parts.push_back(accumulateGradient(slot, gradients[member]));
+      offsets.push_back(parameter.offset);
+    }
+    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), bucket.flatType(), parts,
+                                           builder.getDenseI64ArrayAttr(offsets)));
+    resultAttributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),
+                                                          builder.getNamedAttr(graph::kBucket, symbol(index))}));
+  }
+  replaceReturn(function, results, resultAttributes);
+  for (Operation *sum : gradientSums)
+    sum->erase();
+  return success();
+}
+
+LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
+  SmallVector<unsigned> steps = graph::argumentsWithRole(function, "step");
+  if (steps.size() != 1)
+    return function.emitOpError("has ") << steps.size() << " arguments with the role step, expected one";
+  Block &body = function.getBody().front();
+  body.clear();
+  llvm::BitVector erased(function.getNumArguments(), true);
+  erased.reset(steps.front());
+  (void)function.eraseArguments(erased);
+
+  BucketValues parameters = addBucketArguments(function, kParameterRole, true), gradients = addBucketArguments(function, kGradientRole, true);
+  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, true), expAvgSqs = addBucketArguments(function, kExpAvgSqRole, true);
+  SmallVector<UpdateEntry> entries;
+  SmallVector<unsigned> indices;
+  for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
+    if (!bucket.trainable)
+      continue;
+    entries.push_back({parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], bucket.decayed});
+    indices.push_back(index);
+  }
+  builder.setInsertionPointToEnd(&body);
+  UpdateValues values = buildUpdateBody(builder, function.getLoc(), function.getArgument(0), entries);
+
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> attributes;
+  auto addResults = [&](ArrayRef<Value> kind, BucketRole role) {
+    for (auto [value, index] : llvm::zip_equal(kind, indices)) {
+      results.push_back(value);
+      attributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(role.result)),
+                                                      builder.getNamedAttr(graph::kBucket, symbol(index))}));
+    }
+  };
+  auto addScalar = [&](Value value, StringRef name) {
+    results.push_back(value);
+    attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(graph::kResult, builder.getStringAttr(name))));
+  };
+  addResults(values.parameters, kParameterRole);
+  addResults(values.expAvgs, kExpAvgRole);
+  addResults(values.expAvgSqs, kExpAvgSqRole);
+  addScalar(values.gradientNorm, "gradient_norm");
+  addScalar(values.finite, "finite");
+  func::ReturnOp::create(builder, function.getLoc());
+  replaceReturn(function, results, attributes);
+  return success();
+}
+
+void BucketFormer::replaceReturn(func::FuncOp function, ArrayRef<Value> results, ArrayRef<DictionaryAttr> attributes) {
+  function.getBody().front().getTerminator()->setOperands(results);
+  function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), TypeRange(ValueRange(results))));
+  function.setAllResultAttrs(attributes);
+}
+
+struct FormBuckets : impl::FormBucketsBase<FormBuckets> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    func::FuncOp first = module.lookupSymbol<func::FuncOp>("microstep");
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!first)
+        first = function;
+    if (!first)
+      return;
+    FailureOr<BucketLayout> layout = layOutBuckets(first);
+    if (failed(layout))
+      return signalPassFailure();
+    BucketFormer former(module, std::move(*layout));
+    former.emitBuckets();
+    for (auto function : module.getOps<func::FuncOp>()) {
+      LogicalResult result = function.getName() == "microstep" ? former.rewriteMicrostep(function)
+                             : function.getName() == "update"  ? former.rebuildUpdate(function)
+                                                               : former.rewriteForward(function);
+      if (failed(result))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace
+} // namespace ztc

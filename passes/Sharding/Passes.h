@@ -1,0 +1,19 @@
+// Phase `shard`: how parameters, gradients and states lie in memory and on the mesh.
+#pragma once
+#include "compiler/Dialect/Dist/Dist.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace ztc {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/Sharding/Passes.h.inc"
+
+/// Options of phase `shard`.
+struct ShardOptions {};
+
+/// Adds the passes of phase `shard`, without its verifier.
+void populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options = {});
+
+} // namespace ztc

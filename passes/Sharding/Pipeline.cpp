@@ -1,0 +1,3 @@
+#include "passes/Sharding/Passes.h"
+
+void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) { pm.addPass(createFormBuckets()); }
