@@ -6,9 +6,12 @@ using namespace mlir;
 
 namespace ztc {
 
-static int64_t elementBytes(Type type) { return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8; }
+static int64_t elementBytes(Type type) {
+  return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
+}
 
-/// A slice is contiguous where, behind the first dimension that is cut, nothing but whole dimensions follow and before it only 1s.
+/// A slice is contiguous where, behind the first dimension that is cut, nothing but whole dimensions follow and before
+/// it only 1s.
 static std::optional<int64_t> contiguousOffset(graph::SliceOp slice) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(slice.getX().getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(slice.getY().getType()).getShape();
@@ -49,11 +52,13 @@ Alias resolveAlias(Value value) {
 }
 
 bool isLibraryCall(Operation *op) {
-  return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp, graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
+  return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
+             graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
 }
 
 bool isFree(Operation *op) {
-  return isa<graph::ConstantOp, graph::AccumulateOp, dist::PackOp>(op) || op->hasTrait<OpTrait::IsTerminator>() || aliasOf(op);
+  return isa<graph::ConstantOp, graph::AccumulateOp, dist::PackOp>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
+         aliasOf(op);
 }
 
 bool canAccumulate(Operation *op, unsigned index) {

@@ -12,14 +12,15 @@ struct Alias {
   int64_t offsetBytes = 0; ///< where the result starts in the source
 };
 
-/// What `op`'s one result is an alias of: reshape, recompute_barrier, a contiguous slice, a view of a bucket. Nothing otherwise
-/// (graph.accumulate and dist.pack are not answered here: what they alias is decided by AssignSlots).
+/// What `op`'s one result is an alias of: reshape, recompute_barrier, a contiguous slice, a view of a bucket. Nothing
+/// otherwise (graph.accumulate and dist.pack are not answered here: what they alias is decided by AssignSlots).
 std::optional<Alias> aliasOf(mlir::Operation *op);
 
 /// The value at the end of a chain of aliases, with the sum of the offsets.
 Alias resolveAlias(mlir::Value value);
 
-/// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its gradient.
+/// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its
+/// gradient.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for ops that cost nothing: aliases, constants, packs, accumulates, terminators.

@@ -12,7 +12,9 @@ namespace ztc {
 #define GEN_PASS_DEF_CONVERTTOPLAN
 #include "compiler/Conversion/Passes.h.inc"
 
-void populatePlanPipeline(OpPassManager &pm) { pm.addPass(createConvertToPlan()); }
+void populatePlanPipeline(OpPassManager &pm) {
+  pm.addPass(createConvertToPlan());
+}
 
 namespace {
 
@@ -55,7 +57,8 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
 
   static FlatSymbolRefAttr slotOf(ModuleOp module, StringRef bucket, StringRef kind) {
     std::string name = (bucket + "." + kind).str();
-    return module.lookupSymbol<plan_ir::SlotOp>(name) ? FlatSymbolRefAttr::get(module.getContext(), name) : FlatSymbolRefAttr();
+    return module.lookupSymbol<plan_ir::SlotOp>(name) ? FlatSymbolRefAttr::get(module.getContext(), name)
+                                                      : FlatSymbolRefAttr();
   }
 
   LogicalResult convertBuckets(ModuleOp module) {
@@ -68,22 +71,26 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       auto slot = module.lookupSymbol<plan_ir::SlotOp>(parameterSlot.getAttr());
       bool trainable = bucket.getTrainable();
       int64_t decayed = bucket.getDecayed();
-      auto record = plan_ir::BucketOp::create(builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
-                                              bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"),
-                                              slotOf(module, name, "exp_avg"), slotOf(module, name, "exp_avg_sq"));
+      auto record = plan_ir::BucketOp::create(
+          builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
+          bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"), slotOf(module, name, "exp_avg"),
+          slotOf(module, name, "exp_avg_sq"));
       for (Attribute entry : bucket.getParameters()) {
         dist::BucketParameter parameter = dist::readBucketParameter(entry);
-        plan_ir::ParameterOp::create(builder, bucket.getLoc(), parameter.name, parameter.tied ? parameter.tied : builder.getArrayAttr({}),
-                                     builder.getDenseI64ArrayAttr(parameter.shape), slot.getTypeAttr(), FlatSymbolRefAttr::get(record.getSymNameAttr()),
-                                     builder.getI64IntegerAttr(parameter.offset), parameter.offset < decayed ? builder.getUnitAttr() : UnitAttr(),
-                                     trainable ? builder.getUnitAttr() : UnitAttr(), parameter.source);
+        plan_ir::ParameterOp::create(
+            builder, bucket.getLoc(), parameter.name, parameter.tied ? parameter.tied : builder.getArrayAttr({}),
+            builder.getDenseI64ArrayAttr(parameter.shape), slot.getTypeAttr(),
+            FlatSymbolRefAttr::get(record.getSymNameAttr()), builder.getI64IntegerAttr(parameter.offset),
+            parameter.offset < decayed ? builder.getUnitAttr() : UnitAttr(),
+            trainable ? builder.getUnitAttr() : UnitAttr(), parameter.source);
       }
       bucket.erase();
     }
     return success();
   }
 
-  /// One step that is never executed: it keeps the staging buffer apart from the gradients, which a dump reads through it.
+  /// One step that is never executed: it keeps the staging buffer apart from the gradients, which a dump reads through
+  /// it.
   static void addTransfer(ModuleOp module, OpBuilder &builder) {
     auto staging = module.lookupSymbol<plan_ir::SlotOp>("staging");
     if (!staging)
@@ -91,15 +98,17 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     auto program = plan_ir::ProgramOp::create(builder, module.getLoc(), builder.getStringAttr("transfer"));
     SmallVector<Attribute> slots;
     auto add = [&](plan_ir::SlotOp slot, plan_ir::Access access) {
-      slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0));
+      slots.push_back(
+          plan_ir::OperandAttr::get(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0));
     };
     add(staging, plan_ir::Access::ReadWrite);
     for (auto slot : module.getOps<plan_ir::SlotOp>())
       if (slot.getSlotClass() == plan_ir::SlotClass::Gradients)
         add(slot, plan_ir::Access::Read);
     OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
-    plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots), steps.getI64IntegerAttr(-1),
-                                steps.getI64IntegerAttr(0), steps.getStringAttr("checkpoint, export and gradient dumps go through one buffer"),
+    plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots),
+                                steps.getI64IntegerAttr(-1), steps.getI64IntegerAttr(0),
+                                steps.getStringAttr("checkpoint, export and gradient dumps go through one buffer"),
                                 steps.getI64IntegerAttr(0));
   }
 
@@ -119,9 +128,10 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     auto name = module->getAttrOfType<StringAttr>("graph.model");
     int64_t tokens = number(graph::kBatch) * number(graph::kSequence);
     auto i64 = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-    plan_ir::ModelOp::create(builder, module.getLoc(), name ? name : builder.getStringAttr("model"), i64(number(graph::kBatch)),
-                             i64(number(graph::kSequence)), i64(number(graph::kVocabulary)), i64(number(graph::kPositionLimit)),
-                             i64(number(graph::kLayers)), i64(parameters), builder.getF64FloatAttr(tokens ? double(microstepFlops) / tokens : 0.0));
+    plan_ir::ModelOp::create(builder, module.getLoc(), name ? name : builder.getStringAttr("model"),
+                             i64(number(graph::kBatch)), i64(number(graph::kSequence)), i64(number(graph::kVocabulary)),
+                             i64(number(graph::kPositionLimit)), i64(number(graph::kLayers)), i64(parameters),
+                             builder.getF64FloatAttr(tokens ? double(microstepFlops) / tokens : 0.0));
   }
 };
 } // namespace

@@ -14,10 +14,18 @@ using plan_ir::Accumulate;
 
 namespace {
 
-int64_t dimension(Value value, unsigned index) { return cast<RankedTensorType>(value.getType()).getDimSize(index); }
-int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
-UnitAttr unit(OpBuilder &builder, bool set) { return set ? builder.getUnitAttr() : UnitAttr(); }
-TypeAttr elementType(Value value) { return TypeAttr::get(getElementTypeOrSelf(value.getType())); }
+int64_t dimension(Value value, unsigned index) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(index);
+}
+int64_t elements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+UnitAttr unit(OpBuilder &builder, bool set) {
+  return set ? builder.getUnitAttr() : UnitAttr();
+}
+TypeAttr elementType(Value value) {
+  return TypeAttr::get(getElementTypeOrSelf(value.getType()));
+}
 
 } // namespace
 
@@ -30,7 +38,8 @@ plan_ir::PlaceAttr StepEmitter::placeOf(Value value) {
 
 Attribute StepEmitter::operand(Value value, Access access) {
   plan_ir::PlaceAttr place = placeOf(value);
-  return plan_ir::OperandAttr::get(builder.getContext(), access, place.getSlot(), place.getOffset(), tensorBytes(value.getType()));
+  return plan_ir::OperandAttr::get(builder.getContext(), access, place.getSlot(), place.getOffset(),
+                                   tensorBytes(value.getType()));
 }
 
 plan_ir::AccumulateAttr StepEmitter::modeOf(OpResult value) {
@@ -97,9 +106,10 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
       slots.push_back(operand(value, Access::Read));
     for (OpResult value : op->getResults())
       slots.push_back(result(value));
-    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason, common.flops,
-                              FlatSymbolRefAttr(), plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite), FlatSymbolRefAttr(),
-                              number(0), number(1), FlatSymbolRefAttr(), number(0), builder.getDenseI64ArrayAttr({}));
+    plan_ir::LaunchOp::create(
+        builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
+        common.flops, FlatSymbolRefAttr(), plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite),
+        FlatSymbolRefAttr(), number(0), number(1), FlatSymbolRefAttr(), number(0), builder.getDenseI64ArrayAttr({}));
     return success();
   }
   for (auto [index, spec] : llvm::enumerate(launches.getAsRange<plan_ir::LaunchSpecAttr>())) {
@@ -140,9 +150,10 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
     int64_t extent = spec.getExtent();
     if (spec.getFlatBlock() && !bucket)
       extent = (spec.getScalars().asArrayRef().front() + spec.getFlatBlock() - 1) / spec.getFlatBlock();
-    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason, common.flops,
-                              spec.getKernel(), mode, add, number(bucket ? 0 : extent), number(spec.getGrain()), bucket,
-                              number(bucket ? spec.getFlatBlock() : 0), bucket ? builder.getDenseI64ArrayAttr({}) : spec.getScalars());
+    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
+                              common.reason, common.flops, spec.getKernel(), mode, add, number(bucket ? 0 : extent),
+                              number(spec.getGrain()), bucket, number(bucket ? spec.getFlatBlock() : 0),
+                              bucket ? builder.getDenseI64ArrayAttr({}) : spec.getScalars());
   }
   return success();
 }
@@ -152,17 +163,23 @@ void StepEmitter::emitGemm(Operation *op) {
   auto a = cast<RankedTensorType>(matmul.getA().getType()), b = cast<RankedTensorType>(matmul.getB().getType());
   auto y = cast<RankedTensorType>(matmul.getY().getType());
   unsigned rank = y.getRank();
-  int64_t m = y.getDimSize(rank - 2), n = y.getDimSize(rank - 1), k = a.getDimSize(matmul.getTransposeA() ? rank - 2 : rank - 1);
+  int64_t m = y.getDimSize(rank - 2), n = y.getDimSize(rank - 1),
+          k = a.getDimSize(matmul.getTransposeA() ? rank - 2 : rank - 1);
   int64_t batch = 1;
   for (unsigned i = 0; i + 2 < rank; ++i)
     batch *= y.getDimSize(i);
-  auto stride = [&](RankedTensorType type) { return number(batch > 1 ? type.getDimSize(rank - 2) * type.getDimSize(rank - 1) : 0); };
+  auto stride = [&](RankedTensorType type) {
+    return number(batch > 1 ? type.getDimSize(rank - 2) * type.getDimSize(rank - 1) : 0);
+  };
   Common common = describe(op, "matmul", "matrix product: library");
   plan_ir::GemmOp::create(builder, op->getLoc(), common.label,
-                          builder.getArrayAttr({operand(matmul.getA(), Access::Read), operand(matmul.getB(), Access::Read), result(op->getResult(0))}),
-                          common.layer, number(0), common.reason, common.flops, number(m), number(n), number(k), number(a.getDimSize(rank - 1)),
-                          number(b.getDimSize(rank - 1)), number(n), unit(builder, matmul.getTransposeA()), unit(builder, matmul.getTransposeB()),
-                          number(batch), stride(a), stride(b), stride(y), modeOf(op->getResult(0)), elementType(matmul.getA()), elementType(matmul.getY()));
+                          builder.getArrayAttr({operand(matmul.getA(), Access::Read),
+                                                operand(matmul.getB(), Access::Read), result(op->getResult(0))}),
+                          common.layer, number(0), common.reason, common.flops, number(m), number(n), number(k),
+                          number(a.getDimSize(rank - 1)), number(b.getDimSize(rank - 1)), number(n),
+                          unit(builder, matmul.getTransposeA()), unit(builder, matmul.getTransposeB()), number(batch),
+                          stride(a), stride(b), stride(y), modeOf(op->getResult(0)), elementType(matmul.getA()),
+                          elementType(matmul.getY()));
 }
 
 void StepEmitter::emitAttention(Operation *op) {
@@ -179,22 +196,24 @@ void StepEmitter::emitAttention(Operation *op) {
     slots.push_back(scratch(op, used++));
   slots.push_back(scratch(op, used));
   Value q = op->getOperand(0), k = op->getOperand(1);
-  Common common = describe(op, grad ? "attention_grad" : "attention", "blocked attention: library products, generated rows");
+  Common common =
+      describe(op, grad ? "attention_grad" : "attention", "blocked attention: library products, generated rows");
   FloatAttr scale = grad ? grad.getScaleAttr() : forward.getScaleAttr();
   bool causal = grad ? grad.getCausal() : forward.getCausal();
   int64_t window = grad ? grad.getWindow() : forward.getWindow();
-  plan_ir::AttentionOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason, common.flops,
-                               number(dimension(q, 0)), number(dimension(q, 1)), number(dimension(q, 2)), number(dimension(k, 2)),
-                               number(dimension(q, 3)), scale, unit(builder, causal), number(window), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk),
-                               serviceKernel(op, "softmax_kernel"), serviceKernel(op, "softmax_grad_kernel"), serviceKernel(op, "row_dot_kernel"),
-                               unit(builder, bool(grad)));
+  plan_ir::AttentionOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer,
+                               number(0), common.reason, common.flops, number(dimension(q, 0)), number(dimension(q, 1)),
+                               number(dimension(q, 2)), number(dimension(k, 2)), number(dimension(q, 3)), scale,
+                               unit(builder, causal), number(window), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk),
+                               serviceKernel(op, "softmax_kernel"), serviceKernel(op, "softmax_grad_kernel"),
+                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)));
 }
 
 void StepEmitter::emitLinearCrossEntropy(Operation *op) {
   auto loss = cast<graph::LinearCrossEntropyOp>(op);
   bool training = bool(loss.getScale());
-  SmallVector<Attribute> slots{operand(loss.getHidden(), Access::Read), operand(loss.getHead(), Access::Read), operand(loss.getTargets(), Access::Read),
-                               result(op->getResult(0)), scratch(op, 0)};
+  SmallVector<Attribute> slots{operand(loss.getHidden(), Access::Read), operand(loss.getHead(), Access::Read),
+                               operand(loss.getTargets(), Access::Read), result(op->getResult(0)), scratch(op, 0)};
   auto accumulate = plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite);
   if (training) {
     slots.push_back(operand(loss.getScale(), Access::Read));
@@ -203,9 +222,10 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
     accumulate = modeOf(cast<OpResult>(loss.getDhead()));
   }
   Common common = describe(op, "linear_cross_entropy", "head and loss in chunks: library products, generated rows");
-  plan_ir::LinearCrossEntropyOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
-                                        common.flops, number(dimension(loss.getHidden(), 0)), number(dimension(loss.getHidden(), 1)),
-                                        number(dimension(loss.getHead(), 0)), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
+  plan_ir::LinearCrossEntropyOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer,
+                                        number(0), common.reason, common.flops, number(dimension(loss.getHidden(), 0)),
+                                        number(dimension(loss.getHidden(), 1)), number(dimension(loss.getHead(), 0)),
+                                        op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
                                         accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"));
 }
 
@@ -215,7 +235,8 @@ void StepEmitter::emitGather(Operation *op) {
   Common common = describe(op, "embedding", "rows by index: library");
   plan_ir::GatherOp::create(
       builder, op->getLoc(), common.label,
-      builder.getArrayAttr({operand(embedding.getTable(), Access::Read), operand(embedding.getIndices(), Access::Read), result(op->getResult(0))}),
+      builder.getArrayAttr({operand(embedding.getTable(), Access::Read), operand(embedding.getIndices(), Access::Read),
+                            result(op->getResult(0))}),
       common.layer, number(0), common.reason, common.flops, number(elements(embedding.getIndices())), number(rowBytes),
       number(dimension(embedding.getTable(), 0)));
 }
@@ -223,18 +244,21 @@ void StepEmitter::emitGather(Operation *op) {
 void StepEmitter::emitScatterAdd(Operation *op) {
   auto grad = cast<graph::EmbeddingGradOp>(op);
   Common common = describe(op, "embedding_grad", "rows added by index, in order: library");
-  plan_ir::ScatterAddOp::create(
-      builder, op->getLoc(), common.label,
-      builder.getArrayAttr({operand(grad.getIndices(), Access::Read), operand(grad.getDy(), Access::Read), result(op->getResult(0))}), common.layer,
-      number(0), common.reason, common.flops, number(elements(grad.getIndices())), number(dimension(grad.getDtable(), 1)),
-      number(dimension(grad.getDtable(), 0)), modeOf(op->getResult(0)), elementType(grad.getDy()));
+  plan_ir::ScatterAddOp::create(builder, op->getLoc(), common.label,
+                                builder.getArrayAttr({operand(grad.getIndices(), Access::Read),
+                                                      operand(grad.getDy(), Access::Read), result(op->getResult(0))}),
+                                common.layer, number(0), common.reason, common.flops,
+                                number(elements(grad.getIndices())), number(dimension(grad.getDtable(), 1)),
+                                number(dimension(grad.getDtable(), 0)), modeOf(op->getResult(0)),
+                                elementType(grad.getDy()));
 }
 
 void StepEmitter::emitCopy(Operation *op) {
   Common common = describe(op, "copy", "a copy was unavoidable");
-  plan_ir::CopyOp::create(builder, op->getLoc(), common.label,
-                          builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}), common.layer,
-                          number(0), common.reason, common.flops, number(tensorBytes(op->getResult(0).getType())));
+  plan_ir::CopyOp::create(
+      builder, op->getLoc(), common.label,
+      builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
+      common.layer, number(0), common.reason, common.flops, number(tensorBytes(op->getResult(0).getType())));
   remarkTexts.push_back(function.getName().str() + ": " + common.label.str() + ": a copy was unavoidable");
 }
 
@@ -247,9 +271,10 @@ void StepEmitter::emitGaps(Operation *op) {
     if (from == to)
       return;
     Common common = describe(op, "gap", "a bucket is zero between parameters");
-    auto slot = plan_ir::OperandAttr::get(builder.getContext(), Access::Write, place.getSlot(), place.getOffset() + from * width, (to - from) * width);
-    plan_ir::FillOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr({slot}), common.layer, number(0), common.reason, common.flops,
-                            number(0));
+    auto slot = plan_ir::OperandAttr::get(builder.getContext(), Access::Write, place.getSlot(),
+                                          place.getOffset() + from * width, (to - from) * width);
+    plan_ir::FillOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr({slot}), common.layer, number(0),
+                            common.reason, common.flops, number(0));
   };
   for (auto [part, offset] : llvm::zip_equal(pack.getParts(), pack.getOffsets())) {
     fill(end, offset);

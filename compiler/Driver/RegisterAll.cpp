@@ -3,6 +3,9 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
@@ -10,9 +13,6 @@
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
 #include "passes/Verify/Passes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/DialectRegistry.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 

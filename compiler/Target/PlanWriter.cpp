@@ -1,7 +1,7 @@
 #include "compiler/Target/PlanWriter.h"
 #include "compiler/Dialect/Plan/Plan.h"
-#include "runtime/Format/PlanValidator.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "runtime/Format/PlanValidator.h"
 
 using namespace mlir;
 
@@ -28,12 +28,15 @@ FailureOr<plan::DataType> dataType(Operation *op, Type type) {
   return op->emitOpError("the plan file has no type ") << type, failure();
 }
 
-plan::Accumulate accumulate(plan_ir::Accumulate mode) { return static_cast<plan::Accumulate>(mode); }
+plan::Accumulate accumulate(plan_ir::Accumulate mode) {
+  return static_cast<plan::Accumulate>(mode);
+}
 
 /// Writes module-level records first, then the programs that refer to them by index.
 class PlanWriter {
 public:
-  PlanWriter(ModuleOp module, const PlanOptions &options, plan::Plan &out) : module(module), options(options), out(out) {}
+  PlanWriter(ModuleOp module, const PlanOptions &options, plan::Plan &out)
+      : module(module), options(options), out(out) {}
   LogicalResult write();
 
 private:
@@ -67,7 +70,8 @@ private:
   Indices slots, buckets, kernels, images;
 };
 
-FailureOr<uint32_t> PlanWriter::indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what) {
+FailureOr<uint32_t> PlanWriter::indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol,
+                                        StringRef what) {
   auto found = indices.find(symbol.getAttr());
   if (found == indices.end())
     return op->emitOpError("refers to an unknown ") << what << " " << symbol, failure();
@@ -95,9 +99,10 @@ void PlanWriter::writeHeader() {
   for (const auto &[name, value] : options.options)
     (*out.mutable_options())[name] = value;
   plan::Bindings &bindings = *out.mutable_bindings();
-  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters, &plan::Bindings::set_loss,
-                   &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm, &plan::Bindings::set_finite, &plan::Bindings::set_position,
-                   &plan::Bindings::set_logits, &plan::Bindings::set_staging})
+  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
+                   &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
+                   &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
+                   &plan::Bindings::set_staging})
     (bindings.*set)(kAbsent);
   for (auto model : module.getOps<plan_ir::ModelOp>()) {
     plan::Model &record = *out.mutable_model();
@@ -210,7 +215,8 @@ LogicalResult PlanWriter::writeParameter(plan_ir::ParameterOp parameter) {
 /// The bytes of dense elements, splats written out.
 static std::string bytesOf(ElementsAttr data) {
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(data)) {
-    ArrayRef<char> bytes = resource.getRawHandle().getBlob() ? resource.getRawHandle().getBlob()->getData() : ArrayRef<char>();
+    ArrayRef<char> bytes =
+        resource.getRawHandle().getBlob() ? resource.getRawHandle().getBlob()->getData() : ArrayRef<char>();
     return std::string(bytes.begin(), bytes.end());
   }
   auto dense = cast<DenseElementsAttr>(data);
@@ -237,11 +243,11 @@ LogicalResult PlanWriter::writeConstant(plan_ir::ConstantOp constant) {
 LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
   plan::Bindings &record = *out.mutable_bindings();
   static const llvm::StringMap<void (plan::Bindings::*)(uint32_t)> fields{
-      {"tokens", &plan::Bindings::set_tokens},           {"targets", &plan::Bindings::set_targets},
-      {"loss", &plan::Bindings::set_loss},               {"step_parameters", &plan::Bindings::set_step_parameters},
-      {"eval_loss", &plan::Bindings::set_eval_loss},     {"gradient_norm", &plan::Bindings::set_gradient_norm},
-      {"finite", &plan::Bindings::set_finite},           {"position", &plan::Bindings::set_position},
-      {"logits", &plan::Bindings::set_logits},           {"staging", &plan::Bindings::set_staging},
+      {"tokens", &plan::Bindings::set_tokens},       {"targets", &plan::Bindings::set_targets},
+      {"loss", &plan::Bindings::set_loss},           {"step_parameters", &plan::Bindings::set_step_parameters},
+      {"eval_loss", &plan::Bindings::set_eval_loss}, {"gradient_norm", &plan::Bindings::set_gradient_norm},
+      {"finite", &plan::Bindings::set_finite},       {"position", &plan::Bindings::set_position},
+      {"logits", &plan::Bindings::set_logits},       {"staging", &plan::Bindings::set_staging},
   };
   for (NamedAttribute entry : bindings.getSlots()) {
     auto field = fields.find(entry.getName().getValue());
@@ -287,7 +293,8 @@ LogicalResult PlanWriter::writeLaunch(plan_ir::LaunchOp op, plan::Launch &record
     record.set_flat(true);
     record.set_bucket(*bucket);
   }
-  return failure(failed(setKernel(op, op.getKernelAttr(), [&](uint32_t index) { record.set_kernel(index), record.set_kernel_add(index); })) ||
+  return failure(failed(setKernel(op, op.getKernelAttr(),
+                                  [&](uint32_t index) { record.set_kernel(index), record.set_kernel_add(index); })) ||
                  failed(setKernel(op, op.getKernelAddAttr(), [&](uint32_t index) { record.set_kernel_add(index); })));
 }
 
@@ -328,9 +335,11 @@ LogicalResult PlanWriter::writeAttention(plan_ir::AttentionOp op, plan::Attentio
   record.set_softmax_kernel(kAbsent);
   record.set_softmax_grad_kernel(kAbsent);
   record.set_row_dot_kernel(kAbsent);
-  return failure(failed(setKernel(op, op.getSoftmaxKernelAttr(), [&](uint32_t index) { record.set_softmax_kernel(index); })) ||
-                 failed(setKernel(op, op.getSoftmaxGradKernelAttr(), [&](uint32_t index) { record.set_softmax_grad_kernel(index); })) ||
-                 failed(setKernel(op, op.getRowDotKernelAttr(), [&](uint32_t index) { record.set_row_dot_kernel(index); })));
+  return failure(
+      failed(setKernel(op, op.getSoftmaxKernelAttr(), [&](uint32_t index) { record.set_softmax_kernel(index); })) ||
+      failed(setKernel(op, op.getSoftmaxGradKernelAttr(),
+                       [&](uint32_t index) { record.set_softmax_grad_kernel(index); })) ||
+      failed(setKernel(op, op.getRowDotKernelAttr(), [&](uint32_t index) { record.set_row_dot_kernel(index); })));
 }
 
 LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record) {
@@ -361,7 +370,9 @@ LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
       .Case([&](plan_ir::LaunchOp step) { return writeLaunch(step, *record.mutable_launch()); })
       .Case([&](plan_ir::GemmOp step) { return writeGemm(step, *record.mutable_gemm()); })
       .Case([&](plan_ir::AttentionOp step) { return writeAttention(step, *record.mutable_attention()); })
-      .Case([&](plan_ir::LinearCrossEntropyOp step) { return writeLinearCrossEntropy(step, *record.mutable_linear_cross_entropy()); })
+      .Case([&](plan_ir::LinearCrossEntropyOp step) {
+        return writeLinearCrossEntropy(step, *record.mutable_linear_cross_entropy());
+      })
       .Case([&](plan_ir::ScatterAddOp step) { return writeScatterAdd(step, *record.mutable_scatter_add()); })
       .Case([&](plan_ir::GatherOp step) {
         plan::Gather &gather = *record.mutable_gather();

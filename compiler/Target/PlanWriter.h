@@ -15,7 +15,7 @@ struct PlanOptions {
   uint64_t budgetBytes = 0, reserveBytes = 0;
   std::string hfConfig;                       ///< config.json's text, where one was found
   std::map<std::string, std::string> options; ///< as compiled
-  bool withKernels = true;                    ///< false: for memory reports; kernels and images may be missing, nothing is validated
+  bool withKernels = true; ///< false: for memory reports; kernels and images may be missing, nothing is validated
 };
 
 /// Writes the records of a module of `plan` ops (phase `plan`), one to one, and validates the result.

@@ -27,7 +27,8 @@ graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, StringRef re
 
   Operation *last = ops.back();
   OpBuilder builder(last);
-  auto fusion = graph::FusionOp::create(builder, last->getLoc(), TypeRange(ValueRange(outputs)), inputs.getArrayRef(), builder.getStringAttr(name),
+  auto fusion = graph::FusionOp::create(builder, last->getLoc(), TypeRange(ValueRange(outputs)), inputs.getArrayRef(),
+                                        builder.getStringAttr(name),
                                         reason.empty() ? StringAttr() : builder.getStringAttr(reason));
   Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
   body.clear();
@@ -39,7 +40,8 @@ graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, StringRef re
     mapping.map(constant, builder.clone(*constant.getDefiningOp())->getResult(0));
   for (Operation *op : ops)
     builder.clone(*op, mapping);
-  graph::YieldOp::create(builder, last->getLoc(), llvm::map_to_vector(outputs, [&](Value output) { return mapping.lookup(output); }));
+  graph::YieldOp::create(builder, last->getLoc(),
+                         llvm::map_to_vector(outputs, [&](Value output) { return mapping.lookup(output); }));
 
   for (auto [output, result] : llvm::zip_equal(outputs, fusion.getOutputs()))
     output.replaceAllUsesWith(result);

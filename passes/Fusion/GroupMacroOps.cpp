@@ -1,4 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "passes/Autodiff/Functions.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
 
@@ -27,9 +28,7 @@ LogicalResult decomposeInside(graph::FusionOp fusion) {
     op.erase();
   }
   // A decomposition may write results nobody asked for, and constants twice.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body.without_terminator())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDeadOps(body);
   return success();
 }
 

@@ -1,7 +1,8 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/Functions.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
-#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/SetVector.h"
 
 #define DEBUG_TYPE "ztc-group-primitive-ops"
@@ -14,13 +15,19 @@ namespace ztc {
 
 namespace {
 
-bool isPointwise(Operation *op) { return op->hasTrait<OpTrait::Elementwise>(); }
+bool isPointwise(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>();
+}
 bool isScalar(Operation *op) {
   auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
   return type && type.getRank() == 0;
 }
-bool computes(Operation *op) { return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op); }
-ArrayRef<int64_t> shapeOf(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()).getShape(); }
+bool computes(Operation *op) {
+  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op);
+}
+ArrayRef<int64_t> shapeOf(Operation *op) {
+  return cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+}
 
 /// Sorts ops of one block into their order in it.
 SmallVector<Operation *> inOrder(const llvm::SetVector<Operation *> &ops) {
@@ -82,37 +89,87 @@ void groupChain(Operation *root) {
   groupOps(ops, groupName(ops), ops.size() > 1 ? "pointwise chain of one shape" : "");
 }
 
-/// An accumulate adds what one kernel can add in place and nobody else reads; anything else is copied into the sum.
-void groupAddend(graph::AccumulateOp accumulate) {
-  Value addend = accumulate.getX();
-  Value origin = addend;
-  bool shared = false;
-  while (true) {
-    shared |= !origin.hasOneUse();
-    auto reshape = origin.getDefiningOp<graph::ReshapeOp>();
+/// The result that `value` is, through reshapes that nobody else reads; null where another reader sees it on the way.
+OpResult soleResult(Value value) {
+  while (value.hasOneUse()) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
     if (!reshape)
-      break;
-    origin = reshape.getX();
+      return dyn_cast<OpResult>(value);
+    value = reshape.getX();
   }
-  auto result = dyn_cast<OpResult>(origin);
-  if (!shared && result && canAccumulate(result.getOwner(), result.getResultNumber()))
+  return {};
+}
+
+/// Whether `accumulate`'s addend can be added in the accumulator's storage by the op that computes it: that op exists,
+/// runs behind what computes the accumulator, and nobody reads the accumulator from then on.
+bool addsInPlace(graph::AccumulateOp accumulate) {
+  OpResult addend = soleResult(accumulate.getX());
+  if (!addend || !canAccumulate(addend.getOwner(), addend.getResultNumber()))
+    return false;
+  Alias origin = resolveAlias(accumulate.getAccumulator());
+  auto sum = origin.source.getDefiningOp<graph::AccumulateOp>();
+  if (isa<BlockArgument>(origin.source) || isa_and_nonnull<graph::ConstantOp>(origin.source.getDefiningOp()))
+    return false;
+  if (!origin.source.getDefiningOp()->isBeforeInBlock(addend.getOwner()) && !sum)
+    return false;
+  SmallVector<Value> todo{origin.source};
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val().getUsers()) {
+      if (aliasOf(user))
+        todo.append(user->result_begin(), user->result_end());
+      else if (user != accumulate && !user->isBeforeInBlock(addend.getOwner()))
+        return false;
+    }
+  // A link of a chain: its own addend is computed before this one.
+  return !sum || resolveAlias(sum.getX()).source.getDefiningOp()->isBeforeInBlock(addend.getOwner());
+}
+
+/// Whether the sum stands in an argument: a gradient bucket.
+bool isInBucket(graph::AccumulateOp accumulate) {
+  Value bottom = accumulate.getAccumulator();
+  while (auto link = bottom.getDefiningOp<graph::AccumulateOp>())
+    bottom = link.getAccumulator();
+  return isa<BlockArgument>(resolveAlias(bottom).source);
+}
+
+/// A sum of activations' cotangents stays an accumulate where its addend can be added in place; else it is an ordinary
+/// add.
+void resolveAccumulate(graph::AccumulateOp accumulate) {
+  if (isInBucket(accumulate) || addsInPlace(accumulate))
     return;
   OpBuilder builder(accumulate);
-  auto fusion = graph::FusionOp::create(builder, accumulate.getLoc(), addend.getType(), addend, builder.getStringAttr("copy"),
-                                        builder.getStringAttr("the addend of a sum has another reader"));
+  auto add = graph::AddOp::create(builder, accumulate.getLoc(), accumulate.getType(), accumulate.getAccumulator(),
+                                  accumulate.getX());
+  accumulate.replaceAllUsesWith(add.getOperation());
+  accumulate.erase();
+}
+
+/// What is added into a bucket comes from one kernel that nobody else reads; anything else is copied there.
+void copyAddend(graph::AccumulateOp accumulate) {
+  OpResult result = soleResult(accumulate.getX());
+  if (!isInBucket(accumulate) || (result && canAccumulate(result.getOwner(), result.getResultNumber())))
+    return;
+  Value addend = accumulate.getX();
+  OpBuilder builder(accumulate);
+  auto fusion =
+      graph::FusionOp::create(builder, accumulate.getLoc(), addend.getType(), addend, builder.getStringAttr("copy"),
+                              builder.getStringAttr("the addend of a sum has another reader"));
   Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
   body.clear();
   body.addArgument(addend.getType(), addend.getLoc());
   builder.setInsertionPointToEnd(&body);
   graph::YieldOp::create(builder, accumulate.getLoc(), ValueRange(body.getArguments()));
   accumulate.getXMutable().assign(fusion.getResult(0));
-  remark::missed(accumulate.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE)) << "the addend of a sum is copied: it has another reader";
+  remark::missed(accumulate.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
+      << "the addend of a sum is copied: it has another reader";
 }
 
 struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Block &block = function.getBody().front();
+      for (auto accumulate : llvm::make_early_inc_range(block.getOps<graph::AccumulateOp>()))
+        resolveAccumulate(accumulate);
       groupScalars(block);
       // From the end: a consumer takes in its producers before they can become groups of their own.
       for (Operation *op = &block.back(); op;) {
@@ -126,10 +183,8 @@ struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
         op = previous;
       }
       for (auto accumulate : llvm::make_early_inc_range(block.getOps<graph::AccumulateOp>()))
-        groupAddend(accumulate);
-      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
-        if (isOpTriviallyDead(&op))
-          op.erase();
+        copyAddend(accumulate);
+      eraseDeadOps(block);
     }
   }
 };

@@ -1,7 +1,7 @@
-#include "passes/Kernels/Passes.h"
-#include "passes/Kernels/Selection.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Kernels/Selection.h"
 
 #define DEBUG_TYPE "ztc-emit-kernels"
 
@@ -14,7 +14,9 @@ namespace ztc {
 namespace {
 
 /// The image's symbol: x86-64-v3 => image.x86-64-v3.
-std::string imageSymbol(StringRef target) { return ("image." + target).str(); }
+std::string imageSymbol(StringRef target) {
+  return ("image." + target).str();
+}
 
 struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
   using EmitKernelsBase::EmitKernelsBase;
@@ -38,14 +40,17 @@ struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
     for (const KernelImage &image : *images) {
       std::string symbol = imageSymbol(image.target);
       auto type = RankedTensorType::get({int64_t(image.bytes.size())}, builder.getIntegerType(8));
-      AsmResourceBlob blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(image.bytes.data(), image.bytes.size()), 16);
-      plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target, DenseResourceElementsAttr::get(type, symbol, std::move(blob)));
+      AsmResourceBlob blob =
+          HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(image.bytes.data(), image.bytes.size()), 16);
+      plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target,
+                               DenseResourceElementsAttr::get(type, symbol, std::move(blob)));
       symbols.push_back(FlatSymbolRefAttr::get(&getContext(), symbol));
     }
     for (const SelectedKernel &kernel : *selected) {
       const KernelDescription &description = kernel.description;
       auto add = [&](const std::string &name, const std::string &text) {
-        plan_ir::KernelOp::create(builder, module.getLoc(), name, description.form, builder.getArrayAttr(symbols), text);
+        plan_ir::KernelOp::create(builder, module.getLoc(), name, description.form, builder.getArrayAttr(symbols),
+                                  text);
       };
       add(description.name, kernel.text);
       if (description.hasAdd)
@@ -65,7 +70,9 @@ struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
       }
       const StringLiteral *known = llvm::find(kHostTargets, target);
       if (known == std::end(kHostTargets))
-        return module.emitError("there is no code generation for target '") << target << "'; known are host, x86-64-v3, x86-64-v4", failure();
+        return module.emitError("there is no code generation for target '")
+                   << target << "'; known are host, x86-64-v3, x86-64-v4",
+               failure();
       expanded.push_back(*known);
     }
     return expanded;

@@ -25,9 +25,10 @@ plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kern
   SmallVector<int64_t> buffers;
   for (const KernelBuffer &buffer : kernel.buffers)
     buffers.append({int64_t(buffer.kind), int64_t(buffer.index), int64_t(buffer.written)});
-  return plan_ir::LaunchSpecAttr::get(builder.getContext(), FlatSymbolRefAttr::get(builder.getContext(), kernel.name),
-                                      builder.getStringAttr(kernel.form), kernel.extent, kernel.grain, kernel.flat ? kernel.flatBlock : 0,
-                                      kernel.hasAdd, builder.getDenseI64ArrayAttr(kernel.scalars), builder.getDenseI64ArrayAttr(buffers));
+  return plan_ir::LaunchSpecAttr::get(
+      builder.getContext(), FlatSymbolRefAttr::get(builder.getContext(), kernel.name),
+      builder.getStringAttr(kernel.form), kernel.extent, kernel.grain, kernel.flat ? kernel.flatBlock : 0,
+      kernel.hasAdd, builder.getDenseI64ArrayAttr(kernel.scalars), builder.getDenseI64ArrayAttr(buffers));
 }
 
 class Selector {
@@ -41,9 +42,10 @@ public:
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
       services = {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal())}};
     if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
-      services = {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal())},
-                  {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal())},
-                  {"row_dot_kernel", kernels.addRowDot()}};
+      services = {
+          {"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal())},
+          {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal())},
+          {"row_dot_kernel", kernels.addRowDot()}};
     if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
       services = {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()))}};
     SmallVector<NamedAttribute> names;
@@ -69,7 +71,8 @@ private:
       specs.push_back(specOf(builder, kernel));
       note(kernel, group->text);
       if (kernel.flat && group->workspaceBytesPerFlatBlock)
-        workspace += (kernel.scalars.front() + kernel.flatBlock - 1) / kernel.flatBlock * group->workspaceBytesPerFlatBlock;
+        workspace +=
+            (kernel.scalars.front() + kernel.flatBlock - 1) / kernel.flatBlock * group->workspaceBytesPerFlatBlock;
     }
     fusion->setAttr(plan_ir::kLaunches, builder.getArrayAttr(specs));
     if (workspace)

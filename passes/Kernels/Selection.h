@@ -11,8 +11,8 @@ struct SelectedKernel {
   std::string text; ///< of the group; empty for service kernels
 };
 
-/// Chooses kernels for all groups and library calls, function by function, and writes the choice to the ops (plan.launches,
-/// plan.workspace_bytes, plan.service_kernels). The result depends on the module alone.
+/// Chooses kernels for all groups and library calls, function by function, and writes the choice to the ops
+/// (plan.launches, plan.workspace_bytes, plan.service_kernels). The result depends on the module alone.
 llvm::FailureOr<std::vector<SelectedKernel>> selectKernels(mlir::ModuleOp module, KernelModule &kernels);
 
 } // namespace ztc

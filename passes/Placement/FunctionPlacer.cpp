@@ -3,8 +3,8 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
-#include "runtime/Format/ScratchSizes.h"
 #include "mlir/IR/Remarks.h"
+#include "runtime/Format/ScratchSizes.h"
 
 #define DEBUG_TYPE "ztc-assign-slots"
 
@@ -35,10 +35,14 @@ SlotSpec boundSlot(StringRef name, RankedTensorType type, StringRef reason) {
 }
 
 /// Whether `op` lies before `other` in their block; null lies before everything.
-bool isBefore(Operation *op, Operation *other) { return !op ? other != nullptr : other && op->isBeforeInBlock(other); }
+bool isBefore(Operation *op, Operation *other) {
+  return !op ? other != nullptr : other && op->isBeforeInBlock(other);
+}
 
 /// The op that computes a value, through aliases; null for arguments.
-OpResult computedResult(Value value) { return dyn_cast<OpResult>(resolveAlias(value).source); }
+OpResult computedResult(Value value) {
+  return dyn_cast<OpResult>(resolveAlias(value).source);
+}
 
 } // namespace
 
@@ -65,6 +69,7 @@ LogicalResult FunctionPlacer::run() {
       turningPoint = loss;
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
+  joinSums();
   placeOps();
   writeAttributes();
   return success();
@@ -89,7 +94,8 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     slots.bind(role, place);
     return place;
   }
-  return function.emitOpError("argument ") << index << " has the role '" << role << "', for which there is no slot", failure();
+  return function.emitOpError("argument ") << index << " has the role '" << role << "', for which there is no slot",
+         failure();
 }
 
 LogicalResult FunctionPlacer::placeArguments() {
@@ -141,7 +147,8 @@ void FunctionPlacer::insertCopy(OpOperand &use, SlotPlace place, StringRef why) 
   auto copy = dist::CopyOp::create(builder, use.get().getLoc(), use.get().getType(), use.get());
   use.set(copy);
   places[copy] = place;
-  remark::missed(copy.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE)) << "a copy was unavoidable: " << why.str();
+  remark::missed(copy.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
+      << "a copy was unavoidable: " << why.str();
 }
 
 void FunctionPlacer::demand(OpOperand &use, SlotPlace place) {
@@ -235,22 +242,42 @@ std::string FunctionPlacer::reasonFor(Value value) {
   return (saved ? "saved for backward, last read by " : "last read by ") + reader;
 }
 
+/// Sums outside of buckets: the addend is added where the accumulator lies (GroupPrimitiveOps made sure that nobody
+/// minds).
+void FunctionPlacer::joinSums() {
+  for (auto accumulate : function.getBody().front().getOps<graph::AccumulateOp>()) {
+    if (places.contains(accumulate.getY()))
+      continue;
+    Value addend = resolveAlias(accumulate.getX()).source;
+    sums[addend] = accumulate.getAccumulator();
+    modes[addend] = Accumulate::Add;
+  }
+}
+
+SlotPlace FunctionPlacer::placeOf(Value value) {
+  Alias alias = resolveAlias(value);
+  SlotPlace source = places.lookup(alias.source);
+  return {source.slot, source.offset + uint64_t(alias.offsetBytes)};
+}
+
 void FunctionPlacer::placeResult(OpResult result) {
   if (places.contains(result))
     return;
+  if (auto sum = sums.find(result); sum != sums.end()) {
+    places[result] = placeOf(sum->second);
+    return;
+  }
   Operation *op = result.getOwner();
   if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
     places[result] = slots.constant(constant.getValue(), "constant");
     return;
   }
   if (auto accumulate = dyn_cast<graph::AccumulateOp>(op)) {
-    // Outside of any bucket: the sum stands where the accumulator was, the addend is copied there by its producer.
-    places[result] = places[resolveAlias(accumulate.getAccumulator()).source];
+    places[result] = placeOf(accumulate.getAccumulator());
     return;
   }
-  if (std::optional<Alias> alias = aliasOf(op)) {
-    SlotPlace source = places[alias->source];
-    places[result] = {source.slot, source.offset + uint64_t(alias->offsetBytes)};
+  if (aliasOf(op)) {
+    places[result] = placeOf(result);
     return;
   }
   SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
@@ -283,8 +310,11 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t rows = std::clamp<uint64_t>(options.attentionScores / seq / 16 * 16, 32, options.attentionBlock);
     uint64_t block = std::min(rows, seq);
     if (attention && !attention.getLse())
-      scratch.push_back(scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
-    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, attentionScratchBytes(seq, block, bool(attentionGrad))).attribute());
+      scratch.push_back(
+          scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
+    scratch.push_back(
+        scratchSlot(op, "scores", SizeKind::PerThread, attentionScratchBytes(seq, block, bool(attentionGrad)))
+            .attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
   }
   if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
@@ -292,7 +322,8 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
     uint64_t rows = std::max<uint64_t>(options.chunkBytes / (4 * vocabulary), 16);
     uint64_t chunks = (tokens + rows - 1) / rows, chunk = (tokens + chunks - 1) / chunks;
-    scratch.push_back(scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
+    scratch.push_back(
+        scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
   }
   if (auto workspace = op->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
@@ -319,7 +350,8 @@ void FunctionPlacer::writeAttributes() {
     for (OpResult result : op.getResults()) {
       where.push_back(places.lookup(result).attribute());
       auto mode = modes.find(result);
-      how.push_back(plan_ir::AccumulateAttr::get(builder.getContext(), mode == modes.end() ? Accumulate::Overwrite : mode->second));
+      how.push_back(plan_ir::AccumulateAttr::get(builder.getContext(),
+                                                 mode == modes.end() ? Accumulate::Overwrite : mode->second));
       adds |= mode != modes.end();
     }
     op.setAttr(plan_ir::kPlaces, builder.getArrayAttr(where));

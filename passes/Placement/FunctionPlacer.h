@@ -1,12 +1,13 @@
 // Places of the values of one function.
 #pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Placement/SlotTable.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace ztc {
 
-/// Assigns and writes down the places of one function: arguments, then what results must be where (from the end), then the rest.
+/// Assigns and writes down the places of one function: arguments, then what results must be where (from the end), then
+/// the rest.
 class FunctionPlacer {
 public:
   FunctionPlacer(mlir::func::FuncOp function, SlotTable &slots, const AssignOptions &options)
@@ -23,6 +24,8 @@ private:
   void demandAddends(llvm::ArrayRef<mlir::Operation *> chain, SlotPlace place);
   void insertCopy(mlir::OpOperand &use, SlotPlace place, llvm::StringRef why);
 
+  void joinSums();
+  SlotPlace placeOf(mlir::Value value);
   void placeOps();
   void placeResult(mlir::OpResult result);
   void placeScratch(mlir::Operation *op);
@@ -36,7 +39,8 @@ private:
   const AssignOptions &options;
   llvm::DenseMap<mlir::Value, SlotPlace> places;
   llvm::DenseMap<mlir::Value, plan_ir::Accumulate> modes;
-  mlir::Operation *turningPoint = nullptr; ///< the training form of the loss: forward before, backward behind
+  llvm::DenseMap<mlir::Value, mlir::Value> sums; ///< computed value => the accumulator in whose place it is added
+  mlir::Operation *turningPoint = nullptr;       ///< the training form of the loss: forward before, backward behind
 };
 
 /// Slot spec of a bucket value of one kind (parameter, gradient, exp_avg, exp_avg_sq).

@@ -1,5 +1,5 @@
-#include "passes/Placement/Passes.h"
 #include "passes/Kernels/Passes.h"
+#include "passes/Placement/Passes.h"
 
 void ztc::populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &options) {
   pm.addPass(createSelectKernels());

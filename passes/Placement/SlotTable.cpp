@@ -21,8 +21,9 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
   std::string name = spec.name;
   if (unsigned count = names[spec.name]++)
     name += "." + std::to_string(count);
-  plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements, elementBytes(spec.type), false, spec.type,
-                          spec.shape, spec.layer, spec.reason, spec.persistent, spec.accumulator);
+  plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements,
+                          elementBytes(spec.type), false, spec.type, spec.shape, spec.layer, spec.reason,
+                          spec.persistent, spec.accumulator);
   return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
 }
 
@@ -58,6 +59,8 @@ void SlotTable::bind(StringRef name, SlotPlace place) {
   bindings.push_back(builder.getNamedAttr(name, place.slot));
 }
 
-void SlotTable::finish() { plan_ir::BindingsOp::create(builder, module.getLoc(), builder.getDictionaryAttr(bindings)); }
+void SlotTable::finish() {
+  plan_ir::BindingsOp::create(builder, module.getLoc(), builder.getDictionaryAttr(bindings));
+}
 
 } // namespace ztc

@@ -53,6 +53,8 @@ private:
 };
 
 /// Bytes of one element as memory holds it (i1: one byte).
-inline uint64_t elementBytes(mlir::Type type) { return (mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8; }
+inline uint64_t elementBytes(mlir::Type type) {
+  return (mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
+}
 
 } // namespace ztc

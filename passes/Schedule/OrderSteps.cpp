@@ -14,7 +14,9 @@ namespace ztc {
 namespace {
 
 /// An alias or a constant: where it stands costs nothing.
-bool floats(Operation *op) { return isa<graph::ConstantOp>(op) || aliasOf(op); }
+bool floats(Operation *op) {
+  return isa<graph::ConstantOp>(op) || aliasOf(op);
+}
 
 /// The last op of the block that defines an operand of `op`; null where all are arguments.
 Operation *lastOperand(Operation *op) {
@@ -30,7 +32,7 @@ void hoist(Operation *op) {
   Operation *last = lastOperand(op);
   if (last)
     op->moveAfter(last);
-  else
+  else if (op != &op->getBlock()->front())
     op->moveBefore(&op->getBlock()->front());
 }
 
@@ -56,6 +58,14 @@ Operation *soleProducer(Value addend) {
   return nullptr;
 }
 
+/// Whether the sum stands in an argument (a gradient bucket): its addends may come in any order.
+bool isInBucket(Operation *op) {
+  Value bottom = op->getResult(0);
+  while (auto link = bottom.getDefiningOp<graph::AccumulateOp>())
+    bottom = link.getAccumulator();
+  return isa<BlockArgument>(resolveAlias(bottom).source);
+}
+
 template <typename Range> SmallVector<Operation *> collect(Range &&ops, function_ref<bool(Operation *)> keep) {
   SmallVector<Operation *> result;
   for (Operation &op : ops)
@@ -69,13 +79,15 @@ void orderBlock(Block &block) {
     hoist(op);
   SmallVector<Operation *> accumulates = collect(block, [](Operation *op) { return isa<graph::AccumulateOp>(op); });
   for (Operation *op : accumulates)
-    if (Operation *producer = soleProducer(cast<graph::AccumulateOp>(op).getX()); isa_and_nonnull<graph::MatmulOp>(producer))
+    if (Operation *producer = soleProducer(cast<graph::AccumulateOp>(op).getX());
+        isa_and_nonnull<graph::MatmulOp>(producer) && isInBucket(op))
       hoist(producer);
   for (Operation *op : collect(block, floats))
     hoist(op);
   for (Operation *op : accumulates)
     hoist(op);
-  for (Operation *op : llvm::reverse(collect(block, floats)))
+  SmallVector<Operation *> aliases = collect(block, floats);
+  for (Operation *op : llvm::reverse(aliases))
     sink(op);
 }
 

@@ -1,3 +1,5 @@
 #include "passes/Schedule/Passes.h"
 
-void ztc::populateSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) { pm.addPass(createOrderSteps()); }
+void ztc::populateSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
+  pm.addPass(createOrderSteps());
+}

@@ -35,7 +35,8 @@ Section sectionOf(BlockArgument argument, int64_t layer) {
 
 /// Rank of a matrix inside its block: those that one product may read together are neighbours.
 unsigned matrixRank(StringRef name) {
-  static constexpr StringLiteral order[] = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  static constexpr StringLiteral order[] = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                            "gate_proj", "up_proj", "down_proj"};
   for (auto [rank, part] : llvm::enumerate(order))
     if (name.contains(part))
       return rank;
@@ -92,7 +93,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     parameter.name = function.getArgAttrOfType<StringAttr>(index, graph::kName);
     parameter.type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[index]);
     if (!parameter.name || !parameter.type)
-      return function.emitOpError("argument ") << index << " is a parameter without a name or of no tensor type", failure();
+      return function.emitOpError("argument ") << index << " is a parameter without a name or of no tensor type",
+             failure();
     parameter.tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied);
     parameter.source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
     parameter.trainable = !graph::isFrozen(function, index);
@@ -101,7 +103,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
     int64_t layer = layerOf(parameter.name);
     Section section = sectionOf(function.getArgument(index), layer);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable}].push_back(layout.parameters.size());
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable}].push_back(
+        layout.parameters.size());
     layout.parameters.push_back(parameter);
   }
   for (auto &[key, indices] : members) {

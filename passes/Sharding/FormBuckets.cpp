@@ -14,7 +14,8 @@ namespace ztc {
 
 namespace {
 
-/// A bucket's arguments of one role in a function under construction, by bucket index; null where the role does not apply.
+/// A bucket's arguments of one role in a function under construction, by bucket index; null where the role does not
+/// apply.
 using BucketValues = SmallVector<Value>;
 
 /// Names of argument and result roles of a bucket.
@@ -26,7 +27,8 @@ constexpr BucketRole kParameterRole{"parameter_bucket", "parameter"}, kGradientR
 
 class BucketFormer {
 public:
-  BucketFormer(ModuleOp module, BucketLayout layout) : module(module), layout(std::move(layout)), builder(module.getContext()) {}
+  BucketFormer(ModuleOp module, BucketLayout layout)
+      : module(module), layout(std::move(layout)), builder(module.getContext()) {}
 
   void emitBuckets();
   LogicalResult rewriteForward(func::FuncOp function);
@@ -38,7 +40,9 @@ private:
   LogicalResult replaceParameters(func::FuncOp function, const BucketValues &buckets);
   Value accumulateGradient(Value slot, Value gradient);
   void replaceReturn(func::FuncOp function, ArrayRef<Value> results, ArrayRef<DictionaryAttr> attributes);
-  FlatSymbolRefAttr symbol(unsigned bucket) { return FlatSymbolRefAttr::get(module.getContext(), layout.buckets[bucket].name); }
+  FlatSymbolRefAttr symbol(unsigned bucket) {
+    return FlatSymbolRefAttr::get(module.getContext(), layout.buckets[bucket].name);
+  }
 
   ModuleOp module;
   BucketLayout layout;
@@ -52,11 +56,12 @@ void BucketFormer::emitBuckets() {
     SmallVector<Attribute> entries;
     for (unsigned index : bucket.parameters) {
       const PlacedParameter &parameter = layout.parameters[index];
-      entries.push_back(dist::makeBucketParameter(parameter.name, parameter.type.getShape(), parameter.offset, parameter.tied, parameter.source));
+      entries.push_back(dist::makeBucketParameter(parameter.name, parameter.type.getShape(), parameter.offset,
+                                                  parameter.tied, parameter.source));
     }
-    dist::BucketOp::create(builder, module.getLoc(), builder.getStringAttr(bucket.name), builder.getI64IntegerAttr(bucket.elements),
-                           builder.getI64IntegerAttr(bucket.decayed), bucket.trainable ? builder.getUnitAttr() : UnitAttr(),
-                           builder.getArrayAttr(entries));
+    dist::BucketOp::create(builder, module.getLoc(), builder.getStringAttr(bucket.name),
+                           builder.getI64IntegerAttr(bucket.elements), builder.getI64IntegerAttr(bucket.decayed),
+                           bucket.trainable ? builder.getUnitAttr() : UnitAttr(), builder.getArrayAttr(entries));
   }
 }
 
@@ -65,8 +70,9 @@ BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole 
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (trainableOnly && !bucket.trainable)
       continue;
-    auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
-                                                 builder.getNamedAttr(graph::kBucket, symbol(index))});
+    auto attributes =
+        builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
+                                   builder.getNamedAttr(graph::kBucket, symbol(index))});
     unsigned position = function.getNumArguments();
     (void)function.insertArgument(position, bucket.flatType(), attributes, function.getLoc());
     values[index] = function.getArgument(position);
@@ -84,10 +90,12 @@ LogicalResult BucketFormer::replaceParameters(func::FuncOp function, const Bucke
     const PlacedParameter *parameter = layout.find(name);
     BlockArgument argument = function.getArgument(index);
     if (!parameter || parameter->type != argument.getType())
-      return function.emitOpError("takes parameter '") << name << "', which the other functions do not know in this type";
+      return function.emitOpError("takes parameter '")
+             << name << "', which the other functions do not know in this type";
     if (!argument.use_empty()) {
       auto loc = NameLoc::get(parameter->name);
-      Value view = dist::ViewOp::create(builder, loc, parameter->type, buckets[parameter->bucket], builder.getI64IntegerAttr(parameter->offset));
+      Value view = dist::ViewOp::create(builder, loc, parameter->type, buckets[parameter->bucket],
+                                        builder.getI64IntegerAttr(parameter->offset));
       argument.replaceAllUsesWith(view);
     }
     erased.set(index);
@@ -101,30 +109,30 @@ LogicalResult BucketFormer::rewriteForward(func::FuncOp function) {
   return replaceParameters(function, buckets);
 }
 
-/// Adds a gradient into its place. A gradient that is the sum of several contributions (a tied parameter) is added part by part, in
-/// the order in which they come about.
+/// Adds a gradient into its place. A gradient that is the sum of several contributions (a tied parameter) is added part
+/// by part, in the order in which they come about.
 Value BucketFormer::accumulateGradient(Value slot, Value gradient) {
   SmallVector<Value> parts{gradient};
   SmallVector<Operation *> sums;
   for (unsigned i = 0; i < parts.size();) {
-    auto sum = parts[i].getDefiningOp<graph::AddOp>();
-    if (!sum || !sum->hasOneUse() || sum.getA() == sum.getB()) {
+    Operation *sum = parts[i].getDefiningOp();
+    bool isSum = isa_and_nonnull<graph::AddOp, graph::AccumulateOp>(sum) && !sum->hasAttr("first_writes");
+    if (!isSum || !sum->hasOneUse() || sum->getOperand(0) == sum->getOperand(1)) {
       ++i;
       continue;
     }
     sums.push_back(sum);
-    parts[i] = sum.getA();
-    parts.insert(parts.begin() + i + 1, sum.getB());
+    parts[i] = sum->getOperand(0);
+    parts.insert(parts.begin() + i + 1, sum->getOperand(1));
   }
   llvm::stable_sort(parts, [](Value a, Value b) {
     Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
     return first && second && first != second && first->isBeforeInBlock(second);
   });
   Value sum = slot;
-  for (auto [index, part] : llvm::enumerate(parts)) {
-    // The adds stand before the return, after the last part: an add belongs behind its part, which `schedule` sees to.
-    sum = graph::AccumulateOp::create(builder, part.getLoc(), sum, part, index == 0 ? builder.getUnitAttr() : UnitAttr());
-  }
+  for (auto [index, part] : llvm::enumerate(parts))
+    sum =
+        graph::AccumulateOp::create(builder, part.getLoc(), sum, part, index == 0 ? builder.getUnitAttr() : UnitAttr());
   gradientSums.append(sums);
   return sum;
 }
@@ -163,14 +171,16 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
       if (!gradients[member])
         return function.emitOpError("yields no gradient of '") << parameter.name.getValue() << "'";
       auto loc = NameLoc::get(parameter.name);
-      Value slot = dist::ViewOp::create(builder, loc, parameter.type, accumulators[index], builder.getI64IntegerAttr(parameter.offset));
+      Value slot = dist::ViewOp::create(builder, loc, parameter.type, accumulators[index],
+                                        builder.getI64IntegerAttr(parameter.offset));
       parts.push_back(accumulateGradient(slot, gradients[member]));
       offsets.push_back(parameter.offset);
     }
-    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), bucket.flatType(), parts,
-                                           builder.getDenseI64ArrayAttr(offsets)));
-    resultAttributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),
-                                                          builder.getNamedAttr(graph::kBucket, symbol(index))}));
+    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), bucket.flatType(),
+                                           parts, builder.getDenseI64ArrayAttr(offsets)));
+    resultAttributes.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),
+                                   builder.getNamedAttr(graph::kBucket, symbol(index))}));
   }
   replaceReturn(function, results, resultAttributes);
   for (Operation *sum : gradientSums)
@@ -188,8 +198,10 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   erased.reset(steps.front());
   (void)function.eraseArguments(erased);
 
-  BucketValues parameters = addBucketArguments(function, kParameterRole, true), gradients = addBucketArguments(function, kGradientRole, true);
-  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, true), expAvgSqs = addBucketArguments(function, kExpAvgSqRole, true);
+  BucketValues parameters = addBucketArguments(function, kParameterRole, true),
+               gradients = addBucketArguments(function, kGradientRole, true);
+  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, true),
+               expAvgSqs = addBucketArguments(function, kExpAvgSqRole, true);
   SmallVector<UpdateEntry> entries;
   SmallVector<unsigned> indices;
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
@@ -206,8 +218,9 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   auto addResults = [&](ArrayRef<Value> kind, BucketRole role) {
     for (auto [value, index] : llvm::zip_equal(kind, indices)) {
       results.push_back(value);
-      attributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(role.result)),
-                                                      builder.getNamedAttr(graph::kBucket, symbol(index))}));
+      attributes.push_back(
+          builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(role.result)),
+                                     builder.getNamedAttr(graph::kBucket, symbol(index))}));
     }
   };
   auto addScalar = [&](Value value, StringRef name) {

@@ -1,3 +1,5 @@
 #include "passes/Sharding/Passes.h"
 
-void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) { pm.addPass(createFormBuckets()); }
+void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
+  pm.addPass(createFormBuckets());
+}

@@ -26,4 +26,55 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
     (B5) `@generate` takes tokens, position and the parameters, and returns (1, vocabulary) logits.
   }];
 }
+
+def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `shard`.";
+  let description = [{
+    (S1) no function takes or returns a single parameter, gradient or state.
+    (S2) a bucket argument names a `dist.bucket` and has its length.
+    (S3) a checkpoint name stands in one bucket only.
+    (S4) `@microstep` returns a `dist.pack` for the gradients of each trainable bucket; `@update` returns parameters and states of each.
+  }];
+}
+
+def VerifyFuse : Pass<"ztc-verify-fuse", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `fuse`.";
+  let description = [{
+    (F1) an op outside of groups is a library call, an alias, a constant, a pack or an accumulate.
+    (F2) no macro op stands in a group.
+    (F3) what an accumulate adds comes from an op that can add in place.
+  }];
+}
+
+def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `schedule`.";
+  let description = [{
+    (O1) a function has one block.
+    (O2) between an alias and its first reader stand only aliases and constants.
+    (O3) the sum of an accumulate outside of buckets is computed before its addend.
+  }];
+}
+
+def VerifyAssign : Pass<"ztc-verify-assign", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `assign`.";
+  let description = [{
+    (A1) every argument and every result has a place inside an existing slot.
+    (A2) an alias lies where its source does, an accumulate where its accumulator does, a pack's parts lie at their offsets in it.
+    (A3) what an op reads has not been overwritten since it was computed.
+    (A4) a result that a function returns for a bucket lies in that bucket's slot.
+  }];
+}
+
+def VerifyCodegen : Pass<"ztc-verify-codegen", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `codegen`.";
+  let description = [{
+    (K1) every group has launches, and their kernels exist.
+    (K2) every library call that works row by row has its service kernels.
+    (K3) every kernel has an image per target.
+  }];
+}
+
+def VerifyPlan : Pass<"ztc-verify-plan", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `plan`: only plan ops, and the plan file's validator accepts what they say.";
+}
 #endif

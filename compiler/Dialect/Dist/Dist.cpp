@@ -23,7 +23,9 @@ static int64_t product(ArrayRef<int64_t> shape) {
   return elements;
 }
 
-int64_t BucketParameter::elements() const { return product(shape); }
+int64_t BucketParameter::elements() const {
+  return product(shape);
+}
 
 BucketParameter ztc::dist::readBucketParameter(Attribute entry) {
   auto dictionary = cast<DictionaryAttr>(entry);

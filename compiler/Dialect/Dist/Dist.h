@@ -18,8 +18,8 @@ struct BucketParameter {
   mlir::StringAttr name;
   llvm::ArrayRef<int64_t> shape;
   int64_t offset = 0;
-  mlir::ArrayAttr tied;         ///< further checkpoint names, or null
-  mlir::DictionaryAttr source;  ///< where the bytes are, or null
+  mlir::ArrayAttr tied;        ///< further checkpoint names, or null
+  mlir::DictionaryAttr source; ///< where the bytes are, or null
   int64_t elements() const;
 };
 

@@ -26,7 +26,8 @@ void PlanDialect::initialize() {
 
 LogicalResult SlotOp::verify() {
   if (int64_t(getElements()) < 0 || int64_t(getElementBytes()) <= 0)
-    return emitOpError("(C1) a slot of ") << int64_t(getElements()) << " elements of " << int64_t(getElementBytes()) << " bytes";
+    return emitOpError("(C1) a slot of ")
+           << int64_t(getElements()) << " elements of " << int64_t(getElementBytes()) << " bytes";
   if (getAccumulator() && getPersistent())
     return emitOpError("(C2) an accumulator is persistent");
   return success();

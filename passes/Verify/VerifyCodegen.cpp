@@ -1,0 +1,57 @@
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "passes/Verify/Passes.h"
+
+#define DEBUG_TYPE "ztc-verify-codegen"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_VERIFYCODEGEN
+#include "passes/Verify/Passes.h.inc"
+
+namespace {
+struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    for (auto kernel : getOperation().getOps<plan_ir::KernelOp>())
+      if (failed(checkKernel(symbols, kernel)))
+        return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Operation &op : function.getBody().front())
+        if (failed(checkOp(symbols, &op)))
+          return signalPassFailure();
+  }
+
+  /// (K3)
+  static LogicalResult checkKernel(SymbolTable &symbols, plan_ir::KernelOp kernel) {
+    if (kernel.getImages().empty())
+      return kernel.emitOpError("K3: has no image");
+    for (auto image : kernel.getImages().getAsRange<FlatSymbolRefAttr>())
+      if (!symbols.lookup<plan_ir::ImageOp>(image.getAttr()))
+        return kernel.emitOpError("K3: there is no image ") << image;
+    return success();
+  }
+
+  static LogicalResult checkOp(SymbolTable &symbols, Operation *op) {
+    if (isa<graph::FusionOp>(op)) {
+      auto launches = op->getAttrOfType<ArrayAttr>(plan_ir::kLaunches);
+      if (!launches || launches.empty())
+        return op->emitOpError("K1: has no launches");
+      for (auto launch : launches.getAsRange<plan_ir::LaunchSpecAttr>())
+        if (!symbols.lookup<plan_ir::KernelOp>(launch.getKernel().getAttr()))
+          return op->emitOpError("K1: there is no kernel ") << launch.getKernel();
+    }
+    if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp>(op)) {
+      auto services = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
+      if (!services)
+        return op->emitOpError("K2: has no service kernels");
+      for (NamedAttribute entry : services)
+        if (!symbols.lookup<plan_ir::KernelOp>(cast<FlatSymbolRefAttr>(entry.getValue()).getAttr()))
+          return op->emitOpError("K2: there is no kernel ") << entry.getValue();
+    }
+    return success();
+  }
+};
+} // namespace
+} // namespace ztc
