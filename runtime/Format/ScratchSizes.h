@@ -17,6 +17,13 @@ constexpr uint64_t scratchBytes(uint64_t elements) {
   return (elements * 4 + 255) / 256 * 256;
 }
 
+/// Query rows of one block of attention where nothing else asks for another number: the fastest of 32, 64, 128 and 256
+/// on AVX2 (tests/bench/bench-host-device.cpp). Larger blocks compute more above the diagonal, smaller ones call more.
+constexpr uint64_t defaultAttentionBlock(uint64_t seq) {
+  uint64_t block = seq < 2048 ? 64 : 128;
+  return seq < block ? seq : block;
+}
+
 /// Bytes that one worker thread needs for attention: `block` query rows of scores over the `seq` columns and one float
 /// per row (lse, where nobody wants it). The gradient keeps the scores, their cotangents and one float per row (delta).
 /// A PER_THREAD slot of this size.

@@ -166,6 +166,13 @@ int main(int argc, char **argv) {
   std::string filter = argc > 2 ? argv[2] : "";
   const Model models[] = {{"llama-mini", 2, 256, 256, 688, 8, 4, 32, 1024},
                           {"stories15M", 8, 256, 288, 768, 6, 6, 48, 32000}};
+  const Model longer[] = {{"S=1024 D=64", 1, 1024, 512, 1376, 4, 4, 64, 1024},
+                          {"S=4096 D=64", 1, 4096, 512, 1376, 2, 2, 64, 1024}};
+  for (const Model &model : longer)
+    for (uint64_t block : {32, 64, 128, 256})
+      for (bool grad : {false, true})
+        if (filter.empty() || filter == "attention")
+          attention(threads, model, block, grad);
   for (const Model &model : models) {
     if (filter.empty() || filter == "linear") {
       linear(threads, model, "o", model.heads * model.dim, model.width);

@@ -1,6 +1,30 @@
 // The executor on a plan written by hand.
 #include "runtime/Executor/Executor.h"
+#include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/ReferenceServiceKernels.h"
 #include "tests/conformance/StepRunner.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+/// The largest allocation by new since it was last reset, in any thread.
+static std::atomic<size_t> largestAllocation{0};
+
+void *operator new(size_t bytes) {
+  size_t largest = largestAllocation.load();
+  while (bytes > largest && !largestAllocation.compare_exchange_weak(largest, bytes)) {
+  }
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  std::abort();
+}
+void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace ztc::test {
 namespace {
@@ -81,6 +105,40 @@ TEST(Executor, StepsRunInOrderAndAreCounted) {
   EXPECT_EQ(runner.executor().progress(), 9u);
   runner.executor().resetStatistics();
   EXPECT_EQ(statistics.steps[0].count, 0u);
+}
+
+TEST(Executor, LaterRunsAllocateNothingLarge) {
+  StepRunner runner({{"rows", crossEntropyRows<true>}});
+  constexpr uint64_t tokens = 256, width = 128, vocabulary = 512, chunk = 128;
+  std::vector<float> values = randomFloats(tokens * width, 1);
+  uint32_t hidden = runner.slot(values), head = runner.slot(randomFloats(vocabulary * width, 2));
+  uint32_t product = runner.scratch(4 * tokens * vocabulary, false);
+  plan::Gemm &gemm = *runner.step("product", {hidden, head, product})->mutable_gemm();
+  gemm.set_m(tokens);
+  gemm.set_n(vocabulary);
+  gemm.set_k(width);
+  gemm.set_lda(width);
+  gemm.set_ldb(width);
+  gemm.set_ldc(vocabulary);
+  gemm.set_transpose_b(true);
+  gemm.set_alpha(1);
+  gemm.set_type_a(plan::F32);
+  gemm.set_type_c(plan::F32);
+  uint32_t targets = runner.slot(std::vector<int32_t>(tokens, 3)), loss = runner.scratch(4, false);
+  uint32_t scratch = runner.scratch(linearCrossEntropyScratchBytes(chunk, vocabulary), false);
+  uint32_t scale = runner.slot(std::vector<float>{1}), dhidden = runner.scratch(4 * tokens * width, false);
+  uint32_t dhead = runner.scratch(4 * vocabulary * width, false);
+  plan::Step &lossStep = *runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead});
+  plan::LinearCrossEntropy &call = *lossStep.mutable_linear_cross_entropy();
+  call.set_tokens(tokens);
+  call.set_width(width);
+  call.set_vocabulary(vocabulary);
+  call.set_chunk(chunk);
+  call.set_training(true);
+  runner.runOnce(2);
+  largestAllocation = 0;
+  ASSERT_TRUE(runner.run().isOk());
+  EXPECT_LT(largestAllocation.load(), 64u << 10);
 }
 
 TEST(Executor, ErrorsNameProgramAndStep) {
