@@ -1,5 +1,6 @@
 // A plan by hand whose model can be computed on paper: one vector w (V), loss = sum over counted targets of
-// (w[token] - target)^2, update w -= lr * min(1, clip/(norm + 1e-6)) * gradient. Its kernels are C++ functions.
+// (w[token] - target)^2, update v = v / 2 + gradient, w -= lr * min(1, clip/(norm + 1e-6)) * v. Its kernels are C++
+// functions.
 #pragma once
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
@@ -16,7 +17,22 @@ namespace ztc::toy {
 
 inline constexpr int kVocabulary = 300;
 
-enum Slot : uint32_t { Tokens, Targets, Step, Loss, EvalLoss, Norm, Finite, Position, Logits, Weights, Gradient };
+enum Slot : uint32_t {
+  Tokens,
+  Targets,
+  Step,
+  Loss,
+  EvalLoss,
+  Norm,
+  Finite,
+  Position,
+  Logits,
+  Weights,
+  Gradient,
+  Momentum,
+  Squares,
+  Staging
+};
 
 /// buffers: tokens, targets, step, weights, loss, gradient; scalars: {count of tokens}.
 template <bool add> void microstep(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
@@ -39,13 +55,14 @@ template <bool add> void microstep(void *const *buffers, const int64_t *scalars,
   }
 }
 
-/// buffers: step, weights, gradient, norm, finite.
+/// buffers: step, weights, gradient, norm, finite, momentum.
 inline void update(void *const *buffers, const int64_t *, int64_t, int64_t) {
   auto *step = static_cast<const float *>(buffers[0]);
   auto *weights = static_cast<float *>(buffers[1]);
   auto *gradient = static_cast<const float *>(buffers[2]);
   auto *norm = static_cast<float *>(buffers[3]);
   auto *finite = static_cast<uint8_t *>(buffers[4]);
+  auto *momentum = static_cast<float *>(buffers[5]);
   float sum = 0;
   for (int i = 0; i < kVocabulary; ++i)
     sum += gradient[i] * gradient[i];
@@ -54,8 +71,10 @@ inline void update(void *const *buffers, const int64_t *, int64_t, int64_t) {
   if (!*finite)
     return;
   float scale = std::min(1.0f, step[uint32_t(StepParameter::Clip)] / (*norm + 1e-6f));
-  for (int i = 0; i < kVocabulary; ++i)
-    weights[i] -= step[uint32_t(StepParameter::LearningRate)] * scale * gradient[i];
+  for (int i = 0; i < kVocabulary; ++i) {
+    momentum[i] = momentum[i] / 2 + gradient[i];
+    weights[i] -= step[uint32_t(StepParameter::LearningRate)] * scale * momentum[i];
+  }
 }
 
 /// buffers: tokens, targets, weights, loss; scalars: {count of tokens}.
@@ -136,6 +155,9 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   addSlot(plan, "logits", plan::IO, kVocabulary, 4, plan::F32);
   addSlot(plan, "weights", plan::PARAMETERS, kVocabulary, 4, plan::F32);
   addSlot(plan, "gradient", plan::GRADIENTS, kVocabulary, 4, plan::F32);
+  addSlot(plan, "momentum", plan::OPTIMIZER, kVocabulary, 4, plan::F32);
+  addSlot(plan, "squares", plan::OPTIMIZER, kVocabulary, 4, plan::F32);
+  addSlot(plan, "staging", plan::IO, 4096, 4, plan::F32);
   for (const char *name : {"toy_microstep", "toy_microstep_add", "toy_update", "toy_eval", "toy_generate"}) {
     plan::Kernel &kernel = *plan.add_kernels();
     kernel.set_name(name);
@@ -150,7 +172,12 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
              {Loss, O::READ_WRITE},
              {Gradient, O::READ_WRITE}});
   addLaunch(plan, "update", 2, 2, plan::OVERWRITE, 0,
-            {{Step, O::READ}, {Weights, O::READ_WRITE}, {Gradient, O::READ}, {Norm, O::WRITE}, {Finite, O::WRITE}});
+            {{Step, O::READ},
+             {Weights, O::READ_WRITE},
+             {Gradient, O::READ},
+             {Norm, O::WRITE},
+             {Finite, O::WRITE},
+             {Momentum, O::READ_WRITE}});
   addLaunch(plan, "eval", 3, 3, plan::OVERWRITE, int64_t(count),
             {{Tokens, O::READ}, {Targets, O::READ}, {Weights, O::READ}, {EvalLoss, O::WRITE}});
   addLaunch(plan, "generate", 4, 4, plan::OVERWRITE, 0, {{Tokens, O::READ}, {Position, O::READ}, {Logits, O::WRITE}});
@@ -164,8 +191,32 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   b.set_finite(Finite);
   b.set_position(Position);
   b.set_logits(Logits);
-  b.set_staging(0xffffffff);
+  b.set_staging(Staging);
+  plan::Bucket &bucket = *plan.add_buckets();
+  bucket.set_name("all");
+  bucket.set_elements(kVocabulary);
+  bucket.set_trainable(true);
+  bucket.set_parameter_slot(Weights);
+  bucket.set_gradient_slot(Gradient);
+  bucket.set_exp_avg_slot(Momentum);
+  bucket.set_exp_avg_sq_slot(Squares);
+  plan::Parameter &parameter = *plan.add_parameters();
+  parameter.set_name("w.weight");
+  parameter.add_shape(kVocabulary);
+  parameter.set_type(plan::F32);
+  parameter.set_trainable(true);
   return plan;
+}
+
+/// A host device that has the toy's kernels.
+inline StatusOr<std::unique_ptr<Device>> makeDevice() {
+  HostDeviceOptions options;
+  options.kernels = {{"toy_microstep", microstep<false>},
+                     {"toy_microstep_add", microstep<true>},
+                     {"toy_update", update},
+                     {"toy_eval", evaluate},
+                     {"toy_generate", generate}};
+  return createHostDevice(std::move(options));
 }
 
 /// The toy on the host device, ready to run.
@@ -180,13 +231,7 @@ struct Machine {
   Status start(uint64_t batch, uint64_t seq, uint32_t accumulate = 1) {
     plan = makePlan(batch, seq);
     shape.accumulate = accumulate;
-    HostDeviceOptions options;
-    options.kernels = {{"toy_microstep", microstep<false>},
-                       {"toy_microstep_add", microstep<true>},
-                       {"toy_update", update},
-                       {"toy_eval", evaluate},
-                       {"toy_generate", generate}};
-    ZTC_ASSIGN_OR_RETURN(device, createHostDevice(std::move(options)));
+    ZTC_ASSIGN_OR_RETURN(device, makeDevice());
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, 0, *device));
     ZTC_ASSIGN_OR_RETURN(arena, device->allocateArena(memory.arenaBytes));
