@@ -306,9 +306,7 @@ void FunctionPlacer::placeScratch(Operation *op) {
   if (attention || attentionGrad) {
     auto q = cast<RankedTensorType>(op->getOperand(0).getType());
     uint64_t seq = q.getDimSize(1);
-    // Blocks whose scores stay in a core's second-level cache, in whole tiles of 16 rows.
-    uint64_t rows = std::clamp<uint64_t>(options.attentionScores / seq / 16 * 16, 32, options.attentionBlock);
-    uint64_t block = std::min(rows, seq);
+    uint64_t block = std::min<uint64_t>(defaultAttentionBlock(seq), options.attentionBlock);
     if (attention && !attention.getLse())
       scratch.push_back(
           scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
