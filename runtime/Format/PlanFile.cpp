@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 
 namespace ztc {
 
@@ -72,6 +73,7 @@ StatusOr<LoadedPlan> parsePlan(std::string_view bytes, const std::string &name) 
         fmt::format("the plan '{}' is corrupted: its checksum does not match; copy it again or compile again", name));
   LoadedPlan loaded;
   loaded.sha256 = Sha256::hex(digest);
+  const google::protobuf::LogSilencer silence; // the status says it all
   if (payload >= (uint64_t(1) << 31) ||
       !loaded.plan.ParseFromArray(bytes.data() + kPlanHeaderBytes, static_cast<int>(payload)))
     return dataLoss(fmt::format("the plan '{}' is corrupted: its payload is no plan message; compile again", name));
