@@ -49,8 +49,6 @@ std::string headerText(const RunOptions &options, const Session &session, const 
                       classText(session.memory()));
   text += fmt::format("device  {}\n", session.device().description());
   text += fmt::format("weights {}\n", facts.weights);
-  if (!options.trains())
-    return text;
   if (options.isTrial())
     text += "data    none: a trial run on random tokens, nothing is saved\n";
   else
@@ -58,6 +56,7 @@ std::string headerText(const RunOptions &options, const Session &session, const 
                         model.batch() * session.shape().accumulate * session.shape().world);
   if (facts.firstStep)
     text += fmt::format("resumed after {} of {} steps\n", facts.firstStep, facts.steps);
+  text.pop_back();
   return text;
 }
 

@@ -60,7 +60,7 @@ with scratch() as work:
             ("truncated header", good[:20], ["bad.bin", "truncated"]),
             ("truncated plan", good[: len(good) // 2], ["bad.bin", "truncated"]),
             ("corrupted plan", good[:-100] + bytes([good[-100] ^ 1]) + good[-99:], ["bad.bin", "corrupt|checksum|damaged"]),
-            ("newer plan", good[:8] + struct.pack("<I", 99) + good[12:], ["bad.bin", "99", "newer"]),
+            ("newer plan", good[:8] + struct.pack("<I", 99) + good[12:], ["bad.bin", "99", "version"]),
             ("plan for another instruction set", with_payload(good, good[HEADER:].replace(b"x86-64-v", b"ppc64leX")), ["instruction set|target|ppc64le"])):
         bad.write_bytes(content)
         refused(name, bad, *train, needs=needs)
@@ -118,9 +118,9 @@ with scratch() as work:
             old = listing()
             check("full disk: there is an older export", len(old) >= 1)
             free = os.statvfs(small)
-            (small / "filler").write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - 8192)))
+            (small / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
             for option, target in (("--export", small / "model"), ("--save", small / "checkpoints")):
-                refused(f"full disk: {option}", plan, *arguments, f"{option}={target}", needs=["space|full|left", str(small)])
+                refused(f"full disk: {option}", plan, *arguments, f"{option}={target}", needs=["space|full|left|free", str(small)])
                 check(f"full disk: {option}: the older export is whole and nothing is half-written", listing() == old, sorted(set(listing()) ^ set(old)))
         finally:
             subprocess.run(["umount", str(small)])

@@ -52,7 +52,7 @@ with scratch() as work:
     run("ztc-run", plan, f"--data={data}", "--steps=1", "--device=cpu", "--no-save", cwd=work)
     done = run("ztc-run", plan, "--device=cpu", cwd=work)
     check("neither --no-save nor a trial leaves anything", sorted(work.iterdir()) == before)
-    check("a trial takes 20 steps", "19/20" in done.stdout, done.stdout[-300:])
+    check("a trial takes 20 steps", "19/20" in done.stdout)
 
     # Signals.
     for name, number in (("SIGTERM", signal.SIGTERM), ("SIGINT", signal.SIGINT), ("SIGUSR1", signal.SIGUSR1)):
