@@ -1,5 +1,7 @@
 // Emission of products, reductions, lookups, softmax and norms.
 #include "frontends/onnx/Emitter.h"
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -175,6 +177,108 @@ LogicalResult rmsNorm(Emitter &e) {
   return success();
 }
 
+/// (B, Hkv, S, D) with each head repeated in place.
+mlir::Value repeatHeads(Emitter &e, mlir::Value x, int64_t heads) {
+  ArrayRef<int64_t> s = shapeOf(x);
+  if (s[1] == heads)
+    return x;
+  mlir::Value split = reshapeTo(e.builder, e.loc, x, {s[0], s[1], 1, s[2], s[3]});
+  mlir::Value wide = broadcastTo(e.builder, e.loc, split, {s[0], s[1], heads / s[1], s[2], s[3]});
+  return graph::ReshapeOp::create(e.builder, e.loc, RankedTensorType::get({s[0], heads, s[2], s[3]}, typeOf(x).getElementType()), wide);
+}
+
+/// ONNX Attention without past and softcap, written out; the attention idiom finds it again.
+LogicalResult attention(Emitter &e) {
+  if (e.node->hasInput(4) || e.node->hasInput(5) || e.node->hasInput(6) || e.node->real("softcap", 0) != 0 || e.node->outputs.size() > 1)
+    return e.fail("a past, a padding count, a softcap or a second result, which ztc does not emit");
+  mlir::Value q = e.operand(0), k = q ? e.operand(1) : nullptr, v = k ? e.operand(2) : nullptr;
+  if (!v)
+    return failure();
+  bool hasHeads = typeOf(q).getRank() == 4;
+  auto withHeads = [&](mlir::Value x, StringRef attribute) -> mlir::Value { // (B, S, H * D) to (B, H, S, D)
+    int64_t heads = e.node->integer(attribute, 0);
+    if (hasHeads || heads <= 0)
+      return x;
+    ArrayRef<int64_t> s = shapeOf(x);
+    return transposeTo(e.builder, e.loc, reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+  };
+  q = withHeads(q, "q_num_heads");
+  int64_t heads = shapeOf(q)[1];
+  k = withHeads(k, "kv_num_heads");
+  v = withHeads(v, "kv_num_heads");
+  if (heads % shapeOf(k)[1] != 0)
+    return e.fail("its query heads are no multiple of its key heads");
+  k = repeatHeads(e, k, heads);
+  v = repeatHeads(e, v, heads);
+  double scale = e.node->real("scale", 1 / std::sqrt(double(shapeOf(q)[3])));
+  mlir::Value scores = graph::MatmulOp::create(e.builder, e.loc, q, k, false, true);
+  scores = graph::MulOp::create(e.builder, e.loc, scores, splatLike(e.builder, e.loc, scores, scale));
+  auto hide = [&](mlir::Value visible) {
+    mlir::Value hidden = splatLike(e.builder, e.loc, scores, -std::numeric_limits<double>::infinity());
+    scores = graph::SelectOp::create(e.builder, e.loc, scores.getType(), visible, scores, hidden);
+  };
+  if (e.node->integer("is_causal", 0))
+    hide(e.maskValue(Mask{true, 0, 1, 0}, ElementType::Bool, shapeOf(scores)));
+  if (e.node->hasInput(3)) {
+    mlir::Value mask = e.operand(3, shapeOf(scores));
+    if (!mask)
+      return failure();
+    if (typeOf(mask).getElementType().isInteger(1))
+      hide(mask);
+    else
+      scores = graph::AddOp::create(e.builder, e.loc, scores, mask);
+  }
+  mlir::Value probabilities = graph::SoftmaxOp::create(e.builder, e.loc, scores);
+  mlir::Value y = graph::MatmulOp::create(e.builder, e.loc, probabilities, v, false, false);
+  e.define(0, hasHeads ? y : reshapeTo(e.builder, e.loc, transposeTo(e.builder, e.loc, y, {0, 2, 1, 3}), e.outputShape()));
+  return success();
+}
+
+/// The (S, D/2) table of an operand (B or 1, S, D/2) whose batches are equal.
+mlir::Value rotaryTable(Emitter &e, unsigned input) {
+  TensorRef tensor = e.constant(input);
+  if (!tensor)
+    return nullptr;
+  Shape shape = tensor->shape;
+  if (shape.size() == 2)
+    shape.insert(shape.begin(), 1);
+  int64_t slab = shape.size() == 3 ? shape[1] * shape[2] : 0;
+  std::vector<float> table;
+  for (int64_t i = 0, n = tensor->count(); i < n && slab; ++i) {
+    if (i < slab)
+      table.push_back(float(tensor->reals[i]));
+    else if (table[i % slab] != float(tensor->reals[i]))
+      slab = 0;
+  }
+  if (!slab) {
+    (void)e.fail("rotary tables that differ between rows of the batch");
+    return nullptr;
+  }
+  return e.table(table, {shape[1], shape[2]});
+}
+
+LogicalResult rotary(Emitter &e) {
+  mlir::Value x = e.operand(0);
+  if (!x)
+    return failure();
+  if (e.node->integer("interleaved", 0) || e.node->integer("rotary_embedding_dim", 0) || e.node->hasInput(3))
+    return e.fail("an interleaved or partial rotation, or one by positions, which ztc does not emit");
+  mlir::Value cos = rotaryTable(e, 1), sin = cos ? rotaryTable(e, 2) : nullptr;
+  if (!sin)
+    return failure();
+  bool hasHeads = typeOf(x).getRank() == 4;
+  int64_t heads = e.node->integer("num_heads", 0);
+  if (!hasHeads && heads <= 0)
+    return e.fail("three-dimensional operands need num_heads");
+  ArrayRef<int64_t> s = shapeOf(x);
+  mlir::Value rows = hasHeads ? transposeTo(e.builder, e.loc, x, {0, 2, 1, 3}) : reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads});
+  if (shapeOf(cos)[0] != shapeOf(rows)[1] || shapeOf(cos)[1] * 2 != shapeOf(rows)[3])
+    return e.fail("rotary tables of another size than the operand");
+  mlir::Value turned = graph::RopeOp::create(e.builder, e.loc, rows, cos, sin, false);
+  e.define(0, hasHeads ? transposeTo(e.builder, e.loc, turned, {0, 2, 1, 3}) : reshapeTo(e.builder, e.loc, turned, e.outputShape()));
+  return success();
+}
+
 } // namespace
 
 void addModelEmission(llvm::StringMap<EmitFunction> &t) {
@@ -188,6 +292,8 @@ void addModelEmission(llvm::StringMap<EmitFunction> &t) {
   t["LayerNormalization"] = layerNorm;
   t["RMSNormalization"] = rmsNorm;
   t["SimplifiedLayerNormalization"] = rmsNorm;
+  t["Attention"] = attention;
+  t["RotaryEmbedding"] = rotary;
 }
 
 } // namespace ztc::importer

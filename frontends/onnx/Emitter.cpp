@@ -158,7 +158,7 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
     }
     if (!llvm::is_contained(report.masks, mask->describe()))
       report.masks.push_back(mask->describe());
-    result = maskValue(*mask, *value);
+    result = maskValue(*mask, value->type, value->shape);
   } else {
     TensorRef tensor = evaluator.valueOf(name);
     if (!tensor) {
@@ -183,13 +183,23 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
   return constants[name] = result;
 }
 
-/// The formula of a mask in index values: (1, ..., S, S) broadcast to the value's shape.
-mlir::Value Emitter::maskValue(const Mask &mask, const KnownValue &value) {
-  SmallVector<int64_t> shape(value.shape.size(), 1);
+mlir::Value Emitter::table(ArrayRef<float> elements, ArrayRef<int64_t> shape) {
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  auto attribute = DenseElementsAttr::get(type, elements);
+  mlir::Value &known = tables[attribute];
+  if (!known) {
+    OpBuilder front = OpBuilder::atBlockBegin(&forward.getBody().front());
+    known = graph::ConstantOp::create(front, front.getUnknownLoc(), type, attribute);
+  }
+  return known;
+}
+
+mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int64_t> fullShape) {
+  SmallVector<int64_t> shape(fullShape.size(), 1);
   shape[shape.size() - 1] = shape[shape.size() - 2] = binding.sequence;
-  auto realType = RankedTensorType::get(shape, elementType(value.type));
+  auto valueType = RankedTensorType::get(shape, elementType(type));
   if (!mask.causal)
-    return splat(builder, loc, RankedTensorType::get(value.shape, elementType(value.type)), mask.visible);
+    return splat(builder, loc, RankedTensorType::get(fullShape, elementType(type)), mask.visible);
   auto indexType = RankedTensorType::get(shape, builder.getI32Type()), boolType = RankedTensorType::get(shape, builder.getI1Type());
   int64_t rank = int64_t(shape.size());
   mlir::Value row = graph::IotaOp::create(builder, loc, indexType, rank - 2), column = graph::IotaOp::create(builder, loc, indexType, rank - 1);
@@ -199,10 +209,10 @@ mlir::Value Emitter::maskValue(const Mask &mask, const KnownValue &value) {
     mlir::Value inWindow = graph::CompareOp::create(builder, loc, boolType, column, first, "gt");
     visible = graph::LogicOp::create(builder, loc, visible, inWindow, "and");
   }
-  if (value.type == ElementType::Bool && mask.visible != 0)
-    return broadcastTo(builder, loc, visible, value.shape);
-  mlir::Value seen = splat(builder, loc, realType, mask.visible), unseen = splat(builder, loc, realType, mask.hidden);
-  return broadcastTo(builder, loc, graph::SelectOp::create(builder, loc, visible, seen, unseen), value.shape);
+  if (type == ElementType::Bool && mask.visible != 0)
+    return broadcastTo(builder, loc, visible, fullShape);
+  mlir::Value seen = splat(builder, loc, valueType, mask.visible), unseen = splat(builder, loc, valueType, mask.hidden);
+  return broadcastTo(builder, loc, graph::SelectOp::create(builder, loc, visible, seen, unseen), fullShape);
 }
 
 /// Live nodes that the logits depend on, in order.

@@ -49,12 +49,15 @@ public:
   /// For a parameter operand that is a matrix read by a product: the argument, and whether the product transposes it.
   mlir::Value matrixOperand(unsigned input, bool &transposed);
   llvm::LogicalResult fail(const llvm::Twine &message);
+  /// A constant at the front of the function, one for equal elements.
+  mlir::Value table(llvm::ArrayRef<float> elements, llvm::ArrayRef<int64_t> shape);
+  /// The formula of a mask as a value: (1, ..., S, S) broadcast to `shape`, whose last two dimensions are the sequence.
+  mlir::Value maskValue(const Mask &mask, ElementType type, llvm::ArrayRef<int64_t> shape);
 
 private:
   mlir::Value failValue(const llvm::Twine &message);
   mlir::Value parameter(unsigned input, bool &transposed);
   mlir::Value constantValue(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
-  mlir::Value maskValue(const Mask &mask, const KnownValue &value);
   llvm::LogicalResult checkOps(llvm::ArrayRef<unsigned> needed);
   std::vector<unsigned> neededNodes();
 
@@ -67,6 +70,7 @@ private:
   mlir::func::FuncOp forward;
   llvm::StringMap<mlir::Value> values;
   llvm::StringMap<mlir::Value> constants;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> tables;
   std::vector<Parameter> params;
   std::map<std::pair<const Initializer *, std::string>, unsigned> parameterIndex;
   Binding binding;

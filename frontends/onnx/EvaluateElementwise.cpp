@@ -209,7 +209,7 @@ void modulo(KernelContext &c) {
 } // namespace
 
 void addElementwiseKernels(llvm::StringMap<Kernel> &t) {
-  auto add = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false}; };
+  auto add = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
   add("Add", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; }); });
   add("Sub", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a - b; }, [](int64_t a, int64_t b) { return a - b; }); });
   add("Mul", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a * b; }, [](int64_t a, int64_t b) { return a * b; }); });
@@ -235,7 +235,7 @@ void addElementwiseKernels(llvm::StringMap<Kernel> &t) {
   add("Where", where);
   add("Clip", clip);
   add("Cast", [](KernelContext &c) { convert(c, static_cast<ElementType>(c.node.integer("to", 0))); });
-  add("CastLike", [](KernelContext &c) { convert(c, c.in(1).type); });
+  t["CastLike"] = {[](KernelContext &c) { convert(c, c.in(1).type); }, 0, false, /*typeInputs=*/2};
   add("Neg", [](KernelContext &c) { unary(c, [](double x) { return -x; }); });
   add("Abs", [](KernelContext &c) { unary(c, [](double x) { return std::fabs(x); }); });
   add("Sign", [](KernelContext &c) { unary(c, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }); });

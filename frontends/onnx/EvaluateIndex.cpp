@@ -171,12 +171,12 @@ void triangle(KernelContext &c) {
 } // namespace
 
 void addIndexKernels(llvm::StringMap<Kernel> &t) {
-  t["Gather"] = {gather, 0, false};
-  t["GatherElements"] = {gatherElements, 0, false};
-  t["GatherND"] = {gatherND, 0, false};
-  t["ScatterND"] = {scatterND, 0, false};
-  t["CumSum"] = {cumulativeSum, 0, false};
-  t["Trilu"] = {triangle, 0, false};
+  t["Gather"] = {gather, 0, false, 0};
+  t["GatherElements"] = {gatherElements, 0, false, 0};
+  t["GatherND"] = {gatherND, 0, false, 0};
+  t["ScatterND"] = {scatterND, 0, false, 0};
+  t["CumSum"] = {cumulativeSum, 0, false, 0};
+  t["Trilu"] = {triangle, 0, false, 0};
 }
 
 } // namespace ztc::importer

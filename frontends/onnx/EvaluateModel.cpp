@@ -29,8 +29,8 @@ void attention(KernelContext &c) {
 
 void addModelKernels(llvm::StringMap<Kernel> &t) {
   for (const char *op : {"Softmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding", "Gelu", "Swish"})
-    t[op] = {sameAsFirst, 0, false};
-  t["Attention"] = {attention, 0, false};
+    t[op] = {sameAsFirst, 0, false, 0};
+  t["Attention"] = {attention, 0, false, 0};
 }
 
 } // namespace ztc::importer

@@ -129,13 +129,13 @@ void gemm(KernelContext &c) {
 } // namespace
 
 void addReductionKernels(llvm::StringMap<Kernel> &t) {
-  t["ReduceSum"] = {reduce<Reduction::Sum>, 2, false};
-  t["ReduceMean"] = {reduce<Reduction::Mean>, 2, false};
-  t["ReduceMax"] = {reduce<Reduction::Max>, 2, false};
-  t["ReduceMin"] = {reduce<Reduction::Min>, 2, false};
-  t["ReduceProd"] = {reduce<Reduction::Product>, 2, false};
-  t["MatMul"] = {matmul, 0, false};
-  t["Gemm"] = {gemm, 0, false};
+  t["ReduceSum"] = {reduce<Reduction::Sum>, 2, false, 0};
+  t["ReduceMean"] = {reduce<Reduction::Mean>, 2, false, 0};
+  t["ReduceMax"] = {reduce<Reduction::Max>, 2, false, 0};
+  t["ReduceMin"] = {reduce<Reduction::Min>, 2, false, 0};
+  t["ReduceProd"] = {reduce<Reduction::Product>, 2, false, 0};
+  t["MatMul"] = {matmul, 0, false, 0};
+  t["Gemm"] = {gemm, 0, false, 0};
 }
 
 } // namespace ztc::importer

@@ -325,22 +325,22 @@ void range(KernelContext &c) {
 } // namespace
 
 void addShapeKernels(llvm::StringMap<Kernel> &t) {
-  t["Shape"] = {shapeOp, 0, true};
-  t["Size"] = {sizeOp, 0, true};
-  t["Identity"] = {[](KernelContext &c) { alias(c, c.in(0).shape); }, 0, false};
+  t["Shape"] = {shapeOp, 0, true, 0};
+  t["Size"] = {sizeOp, 0, true, 0};
+  t["Identity"] = {[](KernelContext &c) { alias(c, c.in(0).shape); }, 0, false, 0};
   t["Dropout"] = t["Identity"];
-  t["Reshape"] = {reshape, input(1), false};
-  t["Flatten"] = {flatten, 0, false};
-  t["Squeeze"] = {squeeze, input(1), false};
-  t["Unsqueeze"] = {unsqueeze, input(1), false};
-  t["Transpose"] = {transpose, 0, false};
-  t["Expand"] = {expand, input(1), false};
-  t["Tile"] = {tile, input(1), false};
-  t["Slice"] = {slice, input(1) | input(2) | input(3) | input(4), false};
-  t["Concat"] = {concat, 0, false};
-  t["Split"] = {split, input(1), false};
-  t["ConstantOfShape"] = {constantOfShape, input(0), false};
-  t["Range"] = {range, input(0) | input(1) | input(2), false};
+  t["Reshape"] = {reshape, input(1), false, 0};
+  t["Flatten"] = {flatten, 0, false, 0};
+  t["Squeeze"] = {squeeze, input(1), false, 0};
+  t["Unsqueeze"] = {unsqueeze, input(1), false, 0};
+  t["Transpose"] = {transpose, 0, false, 0};
+  t["Expand"] = {expand, input(1), false, 0};
+  t["Tile"] = {tile, input(1), false, 0};
+  t["Slice"] = {slice, input(1) | input(2) | input(3) | input(4), false, 0};
+  t["Concat"] = {concat, 0, false, 0};
+  t["Split"] = {split, input(1), false, 0};
+  t["ConstantOfShape"] = {constantOfShape, input(0), false, 0};
+  t["Range"] = {range, input(0) | input(1) | input(2), false, 0};
 }
 
 } // namespace ztc::importer

@@ -84,6 +84,10 @@ bool KernelContext::fail(const llvm::Twine &text) {
   return false;
 }
 
+namespace {
+bool isIn(uint32_t set, unsigned index) { return (set >> std::min(index, 31u)) & 1; }
+} // namespace
+
 Evaluator::Evaluator(const Model &model, const Liveness &liveness, Binding binding) : graph(model), liveness(liveness), bound(binding) {
   bindInputs();
 }
@@ -178,7 +182,7 @@ bool Evaluator::demand(StringRef name, bool wantData) {
     }
     size_t before = stack.size();
     for (unsigned i = 0; i < node.inputs.size(); ++i) {
-      bool needData = (kernel->shapeInputs >> std::min(i, 31u) & 1) || (request.wantData && !kernel->dataFree);
+      bool needData = isIn(kernel->shapeInputs, i) || (request.wantData && !kernel->dataFree && !isIn(kernel->typeInputs, i));
       if (node.hasInput(i) && !isReady(node.inputs[i], needData))
         stack.push_back({node.inputs[i], needData});
     }
@@ -249,8 +253,8 @@ bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer 
     const Kernel *kernel = kernelOf(node.signature);
     if (kernel && kernel->dataFree)
       continue;
-    for (const std::string &input : node.inputs)
-      if (!input.empty() && result.isLive(input)) {
+    for (unsigned i = 0; i < node.inputs.size(); ++i)
+      if (node.hasInput(i) && result.isLive(node.inputs[i]) && !(kernel && isIn(kernel->typeInputs, i))) {
         for (const std::string &output : node.outputs)
           result.live.insert(output);
         break;

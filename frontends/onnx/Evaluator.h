@@ -67,6 +67,7 @@ struct Kernel {
   void (*run)(KernelContext &) = nullptr;
   uint32_t shapeInputs = 0; ///< bit i: input i must be known for the result's shape
   bool dataFree = false;    ///< the result depends on its inputs' shapes only (Shape, Size)
+  uint32_t typeInputs = 0;  ///< bit i: of input i the type alone matters (CastLike)
 };
 
 /// The kernel of a node's signature, or null.

@@ -20,18 +20,17 @@ SmallVector<int64_t> swapOfLastTwo(int64_t rank) {
   return permutation;
 }
 
-/// reshape(transpose(reshape(x))) where the outer two merge and split leading dimensions only: one transpose of x.
+/// reshape(transpose(reshape(x))) where the outer reshape splits leading dimensions only: transpose(reshape(x)).
 Value mergedBatchTranspose(OpBuilder &builder, graph::ReshapeOp outer) {
   auto transpose = outer.getX().getDefiningOp<graph::TransposeOp>();
-  auto inner = transpose ? transpose.getX().getDefiningOp<graph::ReshapeOp>() : nullptr;
-  if (!inner || !swapsLastTwo(transpose.getPermutation()))
+  if (!transpose || !transpose.getX().getDefiningOp<graph::ReshapeOp>() || !swapsLastTwo(transpose.getPermutation()))
     return nullptr;
-  ArrayRef<int64_t> from = shapeOf(inner.getX()), to = shapeOf(outer);
-  int64_t rank = int64_t(from.size());
-  if (rank < 2 || to.size() != from.size() || from.drop_back(2) != to.drop_back(2) || from[rank - 1] != to[rank - 2] || from[rank - 2] != to[rank - 1] ||
-      shapeOf(inner).take_back(2) != from.take_back(2))
+  SmallVector<int64_t> shape(shapeOf(outer));
+  if (shape.size() < 3 || ArrayRef(shape).take_back(2) != shapeOf(transpose).take_back(2))
     return nullptr;
-  return transposeTo(builder, outer.getLoc(), inner.getX(), swapOfLastTwo(rank));
+  std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  Value split = reshapeTo(builder, outer.getLoc(), transpose.getX(), shape);
+  return transposeTo(builder, outer.getLoc(), split, swapOfLastTwo(int64_t(shape.size())));
 }
 
 /// transpose(x) * c => transpose(x * c).
@@ -53,11 +52,14 @@ Value productOfTransposes(OpBuilder &builder, graph::MatmulOp product) {
   bool transposeA = product.getTransposeA(), transposeB = product.getTransposeB(), changed = false;
   auto operand = [&](Value x, bool &flag) {
     auto transpose = x.getDefiningOp<graph::TransposeOp>();
-    if (!transpose || !swapsLastTwo(transpose.getPermutation()))
+    size_t rank = transpose ? transpose.getPermutation().size() : 0;
+    if (rank < 2 || transpose.getPermutation()[rank - 2] < transpose.getPermutation()[rank - 1])
       return x;
+    SmallVector<int64_t> rest(transpose.getPermutation()); // what is left keeps the last two in order
+    std::swap(rest[rank - 2], rest[rank - 1]);
     flag = !flag;
     changed = true;
-    return Value(transpose.getX());
+    return transposeTo(builder, product.getLoc(), transpose.getX(), rest);
   };
   Value a = operand(product.getA(), transposeA), b = operand(product.getB(), transposeB);
   return changed ? graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB).getResult() : Value();

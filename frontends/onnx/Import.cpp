@@ -3,6 +3,7 @@
 #include "compiler/Support/Location.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
+#include "frontends/onnx/Ties.h"
 #include "frontends/onnx/Weights.h"
 #include "nlohmann/json.hpp"
 #include "llvm/Support/MemoryBuffer.h"
@@ -66,6 +67,8 @@ public:
     Emitter emitter(*module, *model, names, liveness, binding, report.isSymbolic, report);
     if (failed(emitter.run()))
       return failure();
+    auto ties = config.find("tie_word_embeddings");
+    restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
     if (failed(attachSources(emitter, *model, options.weights, report)))
       return failure();
     raiseIdioms(emitter.function(), report.idioms);
@@ -82,7 +85,8 @@ private:
     for (const GraphValue &input : model->inputs)
       if (liveness.roles.lookup(input.name) == InputRole::Tokens)
         tokens = &input;
-    report.positionLimit = positionLimitOf(readConfig(path));
+    config = readConfig(path);
+    report.positionLimit = positionLimitOf(config);
     int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
     report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
     auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what, int64_t &result) -> LogicalResult {
@@ -130,6 +134,7 @@ private:
   ImportReport &report;
   std::unique_ptr<Model> model;
   Binding binding;
+  nlohmann::json config;
 };
 
 } // namespace

@@ -88,6 +88,11 @@ std::vector<std::string> Names::targetsIn(const Node &node) const {
 
 ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Initializer &initializer) const {
   ParameterName result;
+  if (consumer.op == "Identity") // TorchScript's alias of a merged tensor, under its own name
+    if (std::string alias = checkpointName(consumer.outputs[0]); !alias.empty()) {
+      result.name = alias;
+      return result;
+    }
   std::string own = checkpointName(initializer.name), scope = scopeOf(consumer);
   bool isMatrix = initializer.shape.size() >= 2;
   bool addsVector = !isMatrix && (consumer.op == "Add" || consumer.op == "Gemm" || (consumer.op == "LayerNormalization" && index == 2));

@@ -29,6 +29,7 @@ void checkLogits(const fs::path &model, const fs::path &golden, const std::strin
   Imported imported = test::import(model, options);
   ASSERT_TRUE(imported.module) << imported.errors;
   EXPECT_EQ(imported.count("graph.transpose"), 0u);
+  EXPECT_FALSE(imported.report.weights.empty());
   EXPECT_EQ(imported.report.masks, std::vector<std::string>{"causal"});
   std::optional<Tensor> computed = forwardLogits(imported, tokens->integers);
   ASSERT_TRUE(computed);
@@ -92,7 +93,7 @@ TEST(OnnxFixtures, LossOfTheRepositorysModels) {
 }
 
 TEST(OnnxFixtures, WeightsOfTheOnnxFile) {
-  for (const char *name : {"llama-tiny", "llama-tiny-tied", "qwen3-tiny"}) {
+  for (const char *name : {"llama-tiny", "llama-tiny-tied", "qwen3-tiny", "gpt2-tiny"}) {
     Fixture fixture(name);
     NEEDS(fixture);
     checkLogits(fixture.folder / "dynamo-op18.onnx", fixture.folder / "golden.safetensors", "", 1e-5);
@@ -100,11 +101,47 @@ TEST(OnnxFixtures, WeightsOfTheOnnxFile) {
 }
 
 TEST(OnnxFixtures, WeightsOfTheCheckpoint) {
-  for (const char *name : {"llama-tiny", "llama-tiny-tied", "qwen3-tiny"}) {
+  for (const char *name : {"llama-tiny", "llama-tiny-tied", "qwen3-tiny", "gpt2-tiny"}) {
     Fixture fixture(name);
     NEEDS(fixture);
     checkLogits(fixture.folder / "dynamo-op18.onnx", fixture.folder / "golden.safetensors", fixture.folder / "model.safetensors", 1e-5);
   }
+}
+
+/// Every exporter and option that the fixtures have, with the file's weights and with the checkpoint's: one graph comes out.
+TEST(OnnxFixtures, Variants) {
+  Fixture fixture("llama-tiny");
+  NEEDS(fixture);
+  Imported plain = test::import(fixture.folder / "dynamo-op18.onnx");
+  for (const char *name : {"dynamo-op18-static", "dynamo-op18-noopt", "dynamo-op18-eager", "dynamo-op18-mask", "dynamo-op23", "dynamo-op23-mask", "dynamo-op24",
+                           "torchscript-op17", "torchscript-op17-mask", "torchscript-op17-nofold", "torchscript-op17-static", "optimum", "optimum-with-past"}) {
+    SCOPED_TRACE(name);
+    fs::path model = fixture.folder / (std::string(name) + ".onnx");
+    checkLogits(model, fixture.folder / "golden.safetensors", "", 1e-5);
+    checkLogits(model, fixture.folder / "golden.safetensors", fixture.folder / "model.safetensors", 1e-5);
+    EXPECT_EQ(test::import(model).report.graphOps, plain.report.graphOps);
+  }
+}
+
+TEST(OnnxFixtures, MergedNormsPartAgain) {
+  Fixture fixture("llama-tiny");
+  NEEDS(fixture);
+  for (const char *name : {"dynamo-op18-freshnorm", "torchscript-op17-freshnorm"}) {
+    Imported imported = test::import(fixture.folder / (std::string(name) + ".onnx"));
+    ASSERT_TRUE(imported.module) << imported.errors;
+    EXPECT_EQ(imported.report.weights.size(), 21u) << name;
+    for (const char *norm : {"model.layers.0.input_layernorm.weight", "model.layers.1.post_attention_layernorm.weight", "model.norm.weight"})
+      EXPECT_GE(imported.argument(norm), 0) << name << ": " << norm;
+  }
+}
+
+TEST(OnnxFixtures, BrokenTieIsRestored) {
+  Fixture fixture("llama-tiny-tied");
+  NEEDS(fixture);
+  checkLogits(fixture.folder / "torchscript-op17.onnx", fixture.folder / "golden.safetensors", "", 1e-5);
+  Imported imported = test::import(fixture.folder / "torchscript-op17.onnx");
+  EXPECT_EQ(imported.argument("lm_head.weight"), -1);
+  EXPECT_EQ(imported.report.weights[0].tied, std::vector<std::string>{"lm_head.weight"});
 }
 
 TEST(OnnxFixtures, Idioms) {

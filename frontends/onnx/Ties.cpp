@@ -1,0 +1,80 @@
+#include "frontends/onnx/Ties.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace ztc::importer {
+namespace {
+
+/// The elements of an initializer, mapped where they are in another file; empty where that file is not there.
+struct Elements {
+  std::unique_ptr<llvm::MemoryBuffer> mapped;
+  llvm::StringRef bytes;
+};
+
+Elements elementsOf(const Initializer &initializer, const Model &model) {
+  Elements elements;
+  if (!initializer.isExternal) {
+    elements.bytes = initializer.bytes;
+    return elements;
+  }
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(model.path));
+  llvm::sys::path::append(path, initializer.location);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer || initializer.offset + initializer.length > (*buffer)->getBufferSize())
+    return elements;
+  elements.mapped = std::move(*buffer);
+  elements.bytes = elements.mapped->getBuffer().substr(initializer.offset, initializer.length);
+  return elements;
+}
+
+bool areEqual(llvm::StringRef a, bool transposedA, llvm::StringRef b, bool transposedB, int64_t rows, int64_t columns, unsigned elementSize) {
+  if (transposedA == transposedB)
+    return a == b;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      int64_t straight = (r * columns + c) * elementSize, turned = (c * rows + r) * elementSize;
+      if (std::memcmp(a.data() + (transposedA ? turned : straight), b.data() + (transposedB ? turned : straight), elementSize) != 0)
+        return false;
+    }
+  return true;
+}
+
+template <typename OpTy> bool isUsedBy(mlir::Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) { return isa<OpTy>(user); });
+}
+
+} // namespace
+
+void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportReport &report) {
+  std::vector<Parameter> &parameters = emitter.parameters();
+  for (size_t t = 0; t < parameters.size(); ++t) {
+    if (!isUsedBy<graph::EmbeddingOp>(parameters[t].argument))
+      continue;
+    for (size_t h = 0; h < parameters.size(); ++h) {
+      Parameter &table = parameters[t], &head = parameters[h];
+      if (h == t || head.argument.getType() != table.argument.getType() || head.initializer->type != table.initializer->type ||
+          !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
+        continue;
+      Elements a = elementsOf(*table.initializer, model), b = elementsOf(*head.initializer, model);
+      bool isKnown = !a.bytes.empty() && !b.bytes.empty();
+      bool isTied = isKnown ? areEqual(a.bytes, table.transposed, b.bytes, head.transposed, shapeOf(table.argument)[0], shapeOf(table.argument)[1],
+                                       elementBytes(table.initializer->type))
+                            : configTies;
+      if (!isTied)
+        continue;
+      report.notes.push_back(head.name + " is a copy of " + table.name + " in the graph: tied again");
+      table.tied.push_back(head.name);
+      unsigned index = head.argument.getArgNumber();
+      head.argument.replaceAllUsesWith(table.argument);
+      (void)emitter.function().eraseArgument(index);
+      parameters.erase(parameters.begin() + h);
+      return;
+    }
+  }
+}
+
+} // namespace ztc::importer

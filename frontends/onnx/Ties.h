@@ -1,0 +1,11 @@
+// Ties that exporters break: the head's matrix as a transposed copy of the embedding table.
+#pragma once
+#include "frontends/onnx/Emitter.h"
+
+namespace ztc::importer {
+
+/// Makes one parameter of an embedding table and a head with equal elements; where the elements are not there,
+/// `configTies` (tie_word_embeddings of config.json) decides.
+void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportReport &report);
+
+} // namespace ztc::importer
