@@ -49,7 +49,7 @@ def VerifyFuse : Pass<"ztc-verify-fuse", "mlir::ModuleOp"> {
 def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `schedule`.";
   let description = [{
-    (O1) a function has one block.
+    (O1) a function has one block (the dialects have no other op for control flow: no test can break it).
     (O2) between an alias and its first reader stand only aliases and constants.
     (O3) the sum of an accumulate outside of buckets is computed before its addend.
   }];

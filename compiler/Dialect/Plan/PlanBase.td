@@ -33,7 +33,7 @@ def Plan_Accumulate : Plan_Enum<"Accumulate", [
 class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
 def Plan_SlotClassAttr : EnumAttr<Plan_Dialect, Plan_SlotClass, "slot_class">;
 def Plan_SizeKindAttr : EnumAttr<Plan_Dialect, Plan_SizeKind, "size_kind">;
-def Plan_AccumulateAttr : EnumAttr<Plan_Dialect, Plan_Accumulate, "accumulate">;
+def Plan_AccumulateAttr : EnumAttr<Plan_Dialect, Plan_Accumulate, "accumulate"> { let assemblyFormat = "`<` $value `>`"; }
 
 def Plan_PlaceAttr : Plan_Attr<"Place", "place"> {
   let summary = "Where a value lies: a slot, and an offset in bytes.";

@@ -1,0 +1,65 @@
+// RUN: ztc-opt %s --ztc-group-primitive-ops --ztc-verify-fuse -split-input-file | FileCheck %s
+
+// A chain of one shape is one group, with its constants; a producer with another reader stays apart.
+// CHECK-LABEL: func.func @chain
+// CHECK:         %[[E:.*]] = graph.fusion "exp"
+// CHECK:         graph.fusion "mul_add"(%{{.*}}, %[[E]]) attributes {reason = "pointwise chain of one shape"}
+// CHECK:           graph.constant dense<2.000000e+00>
+// CHECK:           graph.mul
+// CHECK:           graph.add
+// CHECK-NOT:     graph.fusion
+func.func @chain(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %two = graph.constant dense<2.0> : tensor<8xf32>
+  %e = graph.exp %x : tensor<8xf32>
+  %m = graph.mul %x, %two : tensor<8xf32>
+  %y = graph.add %m, %e : tensor<8xf32>
+  return %y, %e : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Scalars share one group; a contiguous slice is an alias.
+// CHECK-LABEL: func.func @scalars
+// CHECK:         graph.slice
+// CHECK:         graph.reshape
+// CHECK:         graph.fusion "scalars"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<i1>)
+// CHECK-NOT:     graph.fusion
+func.func @scalars(%x: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tensor<i1>) {
+  %s = graph.slice %step, [3] : tensor<16xf32> -> tensor<1xf32>
+  %c = graph.reshape %s : tensor<1xf32> -> tensor<f32>
+  %r = graph.sqrt %x : tensor<f32>
+  %f = graph.compare "lt", %r, %c : tensor<f32> -> tensor<i1>
+  return %r, %f : tensor<f32>, tensor<i1>
+}
+
+// -----
+
+// A sum of cotangents is added in place where a kernel can do it; with another reader behind, it is an ordinary add.
+// CHECK-LABEL: func.func @sums
+// CHECK:         %[[A:.*]] = graph.matmul
+// CHECK:         %[[B:.*]] = graph.matmul
+// CHECK:         %[[S:.*]] = graph.accumulate %[[A]], %[[B]]
+// CHECK:         %[[C:.*]] = graph.matmul
+// CHECK:         graph.fusion "add"(%[[S]], %[[C]])
+func.func @sums(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %a = graph.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %b = graph.matmul %w, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %s = graph.accumulate %a, %b : tensor<4x4xf32>
+  %c = graph.matmul %w, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %t = graph.accumulate %s, %c : tensor<4x4xf32>
+  return %s, %t, %c : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Into a bucket: an addend with another reader is copied.
+// CHECK-LABEL: func.func @copied
+// CHECK:         %[[D:.*]] = graph.matmul
+// CHECK:         %[[P:.*]] = graph.fusion "copy"(%[[D]])
+// CHECK:         graph.accumulate %{{.*}}, %[[P]] {first_writes}
+func.func @copied(%bucket: tensor<16xf32>, %x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %v = dist.view %bucket[0] : tensor<16xf32> -> tensor<4x4xf32>
+  %d = graph.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %s = graph.accumulate %v, %d {first_writes} : tensor<4x4xf32>
+  return %s, %d : tensor<4x4xf32>, tensor<4x4xf32>
+}
