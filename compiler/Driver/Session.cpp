@@ -1,6 +1,8 @@
 #include "compiler/Driver/Session.h"
+#include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Target/PlanWriter.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
@@ -8,6 +10,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <set>
 
@@ -146,6 +150,43 @@ LogicalResult Session::run(Phase last) {
       break;
   }
   return success();
+}
+
+/// config.json of the checkpoint, or else beside the model; empty where there is none.
+static std::string findConfig(const CompileOptions &options) {
+  llvm::SmallVector<std::string, 2> folders;
+  if (!options.weights.empty())
+    folders.push_back(llvm::sys::fs::is_directory(options.weights)
+                          ? options.weights
+                          : llvm::sys::path::parent_path(options.weights).str());
+  folders.push_back(llvm::sys::path::parent_path(options.input).str());
+  for (const std::string &folder : folders) {
+    llvm::SmallString<256> file(folder);
+    llvm::sys::path::append(file, "config.json");
+    if (auto buffer = llvm::MemoryBuffer::getFile(file))
+      return (*buffer)->getBuffer().str();
+  }
+  return {};
+}
+
+FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
+  if (!withKernels) {
+    PassManager pm(context.get(), ModuleOp::getOperationName());
+    addPhase(Phase::Plan, pm, opts);
+    if (failed(pm.run(*moduleRef)))
+      return failure();
+  }
+  PlanOptions planOptions;
+  planOptions.ztcVersion = versionText();
+  planOptions.precision = opts.precision;
+  planOptions.zero = opts.zero;
+  planOptions.budgetBytes = opts.memoryBudget;
+  planOptions.reserveBytes = opts.memoryReserve;
+  planOptions.hfConfig = findConfig(opts);
+  for (auto &[name, value] : describe(opts))
+    planOptions.options[name] = value;
+  planOptions.withKernels = withKernels;
+  return buildPlan(*moduleRef, planOptions);
 }
 
 } // namespace ztc

@@ -1,0 +1,52 @@
+#include "compiler/Driver/Pipeline.h"
+#include "compiler/Conversion/Passes.h"
+#include "passes/Autodiff/Passes.h"
+#include "passes/Fusion/Passes.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Placement/Passes.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Sharding/Passes.h"
+#include "passes/Verify/Passes.h"
+
+using namespace mlir;
+
+void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options) {
+  switch (phase) {
+  case Phase::Import: // the importer has produced the module
+    return;
+  case Phase::Backward: {
+    AutodiffOptions autodiff;
+    autodiff.freeze = options.freezePattern;
+    autodiff.noDecay = options.noDecayPattern;
+    return populateAutodiffPipeline(pm, autodiff);
+  }
+  case Phase::Shard:
+    return populateShardPipeline(pm);
+  case Phase::Fuse:
+    return populateFusePipeline(pm);
+  case Phase::Schedule:
+    return populateSchedulePipeline(pm);
+  case Phase::Assign:
+    return populateAssignPipeline(pm);
+  case Phase::Codegen: {
+    CodegenOptions codegen;
+    codegen.targets = options.targets;
+    return populateCodegenPipeline(pm, codegen);
+  }
+  case Phase::Plan:
+    return populatePlanPipeline(pm);
+  }
+}
+
+void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
+  switch (phase) {
+  case Phase::Import:
+    pm.addPass(createVerifyImport());
+    return;
+  case Phase::Backward:
+    pm.addPass(createVerifyBackward());
+    return;
+  default:
+    return;
+  }
+}
