@@ -46,7 +46,22 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
   case Phase::Backward:
     pm.addPass(createVerifyBackward());
     return;
-  default:
+  case Phase::Shard:
+    pm.addPass(createVerifyShard());
+    return;
+  case Phase::Fuse:
+    pm.addPass(createVerifyFuse());
+    return;
+  case Phase::Schedule:
+    pm.addPass(createVerifySchedule());
+    return;
+  case Phase::Assign:
+    pm.addPass(createVerifyAssign());
+    return;
+  case Phase::Codegen: // the next verifier sees the kernels
+    return;
+  case Phase::Plan:
+    pm.addPass(createVerifyPlan());
     return;
   }
 }
