@@ -4,6 +4,7 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
@@ -59,7 +60,7 @@ static int writeText(const std::string &path, function_ref<void(llvm::raw_ostrea
     return 0;
   }
   std::error_code error;
-  llvm::ToolOutputFile out(path, error, llvm::sys::fs::OF_None);
+  llvm::ToolOutputFile out(path, error, llvm::sys::fs::OpenFlags::OF_None);
   if (error)
     return fail("cannot write " + path + ": " + error.message());
   print(out.os());

@@ -97,8 +97,8 @@ LogicalResult Session::dump(const PhaseInfo &phase) {
     llvm::errs() << "ztc: cannot make the folder " << opts.dumpFolder << ": " << error.message() << "\n";
     return failure();
   }
-  std::string file = llvm::formatv("{0}/{1:2}-{2}.mlir", opts.dumpFolder,
-                                   llvm::fmt_align(int(phase.phase) + 1, llvm::AlignStyle::Right, 2, '0'), phase.name);
+  int number = int(phase.phase) + 1;
+  std::string file = llvm::formatv("{0}/{1}{2}-{3}.mlir", opts.dumpFolder, number < 10 ? "0" : "", number, phase.name);
   std::error_code error;
   llvm::raw_fd_ostream out(file, error);
   if (error) {
