@@ -14,7 +14,7 @@ namespace ztc {
 struct KernelBuffer {
   enum class Kind { Operand, Result, Workspace };
   Kind kind = Kind::Operand;
-  unsigned index = 0;   ///< of the group's operand or result; 0 for the workspace
+  unsigned index = 0; ///< of the group's operand or result; 0 for the workspace
   bool written = false;
 };
 
@@ -25,10 +25,10 @@ struct KernelDescription {
   std::vector<KernelBuffer> buffers; ///< in the order of the kernel's argument
   uint64_t extent = 0;               ///< size of the parallel range; 0 where a bucket's length decides (flat)
   uint64_t grain = 1;                ///< units that are worth a worker's while
-  bool flat = false;                 ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
+  bool flat = false; ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
   uint64_t flatBlock = 0;
-  std::vector<int64_t> scalars;      ///< for a flat kernel over a static length: {length, 0}
-  bool hasAdd = false;               ///< the symbol name + "_add" adds to its results instead of overwriting them
+  std::vector<int64_t> scalars; ///< for a flat kernel over a static length: {length, 0}
+  bool hasAdd = false;          ///< the symbol name + "_add" adds to its results instead of overwriting them
 };
 
 /// What became of a group: launches in order, and the memory that they share.
@@ -48,17 +48,19 @@ struct KernelImage {
 /// Targets of the host device, the widest last.
 inline constexpr llvm::StringLiteral kHostTargets[] = {"x86-64-v3", "x86-64-v4"};
 
-/// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not thread-safe.
+/// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
+/// thread-safe.
 class KernelModule {
 public:
   KernelModule();
   ~KernelModule();
 
-  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. The name is the group's,
-  /// made unique. A group that cannot be lowered is a located diagnostic.
+  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. The name is
+  /// the group's, made unique. A group that cannot be lowered is a located diagnostic.
   llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false);
 
-  /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the caller's.
+  /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the
+  /// caller's.
   KernelDescription addAttentionSoftmax(bool causal);
   KernelDescription addAttentionSoftmaxGrad(double scale, bool causal);
   KernelDescription addRowDot();

@@ -12,7 +12,9 @@ using Operands = ArrayRef<Value>;
 /// Null where the element type is not supported. Operands have one shape; narrow floats arrive as f32.
 using Emission = Value (*)(KernelBuilder &, Operation *, Operands);
 
-bool isReal(Value x) { return isa<FloatType>(getElementTypeOrSelf(x.getType())); }
+bool isReal(Value x) {
+  return isa<FloatType>(getElementTypeOrSelf(x.getType()));
+}
 
 /// Functions that exist for f32 alone.
 template <Value (*expand)(KernelBuilder &, Value)> Value f32Function(KernelBuilder &b, Operation *, Operands x) {
@@ -55,9 +57,13 @@ Value reciprocal(KernelBuilder &b, Operation *, Operands x) {
   return isReal(x[0]) ? b.div(b.real(x[0].getType(), 1.0), x[0]) : Value();
 }
 
-Value root(KernelBuilder &b, Operation *, Operands x) { return isReal(x[0]) ? b.sqrt(x[0]) : Value(); }
+Value root(KernelBuilder &b, Operation *, Operands x) {
+  return isReal(x[0]) ? b.sqrt(x[0]) : Value();
+}
 
-Value rsqrt(KernelBuilder &b, Operation *, Operands x) { return isReal(x[0]) ? expandRsqrt(b, x[0]) : Value(); }
+Value rsqrt(KernelBuilder &b, Operation *, Operands x) {
+  return isReal(x[0]) ? expandRsqrt(b, x[0]) : Value();
+}
 
 /// Operands keep their stored type here.
 Value convertElement(KernelBuilder &b, Value x, Type to) {
@@ -70,7 +76,8 @@ Value convertElement(KernelBuilder &b, Value x, Type to) {
       x = arith::ExtFOp::create(b, KernelBuilder::shaped(x.getType(), b.getF32Type()), x);
       fromBits = 32;
     }
-    return fromBits < toBits ? arith::ExtFOp::create(b, type, x).getResult() : arith::TruncFOp::create(b, type, x).getResult();
+    return fromBits < toBits ? arith::ExtFOp::create(b, type, x).getResult()
+                             : arith::TruncFOp::create(b, type, x).getResult();
   }
   if (isa<FloatType>(from)) {
     if (to.isInteger(1))
@@ -78,12 +85,14 @@ Value convertElement(KernelBuilder &b, Value x, Type to) {
     return arith::FPToSIOp::create(b, type, x);
   }
   if (isa<FloatType>(to))
-    return from.isInteger(1) ? arith::UIToFPOp::create(b, type, x).getResult() : arith::SIToFPOp::create(b, type, x).getResult();
+    return from.isInteger(1) ? arith::UIToFPOp::create(b, type, x).getResult()
+                             : arith::SIToFPOp::create(b, type, x).getResult();
   if (to.isInteger(1))
     return b.compare(arith::CmpIPredicate::ne, x, b.integer(x.getType(), 0));
   if (from.isInteger(1))
     return arith::ExtUIOp::create(b, type, x);
-  return fromBits < toBits ? arith::ExtSIOp::create(b, type, x).getResult() : arith::TruncIOp::create(b, type, x).getResult();
+  return fromBits < toBits ? arith::ExtSIOp::create(b, type, x).getResult()
+                           : arith::TruncIOp::create(b, type, x).getResult();
 }
 
 Emission emissionOf(StringRef name) {
@@ -122,7 +131,9 @@ Emission emissionOf(StringRef name) {
   return nullptr;
 }
 
-bool isNarrow(Type element) { return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32; }
+bool isNarrow(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+}
 } // namespace
 
 // An op whose operands are equal in all lanes stays a scalar, at the depth of its operands.

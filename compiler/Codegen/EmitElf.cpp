@@ -78,8 +78,9 @@ static Expected<std::string> link(StringRef object) {
       return createStringError("cannot write " + input + " (is the temporary folder full?)");
     }
   }
-  const char *arguments[] = {"ld.lld", "-shared", "--hash-style=gnu", "-z", "separate-code", "-z", "defs", "--gc-sections",
-                             "--build-id=none", "-s", "--threads=1", "-o", output.c_str(), input.c_str()};
+  const char *arguments[] = {"ld.lld",       "-shared",       "--hash-style=gnu", "-z", "separate-code", "-z",
+                             "defs",         "--gc-sections", "--build-id=none",  "-s", "--threads=1",   "-o",
+                             output.c_str(), input.c_str()};
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});

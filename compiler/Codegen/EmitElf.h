@@ -10,9 +10,9 @@ class Module;
 
 namespace ztc::codegen {
 
-/// Optimises `module` (which it consumes) for `cpu` (x86-64-v3, x86-64-v4), compiles it and links it to an ELF shared object that
-/// needs no other library. Every function with external linkage is a dynamic symbol. Thread-safe; one call links at a time.
-/// Errors name the symbol that stayed undefined, or what the code generator refused.
+/// Optimises `module` (which it consumes) for `cpu` (x86-64-v3, x86-64-v4), compiles it and links it to an ELF shared
+/// object that needs no other library. Every function with external linkage is a dynamic symbol. Thread-safe; one call
+/// links at a time. Errors name the symbol that stayed undefined, or what the code generator refused.
 llvm::Expected<std::string> emitElf(llvm::Module &module, llvm::StringRef cpu);
 
 } // namespace ztc::codegen

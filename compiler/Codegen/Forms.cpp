@@ -11,7 +11,8 @@ namespace {
 /// One attempt at one kernel.
 class FormEmitter {
 public:
-  FormEmitter(KernelBuilder &builder, func::FuncOp function, graph::FusionOp group, const PlannedKernel &kernel, ColumnPlans &plans, bool add)
+  FormEmitter(KernelBuilder &builder, func::FuncOp function, graph::FusionOp group, const PlannedKernel &kernel,
+              ColumnPlans &plans, bool add)
       : function_(function), group_(group), kernel_(kernel), plans_(plans), add_(add), e_(builder, plans) {}
 
   LogicalResult run() {
@@ -46,7 +47,8 @@ private:
     KernelBuilder &b = e_.at(0);
     Type pointer = LLVM::LLVMPointerType::get(b.getContext());
     for (auto [number, buffer] : llvm::enumerate(kernel_.description.buffers)) {
-      Value address = LLVM::GEPOp::create(b, pointer, pointer, argument(0), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+      Value address =
+          LLVM::GEPOp::create(b, pointer, pointer, argument(0), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
       Value base = LLVM::LoadOp::create(b, pointer, address, 8);
       if (buffer.kind == KernelBuffer::Kind::Operand)
         e_.bind(body.getArgument(buffer.index), base);
@@ -105,7 +107,8 @@ private:
   }
 
   /// All elements of a chunk first, then the stores: a result may stand where an operand stood.
-  LogicalResult emitChunk(const ColumnGroup &group, const IndexExpr &row, const IndexSymbol *block, const ColumnChunk &chunk) {
+  LogicalResult emitChunk(const ColumnGroup &group, const IndexExpr &row, const IndexSymbol *block,
+                          const ColumnChunk &chunk) {
     SmallVector<Value> values;
     auto compute = [&](Value value) -> LogicalResult {
       auto access = accessOf(cast<RankedTensorType>(value.getType()).getShape(), row, chunk.column);
@@ -137,11 +140,13 @@ private:
     SmallVector<Value> none;
     for (const ColumnGroup &group : kernel_.columns)
       for (const PlannedPartial &partial : group.partials) {
-        LogicalResult cleared = e_.forColumns(level, partial.columns, &partial, kChunk, none, [&](const ColumnChunk &chunk, Carried &) {
-          Value zero = e_.at(chunk.level).real(KernelBuilder::shaped(chunk.lanes, elementOf(partial)), 0.0);
-          e_.store(zero, workspace_, partialIndex(partial, IndexExpr(block), chunk.column.withoutLane()), chunk.level, /*add=*/false);
-          return success();
-        });
+        LogicalResult cleared =
+            e_.forColumns(level, partial.columns, &partial, kChunk, none, [&](const ColumnChunk &chunk, Carried &) {
+              Value zero = e_.at(chunk.level).real(KernelBuilder::shaped(chunk.lanes, elementOf(partial)), 0.0);
+              e_.store(zero, workspace_, partialIndex(partial, IndexExpr(block), chunk.column.withoutLane()),
+                       chunk.level, /*add=*/false);
+              return success();
+            });
         if (failed(cleared))
           return failure();
       }
@@ -150,8 +155,9 @@ private:
     Value end = b.minimum(b.add(begin, b.i64(kRowBlock)), b.i64(kernel_.rows));
     IndexSymbol facts;
     facts.maximum = kernel_.rows - 1;
-    return e_.forLoop(level, begin, end, 1, facts, none,
-                      [&](const IndexSymbol *row, unsigned inner, Carried &) { return emitRow(IndexExpr(row), block, inner); });
+    return e_.forLoop(level, begin, end, 1, facts, none, [&](const IndexSymbol *row, unsigned inner, Carried &) {
+      return emitRow(IndexExpr(row), block, inner);
+    });
   }
 
   Type elementOf(const PlannedPartial &partial) { return e_.element(partial.op->getResult(0).getType()); }
@@ -177,11 +183,12 @@ private:
         Type stored = elementOf(fold);
         Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, stored);
         SmallVector<Value> total{e_.at(level).real(type, 0.0)};
-        LogicalResult done = e_.forLoop(level, fold.blocks, total, [&](const IndexSymbol *block, unsigned inner, Carried &values) {
-          Element partial = e_.load(workspace_, stored, partialIndex(fold, IndexExpr(block), access.back()));
-          values[0] = e_.combine(e_.at(inner), values[0], partial.value, /*sum=*/true);
-          return success();
-        });
+        LogicalResult done =
+            e_.forLoop(level, fold.blocks, total, [&](const IndexSymbol *block, unsigned inner, Carried &values) {
+              Element partial = e_.load(workspace_, stored, partialIndex(fold, IndexExpr(block), access.back()));
+              values[0] = e_.combine(e_.at(inner), values[0], partial.value, /*sum=*/true);
+              return success();
+            });
         return failed(done) ? Element() : Element{total[0], level};
       });
   }
@@ -207,19 +214,24 @@ private:
       SmallVector<Value> quarters(kernel_.sums.size() * (kVirtualLanes / kChunk), b.real(quarter, 0.0));
       if (plans_.scalar.contains(&kernel_))
         whole = begin;
-      else if (failed(e_.forLoop(level, begin, whole, stride, facts, quarters, [&](const IndexSymbol *column, unsigned inner, Carried &values) {
-            for (int64_t offset = 0; offset < stride; offset += kChunk)
-              if (failed(emitFlatChunk({e_.withLanes(IndexExpr(column) + offset, kChunk, &kernel_), kChunk, offset, inner}, values, {})))
-                return failure();
-            return success();
-          })))
+      else if (failed(e_.forLoop(level, begin, whole, stride, facts, quarters,
+                                 [&](const IndexSymbol *column, unsigned inner, Carried &values) {
+                                   for (int64_t offset = 0; offset < stride; offset += kChunk)
+                                     if (failed(
+                                             emitFlatChunk({e_.withLanes(IndexExpr(column) + offset, kChunk, &kernel_),
+                                                            kChunk, offset, inner},
+                                                           values, {})))
+                                       return failure();
+                                   return success();
+                                 })))
         return failure();
       return emitFlatTail(block, level, whole, end, quarters, sumLanes);
     });
   }
 
   /// The elements behind the last whole vector, one by one, and the partial sums of the block.
-  LogicalResult emitFlatTail(const IndexSymbol *block, unsigned level, Value whole, Value end, ArrayRef<Value> quarters, ArrayRef<Value> sumLanes) {
+  LogicalResult emitFlatTail(const IndexSymbol *block, unsigned level, Value whole, Value end, ArrayRef<Value> quarters,
+                             ArrayRef<Value> sumLanes) {
     KernelBuilder &b = e_.at(level);
     Type f32 = b.getF32Type();
     constexpr int64_t perSum = kVirtualLanes / kChunk;
@@ -230,9 +242,10 @@ private:
     facts.maximum = (ShapedType::isDynamic(columns) ? int64_t(1) << 40 : columns) - 1;
     facts.columnLoop = &kernel_;
     SmallVector<Value> none;
-    if (failed(e_.forLoop(level, whole, end, 1, facts, none, [&](const IndexSymbol *column, unsigned inner, Carried &values) {
-          return emitFlatChunk({IndexExpr(column), 1, 0, inner}, values, sumLanes);
-        })))
+    if (failed(e_.forLoop(level, whole, end, 1, facts, none,
+                          [&](const IndexSymbol *column, unsigned inner, Carried &values) {
+                            return emitFlatChunk({IndexExpr(column), 1, 0, inner}, values, sumLanes);
+                          })))
       return failure();
     for (auto [sum, lanes] : llvm::zip(kernel_.sums, sumLanes)) {
       SmallVector<Value> loaded;
@@ -245,7 +258,8 @@ private:
     return success();
   }
 
-  /// With `sumLanes` the chunk is one element whose square joins its lane in memory, else a vector that joins `carried`.
+  /// With `sumLanes` the chunk is one element whose square joins its lane in memory, else a vector that joins
+  /// `carried`.
   LogicalResult emitFlatChunk(const ColumnChunk &chunk, Carried &carried, ArrayRef<Value> sumLanes) {
     if (failed(emitChunk(kernel_.columns.front(), IndexExpr(), nullptr, chunk)))
       return failure();
@@ -288,12 +302,13 @@ private:
         SmallVector<Value> total{b.real(b.getF32Type(), 0.0)};
         IndexSymbol facts;
         facts.maximum = int64_t(1) << 40;
-        LogicalResult done = e_.forLoop(0, b.i64(0), blocks, 1, facts, total, [&](const IndexSymbol *block, unsigned inner, Carried &values) {
-          Element partial = e_.load(workspace_, e_.at(inner).getF32Type(), IndexExpr(block) * stride + fold.offset);
-          KernelBuilder &in = e_.at(inner);
-          values[0] = in.add(values[0], partial.value);
-          return success();
-        });
+        LogicalResult done = e_.forLoop(
+            0, b.i64(0), blocks, 1, facts, total, [&](const IndexSymbol *block, unsigned inner, Carried &values) {
+              Element partial = e_.load(workspace_, e_.at(inner).getF32Type(), IndexExpr(block) * stride + fold.offset);
+              KernelBuilder &in = e_.at(inner);
+              values[0] = in.add(values[0], partial.value);
+              return success();
+            });
         return failed(done) ? Element() : Element{total[0], 0};
       });
   }
@@ -310,7 +325,8 @@ private:
 } // namespace
 
 /// Emits one kernel, again and again until its column loops suit what is computed in them.
-static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel, StringRef name, bool add) {
+static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
+                                StringRef name, bool add) {
   ColumnPlans plans;
   size_t known = 0;
   for (;;) {

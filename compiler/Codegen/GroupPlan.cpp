@@ -7,8 +7,12 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-static int64_t columnsOf(ArrayRef<int64_t> shape) { return shape.empty() ? 1 : shape.back(); }
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+static int64_t columnsOf(ArrayRef<int64_t> shape) {
+  return shape.empty() ? 1 : shape.back();
+}
 static int64_t rowsOf(ArrayRef<int64_t> shape) {
   int64_t rows = 1;
   for (int64_t size : shape.drop_back(shape.empty() ? 0 : 1))
@@ -87,7 +91,8 @@ private:
       return true;
     auto first = cast<RankedTensorType>(group_->getResult(0).getType());
     return !reduces && first.getRank() == 1 && first.getDimSize(0) > 1 &&
-           llvm::all_of(group_->getResultTypes(), [&](Type type) { return cast<RankedTensorType>(type).getShape() == first.getShape(); });
+           llvm::all_of(group_->getResultTypes(),
+                        [&](Type type) { return cast<RankedTensorType>(type).getShape() == first.getShape(); });
   }
 
   LogicalResult planFlat() {
@@ -227,7 +232,8 @@ private:
   }
 
   /// Block arguments that `value` is computed from, without what stands behind the sums in `folds`.
-  void usedOperands(Value value, const SmallPtrSetImpl<Operation *> &folds, SmallPtrSetImpl<Operation *> &seen, SmallVectorImpl<bool> &used) const {
+  void usedOperands(Value value, const SmallPtrSetImpl<Operation *> &folds, SmallPtrSetImpl<Operation *> &seen,
+                    SmallVectorImpl<bool> &used) const {
     Operation *op = value.getDefiningOp();
     if (!op) {
       used[cast<BlockArgument>(value).getArgNumber()] = true;

@@ -12,10 +12,11 @@ inline constexpr int64_t kFlatBlock = 4096;
 /// Columns that one unit of a fold over partial results handles, where they divide the row.
 inline constexpr int64_t kFoldColumns = 64;
 
-/// A result of a kernel as rows of columns. What stands behind is the value before trailing reshapes: the bytes are the same.
+/// A result of a kernel as rows of columns. What stands behind is the value before trailing reshapes: the bytes are the
+/// same.
 struct PlannedOutput {
   mlir::Value value;
-  unsigned result;      ///< of the group
+  unsigned result; ///< of the group
   int64_t rows, columns;
 };
 
@@ -29,7 +30,7 @@ struct PlannedPartial {
 
 /// Results and partials that share a loop over columns.
 struct ColumnGroup {
-  int64_t subRows;  ///< rows of these results within one row of the kernel
+  int64_t subRows; ///< rows of these results within one row of the kernel
   int64_t columns;
   std::vector<PlannedOutput> outputs;
   std::vector<PlannedPartial> partials;
@@ -37,19 +38,19 @@ struct ColumnGroup {
 
 struct PlannedKernel {
   enum class Shape {
-    Rows,       ///< parallel over rows
-    RowBlocks,  ///< parallel over blocks of kRowBlock rows, with partial column sums
-    Columns,    ///< one row, parallel over blocks of columns
-    Flat,       ///< parallel over blocks of kFlatBlock elements of run-time length
-    Once        ///< one unit
+    Rows,      ///< parallel over rows
+    RowBlocks, ///< parallel over blocks of kRowBlock rows, with partial column sums
+    Columns,   ///< one row, parallel over blocks of columns
+    Flat,      ///< parallel over blocks of kFlatBlock elements of run-time length
+    Once       ///< one unit
   };
   Shape shape = Shape::Rows;
   int64_t rows = 1;
-  int64_t unit = 0;                 ///< columns of a unit, where shape is Columns
-  std::vector<ColumnGroup> columns; ///< at most one where shape is Columns or Flat
-  std::vector<PlannedPartial> sums; ///< sums of squares of a flat kernel
+  int64_t unit = 0;                  ///< columns of a unit, where shape is Columns
+  std::vector<ColumnGroup> columns;  ///< at most one where shape is Columns or Flat
+  std::vector<PlannedPartial> sums;  ///< sums of squares of a flat kernel
   std::vector<PlannedPartial> folds; ///< partials that this kernel reads
-  KernelDescription description;    ///< without a name
+  KernelDescription description;     ///< without a name
 };
 
 struct GroupPlan {

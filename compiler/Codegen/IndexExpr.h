@@ -1,4 +1,5 @@
-// Indices of a kernel as sums of symbols with known ranges: most divisions of reshapes fold away, and contiguity can be read off.
+// Indices of a kernel as sums of symbols with known ranges: most divisions of reshapes fold away, and contiguity can be
+// read off.
 #pragma once
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -13,11 +14,11 @@ using LoopKey = const void *;
 /// A non-negative run-time index, or the number of a vector lane.
 struct IndexSymbol {
   unsigned id = 0;
-  mlir::Value value;        ///< i64; null for a lane number
-  int64_t minimum = 0;      ///< inclusive
-  int64_t maximum = 0;      ///< inclusive
-  int64_t divisor = 1;      ///< a known divisor of the value
-  unsigned level = 0;       ///< depth of the loop in which the value is defined
+  mlir::Value value;            ///< i64; null for a lane number
+  int64_t minimum = 0;          ///< inclusive
+  int64_t maximum = 0;          ///< inclusive
+  int64_t divisor = 1;          ///< a known divisor of the value
+  unsigned level = 0;           ///< depth of the loop in which the value is defined
   LoopKey columnLoop = nullptr; ///< the column loop that this symbol counts, or whose lanes it numbers
   bool isLane() const { return !value; }
 };

@@ -11,11 +11,17 @@ int64_t lanesOf(Type type) {
   return vector ? vector.getNumElements() : 1;
 }
 
-int64_t storedBytes(Type element) { return (element.getIntOrFloatBitWidth() + 7) / 8; }
+int64_t storedBytes(Type element) {
+  return (element.getIntOrFloatBitWidth() + 7) / 8;
+}
 
-Type KernelBuilder::shaped(int64_t lanes, Type element) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
+Type KernelBuilder::shaped(int64_t lanes, Type element) {
+  return lanes == 1 ? element : VectorType::get({lanes}, element);
+}
 
-Type KernelBuilder::shaped(Type like, Type element) { return shaped(lanesOf(like), element); }
+Type KernelBuilder::shaped(Type like, Type element) {
+  return shaped(lanesOf(like), element);
+}
 
 Value KernelBuilder::real(Type type, double value) {
   Type element = getElementTypeOrSelf(type);
@@ -33,7 +39,9 @@ Value KernelBuilder::integer(Type type, int64_t value) {
   return arith::ConstantOp::create(*this, attribute);
 }
 
-static bool isReal(Value x) { return isa<FloatType>(getElementTypeOrSelf(x.getType())); }
+static bool isReal(Value x) {
+  return isa<FloatType>(getElementTypeOrSelf(x.getType()));
+}
 
 Value KernelBuilder::add(Value a, Value b) {
   return isReal(a) ? arith::AddFOp::create(*this, a, b).getResult() : arith::AddIOp::create(*this, a, b).getResult();
@@ -47,8 +55,12 @@ Value KernelBuilder::mul(Value a, Value b) {
 Value KernelBuilder::div(Value a, Value b) {
   return isReal(a) ? arith::DivFOp::create(*this, a, b).getResult() : arith::DivSIOp::create(*this, a, b).getResult();
 }
-Value KernelBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, a, b, c); }
-Value KernelBuilder::sqrt(Value x) { return math::SqrtOp::create(*this, x); }
+Value KernelBuilder::fma(Value a, Value b, Value c) {
+  return math::FmaOp::create(*this, a, b, c);
+}
+Value KernelBuilder::sqrt(Value x) {
+  return math::SqrtOp::create(*this, x);
+}
 Value KernelBuilder::negate(Value x) {
   return isReal(x) ? arith::NegFOp::create(*this, x).getResult() : sub(integer(x.getType(), 0), x);
 }
@@ -63,10 +75,13 @@ Value KernelBuilder::compare(arith::CmpFPredicate predicate, Value a, Value b) {
 Value KernelBuilder::compare(arith::CmpIPredicate predicate, Value a, Value b) {
   return arith::CmpIOp::create(*this, predicate, a, b);
 }
-Value KernelBuilder::select(Value condition, Value a, Value b) { return arith::SelectOp::create(*this, condition, a, b); }
+Value KernelBuilder::select(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(*this, condition, a, b);
+}
 
-// arith.maximumf becomes llvm.maximum, which costs more than it should on x86; this form keeps NaN and needs two instructions:
-// maxps returns its second operand where one is NaN. The sign of a zero follows the operands' order, as in a comparison.
+// arith.maximumf becomes llvm.maximum, which costs more than it should on x86; this form keeps NaN and needs two
+// instructions: maxps returns its second operand where one is NaN. The sign of a zero follows the operands' order, as
+// in a comparison.
 Value KernelBuilder::maximum(Value a, Value b) {
   if (!isReal(a))
     return arith::MaxSIOp::create(*this, a, b);
@@ -98,7 +113,8 @@ Value KernelBuilder::foldLanes(ArrayRef<Value> quarters, llvm::function_ref<Valu
       first.push_back(i);
       second.push_back(i + half);
     }
-    folded = combine(vector::ShuffleOp::create(*this, folded, folded, first), vector::ShuffleOp::create(*this, folded, folded, second));
+    folded = combine(vector::ShuffleOp::create(*this, folded, folded, first),
+                     vector::ShuffleOp::create(*this, folded, folded, second));
   }
   return vector::ExtractOp::create(*this, folded, 0);
 }
@@ -127,7 +143,8 @@ void KernelBuilder::store(Value value, Value pointer) {
 
 Value KernelBuilder::maskedLoad(Value pointer, Value mask, Value other) {
   Type element = getElementTypeOrSelf(other.getType());
-  return LLVM::MaskedLoadOp::create(*this, other.getType(), pointer, mask, other, getI32IntegerAttr(storedBytes(element)));
+  return LLVM::MaskedLoadOp::create(*this, other.getType(), pointer, mask, other,
+                                    getI32IntegerAttr(storedBytes(element)));
 }
 
 void KernelBuilder::maskedStore(Value value, Value pointer, Value mask) {

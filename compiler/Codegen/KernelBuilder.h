@@ -46,7 +46,8 @@ public:
   /// A scalar in every lane; the scalar itself for one lane.
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
   /// Folds 64 partial results, four vectors of kChunk, by halving: lane i with i + 32, then i + 16, ... down to one.
-  mlir::Value foldLanes(mlir::ArrayRef<mlir::Value> quarters, llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
+  mlir::Value foldLanes(mlir::ArrayRef<mlir::Value> quarters,
+                        llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
 
   /// The address of element `index` of an array of `element` (an i1 takes a byte).
   mlir::Value address(mlir::Value base, mlir::Type element, mlir::Value index);

@@ -73,15 +73,18 @@ Element KernelEmitter::emit(Value value, ArrayRef<IndexExpr> wanted) {
   return result;
 }
 
-LogicalResult KernelEmitter::forLoop(unsigned level, Value lower, Value upper, int64_t step, IndexSymbol facts, Carried &carried, LoopBody body) {
+LogicalResult KernelEmitter::forLoop(unsigned level, Value lower, Value upper, int64_t step, IndexSymbol facts,
+                                     Carried &carried, LoopBody body) {
   // Loops that are open below `level` wait: the new one goes before them in the same block.
-  std::vector<Level> waiting(std::make_move_iterator(levels_.begin() + level + 1), std::make_move_iterator(levels_.end()));
+  std::vector<Level> waiting(std::make_move_iterator(levels_.begin() + level + 1),
+                             std::make_move_iterator(levels_.end()));
   levels_.resize(level + 1);
   KernelBuilder &b = at(level);
   auto loop = scf::ForOp::create(b, lower, upper, b.i64(step), ValueRange(carried));
   levels_[level].point = OpBuilder::InsertPoint(loop->getBlock(), loop->getIterator());
   Block *block = loop.getBody();
-  levels_.push_back({OpBuilder::InsertPoint(block, carried.empty() ? block->getTerminator()->getIterator() : block->end()), {}, {}});
+  levels_.push_back(
+      {OpBuilder::InsertPoint(block, carried.empty() ? block->getTerminator()->getIterator() : block->end()), {}, {}});
   facts.value = loop.getInductionVar();
   facts.level = level + 1;
   SmallVector<Value> inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
@@ -116,7 +119,8 @@ IndexExpr KernelEmitter::withLanes(const IndexExpr &column, int64_t lanes, LoopK
   return column + IndexExpr(lane);
 }
 
-LogicalResult KernelEmitter::forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried, ColumnBody body) {
+LogicalResult KernelEmitter::forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,
+                                        ColumnBody body) {
   auto loopOver = [&](int64_t begin, int64_t end, int64_t step) {
     KernelBuilder &b = at(level);
     IndexSymbol facts;
@@ -125,12 +129,15 @@ LogicalResult KernelEmitter::forColumns(unsigned level, int64_t size, LoopKey ke
     facts.divisor = std::gcd(begin, step);
     facts.columnLoop = key;
     int64_t lanes = step == 1 ? 1 : kChunk;
-    return forLoop(level, b.i64(begin), b.i64(end), step, facts, carried, [&](const IndexSymbol *column, unsigned inner, Carried &values) {
-      for (int64_t offset = 0; offset < step; offset += lanes)
-        if (failed(body({withLanes(IndexExpr(column) + offset, lanes, key), lanes, (begin + offset) % kVirtualLanes, inner}, values)))
-          return failure();
-      return success();
-    });
+    return forLoop(level, b.i64(begin), b.i64(end), step, facts, carried,
+                   [&](const IndexSymbol *column, unsigned inner, Carried &values) {
+                     for (int64_t offset = 0; offset < step; offset += lanes)
+                       if (failed(body({withLanes(IndexExpr(column) + offset, lanes, key), lanes,
+                                        (begin + offset) % kVirtualLanes, inner},
+                                       values)))
+                         return failure();
+                     return success();
+                   });
   };
   if (plans_.scalar.contains(key))
     return loopOver(0, size, 1);

@@ -1,5 +1,5 @@
-// Emits the values of a group where a kernel asks for them. Demand-driven: a form (Forms.cpp) opens loops over rows and columns and
-// asks for elements of the results; everything else follows from the ops between them and the operands.
+// Emits the values of a group where a kernel asks for them. Demand-driven: a form (Forms.cpp) opens loops over rows and
+// columns and asks for elements of the results; everything else follows from the ops between them and the operands.
 #pragma once
 #include "compiler/Codegen/IndexExpr.h"
 #include "compiler/Codegen/KernelBuilder.h"
@@ -29,8 +29,8 @@ struct Element {
 struct ColumnChunk {
   IndexExpr column; ///< of lane 0, plus the lane symbol
   int64_t lanes;
-  int64_t phase;    ///< the first column modulo kVirtualLanes, where it is known (vector loops)
-  unsigned level;   ///< where to emit
+  int64_t phase;  ///< the first column modulo kVirtualLanes, where it is known (vector loops)
+  unsigned level; ///< where to emit
 };
 
 class KernelEmitter {
@@ -57,12 +57,16 @@ public:
   /// Whether a failed emission is worth another attempt with what `plans` now knows.
   bool wantsRestart() const { return restart_; }
 
-  /// A loop from `lower` to `upper` (defined at `level`) whose body is level + 1. `facts` describes the induction variable.
-  llvm::LogicalResult forLoop(unsigned level, mlir::Value lower, mlir::Value upper, int64_t step, IndexSymbol facts, Carried &carried, LoopBody body);
+  /// A loop from `lower` to `upper` (defined at `level`) whose body is level + 1. `facts` describes the induction
+  /// variable.
+  llvm::LogicalResult forLoop(unsigned level, mlir::Value lower, mlir::Value upper, int64_t step, IndexSymbol facts,
+                              Carried &carried, LoopBody body);
   /// The same from 0 to a constant.
   llvm::LogicalResult forLoop(unsigned level, int64_t size, Carried &carried, LoopBody body);
-  /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before and behind.
-  llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried, ColumnBody body);
+  /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before
+  /// and behind.
+  llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,
+                                 ColumnBody body);
   /// A column index with `lanes` lanes for loops that a form opens itself.
   IndexExpr withLanes(const IndexExpr &column, int64_t lanes, LoopKey key);
 
@@ -82,7 +86,8 @@ public:
   /// Folds the four quarters of the virtual lanes.
   mlir::Value fold(llvm::ArrayRef<mlir::Value> quarters, bool sum, unsigned level);
   /// The lanes of a chunk joined to their quarter: `carried` holds four vectors of kChunk from `first` on.
-  void accumulate(const ColumnChunk &chunk, mlir::Value value, bool sum, mlir::Value identity, Carried &carried, unsigned first = 0);
+  void accumulate(const ColumnChunk &chunk, mlir::Value value, bool sum, mlir::Value identity, Carried &carried,
+                  unsigned first = 0);
   mlir::Value combine(KernelBuilder &b, mlir::Value a, mlir::Value b2, bool sum);
   mlir::Value identity(KernelBuilder &b, mlir::Type type, bool sum);
 
@@ -106,7 +111,8 @@ private:
   Element emitConcat(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
   Element emitIota(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
   Element emitConstant(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
-  /// Index relative to [low, low + size): +1 inside, 0 outside, -1 not known statically, nothing after asking for a restart.
+  /// Index relative to [low, low + size): +1 inside, 0 outside, -1 not known statically, nothing after asking for a
+  /// restart.
   std::optional<int> placeWithin(const IndexExpr &index, int64_t low, int64_t size);
   /// For a scalar index: whether it is inside, and the index limited to the range.
   std::pair<Element, IndexExpr> limit(const IndexExpr &index, int64_t low, int64_t size);
@@ -120,7 +126,8 @@ private:
   Element reduceRow(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
   Element reduceRowByElement(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
   Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
-  llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape, Access &access, Carried &carried,
+  llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape,
+                               Access &access, Carried &carried,
                                llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)> body);
 
   KernelBuilder &builder_;

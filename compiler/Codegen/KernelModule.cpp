@@ -18,7 +18,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Transforms/Utils/Cloning.h"
+#include <thread>
 
 using namespace mlir;
 
@@ -29,8 +29,8 @@ KernelModule::State::State() : context(MLIRContext::Threading::DISABLED) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect, math::MathDialect, vector::VectorDialect,
-                      LLVM::LLVMDialect>();
+  context.loadDialect<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect,
+                      math::MathDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   module = ModuleOp::create(UnknownLoc::get(&context));
 }
 
@@ -46,7 +46,9 @@ std::string KernelModule::State::uniqueName(StringRef wanted) {
   return uniqueName(name + "_" + std::to_string(count + 1));
 }
 
-codegen::KernelBuilder KernelModule::State::builder() { return codegen::KernelBuilder(UnknownLoc::get(&context), &context); }
+codegen::KernelBuilder KernelModule::State::builder() {
+  return codegen::KernelBuilder(UnknownLoc::get(&context), &context);
+}
 
 func::FuncOp KernelModule::State::createKernel(codegen::KernelBuilder &b, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(&context), i64 = b.getI64Type();
@@ -128,23 +130,48 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
   return passes.run(module);
 }
 
+namespace {
+/// One target's share of an emission, in a context of its own so that targets compile side by side.
+struct TargetJob {
+  std::string target;
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  std::string bytes, error;
+
+  void run() {
+    llvm::Expected<std::string> image = codegen::emitElf(*module, target);
+    if (image)
+      bytes = std::move(*image);
+    else
+      error = llvm::toString(image.takeError());
+  }
+};
+} // namespace
+
 FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
   OwningOpRef<ModuleOp> lowered = state_->module->clone();
   if (failed(lowerToLlvm(*lowered)))
     return failure();
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> source = translateModuleToLLVMIR(*lowered, context);
-  if (!source)
-    return failure();
-  std::vector<KernelImage> images;
+  std::vector<std::unique_ptr<TargetJob>> jobs;
   for (StringRef target : targets) {
-    std::unique_ptr<llvm::Module> module = llvm::CloneModule(*source);
-    llvm::Expected<std::string> bytes = codegen::emitElf(*module, target);
-    if (!bytes) {
-      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + target + ": " + llvm::toString(bytes.takeError()));
+    jobs.push_back(std::make_unique<TargetJob>());
+    jobs.back()->target = target.str();
+    jobs.back()->module = translateModuleToLLVMIR(*lowered, jobs.back()->context);
+    if (!jobs.back()->module)
+      return failure();
+  }
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<TargetJob> &job : jobs)
+    threads.emplace_back([&job] { job->run(); });
+  for (std::thread &thread : threads)
+    thread.join();
+  std::vector<KernelImage> images;
+  for (std::unique_ptr<TargetJob> &job : jobs) {
+    if (!job->error.empty()) {
+      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + job->target + ": " + job->error);
       return failure();
     }
-    images.push_back({target.str(), std::move(*bytes)});
+    images.push_back({std::move(job->target), std::move(job->bytes)});
   }
   return images;
 }

@@ -13,7 +13,8 @@ struct KernelModule::State {
 
   /// `wanted`, cleaned of what a symbol cannot hold and numbered where it is taken.
   std::string uniqueName(llvm::StringRef wanted);
-  /// A kernel function without a body: an entry block with (buffers, scalars, begin, end). The builder stands at its end.
+  /// A kernel function without a body: an entry block with (buffers, scalars, begin, end). The builder stands at its
+  /// end.
   mlir::func::FuncOp createKernel(codegen::KernelBuilder &b, llvm::StringRef name);
   /// Closes the function at the builder.
   static void finishKernel(codegen::KernelBuilder &b, mlir::func::FuncOp kernel);
@@ -21,8 +22,8 @@ struct KernelModule::State {
 
   mlir::MLIRContext context; ///< of the kernels alone: no pass of the compiler looks at them
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::StringMap<unsigned> names;          ///< how often a name was asked for
-  llvm::StringMap<LoweredGroup> groups;     ///< by structural key
+  llvm::StringMap<unsigned> names;      ///< how often a name was asked for
+  llvm::StringMap<LoweredGroup> groups; ///< by structural key
   llvm::StringMap<KernelDescription> services;
 };
 

@@ -18,7 +18,9 @@ static Value polynomial(KernelBuilder &b, Value x, ArrayRef<double> coefficients
 }
 
 /// x where it is NaN, else y.
-static Value keepNan(KernelBuilder &b, Value x, Value y) { return b.select(b.compare(FP::UNO, x, x), x, y); }
+static Value keepNan(KernelBuilder &b, Value x, Value y) {
+  return b.select(b.compare(FP::UNO, x, x), x, y);
+}
 
 /// x limited to [low, high]; NaN becomes a number.
 static Value clamp(KernelBuilder &b, Value x, double low, double high) {
@@ -110,7 +112,8 @@ Value expandLog(KernelBuilder &b, Value x) {
 Value expandTanh(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value a = b.absolute(x), z = b.mul(x, x), one = b.real(type, 1.0);
-  Value p = polynomial(b, z, {-0x1.555554p-2, 0x1.111064p-3, -0x1.b9edf8p-5, 0x1.638384p-6, -0x1.0bc854p-7, 0x1.182af2p-9});
+  Value p =
+      polynomial(b, z, {-0x1.555554p-2, 0x1.111064p-3, -0x1.b9edf8p-5, 0x1.638384p-6, -0x1.0bc854p-7, 0x1.182af2p-9});
   Value small = b.fma(b.mul(x, z), p, x);
   Value e = expandExp(b, b.add(a, a));
   Value large = b.sub(one, b.div(b.real(type, 2.0), b.add(e, one)));
@@ -133,11 +136,15 @@ Value expandSigmoid(KernelBuilder &b, Value x) {
 Value expandErf(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value z = b.mul(x, x);
-  Value p = polynomial(b, z, {0x1.06eba8p-3, -0x1.812744p-2, 0x1.ce2e1cp-4, -0x1.b80ff2p-6, 0x1.54d42ap-8, -0x1.aaa2d6p-11, 0x1.5e062cp-14});
+  Value p = polynomial(
+      b, z,
+      {0x1.06eba8p-3, -0x1.812744p-2, 0x1.ce2e1cp-4, -0x1.b80ff2p-6, 0x1.54d42ap-8, -0x1.aaa2d6p-11, 0x1.5e062cp-14});
   Value small = b.fma(x, p, x);
   Value a = b.absolute(x);
   Value t = clamp(b, a, 0.0, 4.0);
-  Value q = polynomial(b, t, {-0x1.077acap-3, -0x1.453088p-1, -0x1.b34100p-4, 0x1.85b308p-6, -0x1.dee834p-9, 0x1.557930p-12, -0x1.82a140p-17});
+  Value q = polynomial(
+      b, t,
+      {-0x1.077acap-3, -0x1.453088p-1, -0x1.b34100p-4, 0x1.85b308p-6, -0x1.dee834p-9, 0x1.557930p-12, -0x1.82a140p-17});
   Value large = b.sub(b.real(type, 1.0), expandExp(b, b.fma(t, q, b.negate(t))));
   large = b.select(b.compare(FP::OLT, x, b.real(type, 0.0)), b.negate(large), large);
   Value y = b.select(b.compare(FP::OLT, a, b.real(type, 0.925)), small, large);
@@ -174,9 +181,13 @@ Value expandSin(KernelBuilder &b, Value x) {
   Value zero = b.real(x.getType(), 0.0);
   return b.select(b.compare(FP::OEQ, x, zero), x, sineFromQuadrant(b, x, 0)); // keeps -0
 }
-Value expandCos(KernelBuilder &b, Value x) { return sineFromQuadrant(b, x, 1); }
+Value expandCos(KernelBuilder &b, Value x) {
+  return sineFromQuadrant(b, x, 1);
+}
 
-Value expandRsqrt(KernelBuilder &b, Value x) { return b.div(b.real(x.getType(), 1.0), b.sqrt(x)); }
+Value expandRsqrt(KernelBuilder &b, Value x) {
+  return b.div(b.real(x.getType(), 1.0), b.sqrt(x));
+}
 
 static Value powerBySquaring(KernelBuilder &b, Value x, int64_t exponent) {
   Value product, square = x;

@@ -4,18 +4,18 @@
 
 namespace ztc::codegen {
 
-/// Operands are f32, scalar or vector. Infinities, NaN, signed zeros and denormal numbers are right; largest errors in units in
-/// the last place (tests/unit/compiler/CodegenMathTest.cpp measures them).
-mlir::Value expandExp(KernelBuilder &b, mlir::Value x);        ///< 1.5 ulp
-mlir::Value expandLog(KernelBuilder &b, mlir::Value x);        ///< 1 ulp
-mlir::Value expandTanh(KernelBuilder &b, mlir::Value x);       ///< 2 ulp
-mlir::Value expandSigmoid(KernelBuilder &b, mlir::Value x);    ///< 2.5 ulp
-mlir::Value expandErf(KernelBuilder &b, mlir::Value x);        ///< 2 ulp
-mlir::Value expandSin(KernelBuilder &b, mlir::Value x);        ///< 1 ulp for |x| < 2^24
-mlir::Value expandCos(KernelBuilder &b, mlir::Value x);        ///< 1 ulp for |x| < 2^24
-mlir::Value expandRsqrt(KernelBuilder &b, mlir::Value x);      ///< 1 / sqrt(x): two correctly rounded operations
-/// x^exponent: a whole exponent of at most 64 in magnitude by multiplication, one half by the square root, else by exp and log in
-/// double precision (1 ulp; NaN for x < 0 unless the exponent is a whole number).
+/// Operands are f32, scalar or vector. Infinities, NaN, signed zeros and denormal numbers are right; largest errors in
+/// units in the last place (tests/unit/compiler/CodegenMathTest.cpp measures them).
+mlir::Value expandExp(KernelBuilder &b, mlir::Value x);     ///< 1.5 ulp
+mlir::Value expandLog(KernelBuilder &b, mlir::Value x);     ///< 1 ulp
+mlir::Value expandTanh(KernelBuilder &b, mlir::Value x);    ///< 2 ulp
+mlir::Value expandSigmoid(KernelBuilder &b, mlir::Value x); ///< 2.5 ulp
+mlir::Value expandErf(KernelBuilder &b, mlir::Value x);     ///< 2 ulp
+mlir::Value expandSin(KernelBuilder &b, mlir::Value x);     ///< 1 ulp for |x| < 2^24
+mlir::Value expandCos(KernelBuilder &b, mlir::Value x);     ///< 1 ulp for |x| < 2^24
+mlir::Value expandRsqrt(KernelBuilder &b, mlir::Value x);   ///< 1 / sqrt(x): two correctly rounded operations
+/// x^exponent: a whole exponent of at most 64 in magnitude by multiplication, one half by the square root, else by exp
+/// and log in double precision (1 ulp; NaN for x < 0 unless the exponent is a whole number).
 mlir::Value expandPower(KernelBuilder &b, mlir::Value x, double exponent);
 
 } // namespace ztc::codegen

@@ -1,5 +1,6 @@
 // Sums and maxima. The order of additions is a function of the reduced shape alone:
-// - over the last dimension: column c adds into virtual lane c mod 64, lanes start at +0.0 (-inf for maxima), further reduced
+// - over the last dimension: column c adds into virtual lane c mod 64, lanes start at +0.0 (-inf for maxima), further
+// reduced
 //   dimensions run outside the columns, and a halving tree folds the lanes;
 // - over other dimensions only: one running value per element, starting at +0.0, in row-major order.
 #include "compiler/Codegen/KernelEmitter.h"
@@ -34,7 +35,8 @@ Value KernelEmitter::fold(ArrayRef<Value> quarters, bool sum, unsigned level) {
   return b.foldLanes(quarters, [&](Value x, Value y) { return combine(b, x, y, sum); });
 }
 
-void KernelEmitter::accumulate(const ColumnChunk &chunk, Value value, bool sum, Value neutral, Carried &carried, unsigned first) {
+void KernelEmitter::accumulate(const ColumnChunk &chunk, Value value, bool sum, Value neutral, Carried &carried,
+                               unsigned first) {
   value = widen(value, chunk.lanes, chunk.level);
   KernelBuilder &b = at(chunk.level);
   if (chunk.lanes < kChunk) {
@@ -64,8 +66,8 @@ static Value convert(KernelBuilder &b, Value value, Type element) {
   return arith::TruncFOp::create(b, to, value);
 }
 
-LogicalResult KernelEmitter::overAxes(unsigned level, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape, Access &access, Carried &carried,
-                                      llvm::function_ref<LogicalResult(unsigned, Carried &)> body) {
+LogicalResult KernelEmitter::overAxes(unsigned level, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape, Access &access,
+                                      Carried &carried, llvm::function_ref<LogicalResult(unsigned, Carried &)> body) {
   if (axes.empty())
     return body(level, carried);
   return forLoop(level, shape[axes.front()], carried, [&](const IndexSymbol *index, unsigned inner, Carried &values) {
@@ -108,14 +110,15 @@ Element KernelEmitter::reduceRow(Operation *op, bool sum, ArrayRef<int64_t> oute
   Value neutral = identity(b, KernelBuilder::shaped(kChunk, wide), sum);
   SmallVector<Value> quarters(kVirtualLanes / kChunk, neutral);
   auto columns = [&](unsigned inner, Carried &outside) {
-    return forColumns(inner, shape.back(), op, kVirtualLanes, outside, [&](const ColumnChunk &chunk, Carried &values) -> LogicalResult {
-      access.back() = chunk.column;
-      Element value = emit(source, access);
-      if (!value)
-        return failure();
-      accumulate(chunk, convert(at(chunk.level), value.value, wide), sum, neutral, values);
-      return success();
-    });
+    return forColumns(inner, shape.back(), op, kVirtualLanes, outside,
+                      [&](const ColumnChunk &chunk, Carried &values) -> LogicalResult {
+                        access.back() = chunk.column;
+                        Element value = emit(source, access);
+                        if (!value)
+                          return failure();
+                        accumulate(chunk, convert(at(chunk.level), value.value, wide), sum, neutral, values);
+                        return success();
+                      });
   };
   if (failed(overAxes(level, outerAxes, shape, access, quarters, columns)))
     return {};
@@ -136,29 +139,31 @@ Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int6
   for (int64_t quarter = 0; quarter < kVirtualLanes; quarter += kChunk)
     b.store(neutralChunk, b.address(lanes, wide, b.i64(quarter)));
   SmallVector<Value> none;
-  LogicalResult done = forLoop(level, std::min(shape.back(), kVirtualLanes), none, [&](const IndexSymbol *lane, unsigned inner, Carried &) {
-    SmallVector<Value> total{neutral};
-    auto columns = [&](unsigned depth, Carried &outside) {
-      IndexSymbol facts;
-      facts.maximum = shape.back() - 1;
-      facts.columnLoop = op;
-      Value size = at(depth).i64(shape.back());
-      return forLoop(depth, lane->value, size, kVirtualLanes, facts, outside, [&](const IndexSymbol *column, unsigned innermost, Carried &values) -> LogicalResult {
-        access.back() = IndexExpr(column);
-        Element value = emit(source, access);
-        if (!value)
+  LogicalResult done = forLoop(
+      level, std::min(shape.back(), kVirtualLanes), none, [&](const IndexSymbol *lane, unsigned inner, Carried &) {
+        SmallVector<Value> total{neutral};
+        auto columns = [&](unsigned depth, Carried &outside) {
+          IndexSymbol facts;
+          facts.maximum = shape.back() - 1;
+          facts.columnLoop = op;
+          Value size = at(depth).i64(shape.back());
+          return forLoop(depth, lane->value, size, kVirtualLanes, facts, outside,
+                         [&](const IndexSymbol *column, unsigned innermost, Carried &values) -> LogicalResult {
+                           access.back() = IndexExpr(column);
+                           Element value = emit(source, access);
+                           if (!value)
+                             return failure();
+                           KernelBuilder &at = this->at(innermost);
+                           values[0] = combine(at, values[0], convert(at, value.value, wide), sum);
+                           return success();
+                         });
+        };
+        if (failed(overAxes(inner, outerAxes, shape, access, total, columns)))
           return failure();
-        KernelBuilder &at = this->at(innermost);
-        values[0] = combine(at, values[0], convert(at, value.value, wide), sum);
+        KernelBuilder &at = this->at(inner);
+        at.store(total[0], at.address(lanes, wide, lane->value));
         return success();
       });
-    };
-    if (failed(overAxes(inner, outerAxes, shape, access, total, columns)))
-      return failure();
-    KernelBuilder &at = this->at(inner);
-    at.store(total[0], at.address(lanes, wide, lane->value));
-    return success();
-  });
   if (failed(done))
     return {};
   SmallVector<Value> quarters;
@@ -178,14 +183,15 @@ Element KernelEmitter::reduceOuter(Operation *op, bool sum, ArrayRef<int64_t> ax
   KernelBuilder &b = at(level);
   Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, accumulatorType(b, stored));
   SmallVector<Value> total{identity(b, type, sum)};
-  LogicalResult done = overAxes(level, axes, shape, access, total, [&](unsigned inner, Carried &values) -> LogicalResult {
-    Element value = emit(source, access);
-    if (!value)
-      return failure();
-    Value wide = convert(at(inner), widen(value.value, lanesOf(type), inner), getElementTypeOrSelf(type));
-    values[0] = combine(at(inner), values[0], wide, sum);
-    return success();
-  });
+  LogicalResult done =
+      overAxes(level, axes, shape, access, total, [&](unsigned inner, Carried &values) -> LogicalResult {
+        Element value = emit(source, access);
+        if (!value)
+          return failure();
+        Value wide = convert(at(inner), widen(value.value, lanesOf(type), inner), getElementTypeOrSelf(type));
+        values[0] = combine(at(inner), values[0], wide, sum);
+        return success();
+      });
   if (failed(done))
     return {};
   return {convert(at(level), total[0], stored), level};

@@ -19,7 +19,8 @@ public:
 
   Value buffer(unsigned number) {
     Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-    Value address = LLVM::GEPOp::create(b, pointer, pointer, function_.getArgument(0), ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+    Value address = LLVM::GEPOp::create(b, pointer, pointer, function_.getArgument(0),
+                                        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
     return LLVM::LoadOp::create(b, pointer, address, 8);
   }
   Value scalar(unsigned number) {
@@ -37,7 +38,8 @@ public:
   }
 
   /// A loop with carried values, which it returns.
-  Values forRange(Value begin, Value end, int64_t step, Values carried, llvm::function_ref<void(Value, Values &)> body) {
+  Values forRange(Value begin, Value end, int64_t step, Values carried,
+                  llvm::function_ref<void(Value, Values &)> body) {
     auto loop = scf::ForOp::create(b, begin, end, b.i64(step), carried);
     OpBuilder::InsertionGuard guard(b);
     if (carried.empty()) {
@@ -59,7 +61,8 @@ public:
   };
 
   /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0.
-  Values forColumns(Value low, Value high, bool fromZero, Values carried, llvm::function_ref<void(const Chunk &, Values &)> body) {
+  Values forColumns(Value low, Value high, bool fromZero, Values carried,
+                    llvm::function_ref<void(const Chunk &, Values &)> body) {
     constexpr int64_t lanes = kVirtualLanes;
     auto turn = [&](bool masked) {
       return [&, masked](Value base, Values &values) {
@@ -177,7 +180,8 @@ static KernelDescription service(KernelModule::State &state, const Twine &key, S
   d.name = state.uniqueName(name);
   d.form = "service";
   for (auto [index, isWritten] : llvm::enumerate(written))
-    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand, static_cast<unsigned>(index), isWritten});
+    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
+                         static_cast<unsigned>(index), isWritten});
   RowKernel kernel(state, d.name);
   emit(kernel);
   return d;
@@ -187,7 +191,8 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal) {
   StringRef name = causal ? "attention_softmax_causal" : "attention_softmax";
   return service(*state_, name, name, {true, true}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
-    Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3);
+    Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2),
+          window = k.scalar(3);
     k.forRows([&](Value r) {
       Value row = k.at(scores, b.mul(r, ld));
       Visible visible(k, r, first, columns, window, causal);
@@ -231,12 +236,14 @@ KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causa
 KernelDescription KernelModule::addRowDot() {
   return service(*state_, "row_dot", "row_dot", {false, false, true}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
-    Value left = k.buffer(0), right = k.buffer(1), out = k.buffer(2), lda = k.scalar(0), ldb = k.scalar(1), count = k.scalar(2);
+    Value left = k.buffer(0), right = k.buffer(1), out = k.buffer(2), lda = k.scalar(0), ldb = k.scalar(1),
+          count = k.scalar(2);
     k.forRows([&](Value r) {
       Value rowA = k.at(left, b.mul(r, lda)), rowB = k.at(right, b.mul(r, ldb));
-      Values lanes = k.forColumns(b.i64(0), count, /*fromZero=*/true, k.lanesOf(0.0), [&](const RowKernel::Chunk &chunk, Values &sums) {
-        sums[chunk.quarter] = b.add(sums[chunk.quarter], b.mul(k.load(chunk, rowA, 0.0), k.load(chunk, rowB, 0.0)));
-      });
+      Values lanes = k.forColumns(
+          b.i64(0), count, /*fromZero=*/true, k.lanesOf(0.0), [&](const RowKernel::Chunk &chunk, Values &sums) {
+            sums[chunk.quarter] = b.add(sums[chunk.quarter], b.mul(k.load(chunk, rowA, 0.0), k.load(chunk, rowB, 0.0)));
+          });
       b.store(k.sum(lanes), k.at(out, r));
     });
   });
@@ -244,10 +251,12 @@ KernelDescription KernelModule::addRowDot() {
 
 KernelDescription KernelModule::addCrossEntropyRows(bool training) {
   StringRef name = training ? "cross_entropy_rows" : "cross_entropy_rows_loss";
-  SmallVector<bool> written = training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
+  SmallVector<bool> written =
+      training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
   return service(*state_, name, name, written, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
-    Value logits = k.buffer(0), targets = k.buffer(1), loss = k.buffer(training ? 3 : 2), ld = k.scalar(0), columns = k.scalar(1);
+    Value logits = k.buffer(0), targets = k.buffer(1), loss = k.buffer(training ? 3 : 2), ld = k.scalar(0),
+          columns = k.scalar(1);
     Value scale = training ? b.load(k.buffer(2), b.getF32Type(), 1) : Value();
     Value none = b.i64(0);
     k.forRows([&](Value r) {

@@ -15,7 +15,9 @@ Element KernelEmitter::emitOp(Operation *op, Value value, ArrayRef<IndexExpr> ac
       .Case([&](graph::ConstantOp) { return emitConstant(op, access); })
       .Case([&](graph::IotaOp) { return emitIota(op, access); })
       .Case([&](graph::BarrierOp) { return emit(source, access); })
-      .Case([&](graph::ReshapeOp) { return emitReshape(source, cast<RankedTensorType>(value.getType()).getShape(), access); })
+      .Case([&](graph::ReshapeOp) {
+        return emitReshape(source, cast<RankedTensorType>(value.getType()).getShape(), access);
+      })
       .Case([&](graph::TransposeOp transpose) {
         Access moved(access.size());
         for (auto [index, dimension] : llvm::zip_equal(access, transpose.getPermutation()))
@@ -39,7 +41,8 @@ Element KernelEmitter::emitOp(Operation *op, Value value, ArrayRef<IndexExpr> ac
       .Default([&](Operation *) { return emitElementwise(op, access); });
 }
 
-// Dimensions are matched in groups of equal products, from the right: only inside a group that is split or merged are indices divided.
+// Dimensions are matched in groups of equal products, from the right: only inside a group that is split or merged are
+// indices divided.
 Element KernelEmitter::emitReshape(Value source, ArrayRef<int64_t> shape, ArrayRef<IndexExpr> access) {
   auto from = cast<RankedTensorType>(source.getType()).getShape();
   if (Value pointer = pointers_.lookup(source))

@@ -5,21 +5,26 @@
 using namespace ztc;
 using namespace ztc::test;
 
-static const char *const kNormGrad = R"(func.func @rms_norm_grad(%x: tensor<75x48xf32>, %w: tensor<48xf32>, %d: tensor<75x48xf32>) -> (tensor<75x48xf32>, tensor<48xf32>) {
+static const char *const kNormGrad =
+    R"(func.func @rms_norm_grad(%x: tensor<75x48xf32>, %w: tensor<48xf32>, %d: tensor<75x48xf32>) -> (tensor<75x48xf32>, tensor<48xf32>) {
     %a, %b = graph.rms_norm_grad %x, %w, %d, 1.0e-5 : tensor<75x48xf32>, tensor<48xf32>
     return %a, %b : tensor<75x48xf32>, tensor<48xf32>
   })";
 
 TEST(CodegenColumn, RmsNormGrad) {
   expectLikeReference(kNormGrad, 5e-6);
-  expectLikeReference(R"(func.func @rms_norm_grad(%x: tensor<2x9x3x128xf32>, %w: tensor<128xf32>, %d: tensor<2x9x3x128xf32>) -> (tensor<2x9x3x128xf32>, tensor<128xf32>) {
+  expectLikeReference(
+      R"(func.func @rms_norm_grad(%x: tensor<2x9x3x128xf32>, %w: tensor<128xf32>, %d: tensor<2x9x3x128xf32>) -> (tensor<2x9x3x128xf32>, tensor<128xf32>) {
     %a, %b = graph.rms_norm_grad %x, %w, %d, 1.0e-5 : tensor<2x9x3x128xf32>, tensor<128xf32>
     return %a, %b : tensor<2x9x3x128xf32>, tensor<128xf32>
-  })", 5e-6);
-  expectLikeReference(R"(func.func @rms_norm_grad(%x: tensor<33x37xf32>, %w: tensor<37xf32>, %d: tensor<33x37xf32>) -> (tensor<33x37xf32>, tensor<37xf32>) {
+  })",
+      5e-6);
+  expectLikeReference(
+      R"(func.func @rms_norm_grad(%x: tensor<33x37xf32>, %w: tensor<37xf32>, %d: tensor<33x37xf32>) -> (tensor<33x37xf32>, tensor<37xf32>) {
     %a, %b = graph.rms_norm_grad %x, %w, %d, 1.0e-5 : tensor<33x37xf32>, tensor<37xf32>
     return %a, %b : tensor<33x37xf32>, tensor<37xf32>
-  })", 5e-6);
+  })",
+      5e-6);
 }
 
 TEST(CodegenColumn, BuffersAndWorkspaceAreDescribed) {

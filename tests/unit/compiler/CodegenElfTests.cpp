@@ -8,7 +8,8 @@
 using namespace ztc;
 using namespace ztc::test;
 
-static const char *const kNorm = R"(func.func @rms_norm(%x: tensor<64x256xf32>, %w: tensor<256xf32>) -> tensor<64x256xf32> {
+static const char *const kNorm =
+    R"(func.func @rms_norm(%x: tensor<64x256xf32>, %w: tensor<256xf32>) -> tensor<64x256xf32> {
     %y = graph.rms_norm %x, %w, 1.0e-5 : tensor<64x256xf32>, tensor<256xf32>
     return %y : tensor<64x256xf32>
   })";

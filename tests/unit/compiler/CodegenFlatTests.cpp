@@ -15,17 +15,22 @@ static Bytes floats(int64_t count, unsigned seed, bool positive = false) {
       x = std::abs(x);
   return toBytes(tensor);
 }
-static float *data(Bytes &bytes) { return reinterpret_cast<float *>(bytes.data()); }
+static float *data(Bytes &bytes) {
+  return reinterpret_cast<float *>(bytes.data());
+}
 
 TEST(CodegenFlat, AdamwOfAShard) {
   // Weight decay ends at global element 7000; the shard begins at 3000.
-  Group group(R"(func.func @adamw(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>)
+  Group group(
+      R"(func.func @adamw(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>)
       -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
     %a, %b, %c = graph.adamw %p, %g, %m, %v, %h, %s, %ok, 7000 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
     return %a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
   })");
   constexpr int64_t length = 9001, start = 3000;
-  std::vector<Bytes> arguments{floats(length, 1), floats(length, 2), floats(length, 3), floats(length, 4, /*positive=*/true), Bytes(64), Bytes(4), Bytes(1, 1)};
+  std::vector<Bytes> arguments{
+      floats(length, 1), floats(length, 2), floats(length, 3), floats(length, 4, /*positive=*/true),
+      Bytes(64),         Bytes(4),          Bytes(1, 1)};
   float *h = data(arguments[4]);
   auto set = [&](StepParameter parameter, float value) { h[static_cast<uint32_t>(parameter)] = value; };
   set(StepParameter::LearningRate, 1e-3f);
@@ -75,7 +80,8 @@ TEST(CodegenFlat, SumOfSquares) {
     for (int64_t i = 0; i < length; ++i)
       expected += double(data(x)[i]) * data(x)[i];
     EXPECT_NEAR(data(result[0])[0], expected, 2e-6 * expected) << length;
-    // The order that compiler/Codegen/README.md promises: 64 lanes and a halving tree per block of 4096, blocks in order.
+    // The order that compiler/Codegen/README.md promises: 64 lanes and a halving tree per block of 4096, blocks in
+    // order.
     float total = 0;
     for (int64_t block = 0; block < length; block += 4096) {
       float lanes[64] = {};
@@ -91,7 +97,8 @@ TEST(CodegenFlat, SumOfSquares) {
 }
 
 TEST(CodegenFlat, StaticVectorsAreFlatToo) {
-  expectLikeReference(R"(func.func @axpy(%x: tensor<5000xf32>, %y: tensor<5000xf32>, %a: tensor<f32>) -> tensor<5000xf32> {
+  expectLikeReference(
+      R"(func.func @axpy(%x: tensor<5000xf32>, %y: tensor<5000xf32>, %a: tensor<f32>) -> tensor<5000xf32> {
     %b = graph.broadcast %a : tensor<f32> -> tensor<5000xf32>
     %p = graph.mul %x, %b : tensor<5000xf32>
     %z = graph.add %p, %y : tensor<5000xf32>

@@ -13,7 +13,8 @@ using Exact = long double (*)(long double);
 
 /// y = op(x) for every x, by a flat kernel.
 std::vector<float> evaluate(const std::string &op, const std::vector<float> &x) {
-  Group group("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n %y = graph." + op + " : tensor<?xf32>\n return %y : tensor<?xf32> }");
+  Group group("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n %y = graph." + op +
+              " : tensor<?xf32>\n return %y : tensor<?xf32> }");
   Bytes bytes(reinterpret_cast<const char *>(x.data()), reinterpret_cast<const char *>(x.data() + x.size()));
   RunOptions options;
   options.length = x.size();
@@ -44,7 +45,8 @@ double ulpError(float got, long double want) {
   return static_cast<double>(std::abs((got - want) / std::ldexp(1.0L, exponent - 23)));
 }
 
-void expectUlp(const std::string &op, Exact exact, double limit, float low = -INFINITY, float high = INFINITY, uint32_t stride = 4099) {
+void expectUlp(const std::string &op, Exact exact, double limit, float low = -INFINITY, float high = INFINITY,
+               uint32_t stride = 4099) {
   std::vector<float> x = samples(stride, low, high), y = evaluate(op, x);
   double worst = 0;
   float at = 0;
@@ -62,7 +64,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::nume
 void expectSpecial(const std::string &op, const std::vector<float> &x, const std::vector<float> &want) {
   std::vector<float> got = evaluate(op, x);
   for (size_t i = 0; i < x.size(); ++i)
-    EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : std::bit_cast<uint32_t>(got[i]) == std::bit_cast<uint32_t>(want[i]))
+    EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(got[i])
+                                    : std::bit_cast<uint32_t>(got[i]) == std::bit_cast<uint32_t>(want[i]))
         << op << "(" << x[i] << ") = " << got[i] << ", not " << want[i];
 }
 } // namespace

@@ -17,7 +17,8 @@ TEST(CodegenRow, RmsNorm) {
 }
 
 TEST(CodegenRow, ResidualAndNormTogether) {
-  expectLikeReference(R"(func.func @add_norm(%a: tensor<2x4x64xf32>, %b: tensor<8x64xf32>, %w: tensor<64xf32>) -> (tensor<8x64xf32>, tensor<2x4x64xf32>) {
+  expectLikeReference(
+      R"(func.func @add_norm(%a: tensor<2x4x64xf32>, %b: tensor<8x64xf32>, %w: tensor<64xf32>) -> (tensor<8x64xf32>, tensor<2x4x64xf32>) {
     %r = graph.reshape %a : tensor<2x4x64xf32> -> tensor<8x64xf32>
     %s = graph.add %r, %b : tensor<8x64xf32>
     %x = graph.reshape %s : tensor<8x64xf32> -> tensor<2x4x64xf32>
@@ -28,8 +29,9 @@ TEST(CodegenRow, ResidualAndNormTogether) {
 
 TEST(CodegenRow, Softmax) {
   for (const char *shape : {"7x130", "3x37", "2x2x5", "4x1"})
-    expectLikeReference("func.func @softmax(%x: tensor<" + std::string(shape) + "xf32>) -> tensor<" + shape + "xf32> {\n" +
-                        "%y = graph.softmax %x : tensor<" + shape + "xf32>\n return %y : tensor<" + shape + "xf32> }");
+    expectLikeReference("func.func @softmax(%x: tensor<" + std::string(shape) + "xf32>) -> tensor<" + shape +
+                        "xf32> {\n" + "%y = graph.softmax %x : tensor<" + shape + "xf32>\n return %y : tensor<" +
+                        shape + "xf32> }");
 }
 
 TEST(CodegenRow, Swiglu) {
@@ -37,7 +39,8 @@ TEST(CodegenRow, Swiglu) {
     %y = graph.swiglu %g, %u : tensor<6x100xf32>
     return %y : tensor<6x100xf32>
   })");
-  expectLikeReference(R"(func.func @swiglu_grad(%g: tensor<6x100xf32>, %u: tensor<6x100xf32>, %d: tensor<6x100xf32>) -> (tensor<6x100xf32>, tensor<6x100xf32>) {
+  expectLikeReference(
+      R"(func.func @swiglu_grad(%g: tensor<6x100xf32>, %u: tensor<6x100xf32>, %d: tensor<6x100xf32>) -> (tensor<6x100xf32>, tensor<6x100xf32>) {
     %a, %b = graph.swiglu_grad %g, %u, %d : tensor<6x100xf32>
     return %a, %b : tensor<6x100xf32>, tensor<6x100xf32>
   })");
@@ -46,12 +49,15 @@ TEST(CodegenRow, Swiglu) {
 TEST(CodegenRow, RopeSplitsItsRowIntoHalves) {
   for (const char *inverse : {"", "{inverse}"})
     for (auto [x, table] : {std::pair{"2x5x3x48", "5x24"}, {"1x4x2x32", "4x16"}, {"1x3x2x10", "3x5"}})
-      expectLikeReference("func.func @rope(%x: tensor<" + std::string(x) + "xf32>, %c: tensor<" + table + "xf32>, %s: tensor<" + table + "xf32>) -> tensor<" + x +
-                          "xf32> {\n %y = graph.rope %x, %c, %s " + inverse + " : tensor<" + x + "xf32>, tensor<" + table + "xf32>\n return %y : tensor<" + x + "xf32> }");
+      expectLikeReference("func.func @rope(%x: tensor<" + std::string(x) + "xf32>, %c: tensor<" + table +
+                          "xf32>, %s: tensor<" + table + "xf32>) -> tensor<" + x +
+                          "xf32> {\n %y = graph.rope %x, %c, %s " + inverse + " : tensor<" + x + "xf32>, tensor<" +
+                          table + "xf32>\n return %y : tensor<" + x + "xf32> }");
 }
 
 TEST(CodegenRow, RopeBehindReshapes) {
-  expectLikeReference(R"(func.func @rope(%q: tensor<10x96xf32>, %c: tensor<5x16xf32>, %s: tensor<5x16xf32>, %w: tensor<32xf32>) -> tensor<10x96xf32> {
+  expectLikeReference(
+      R"(func.func @rope(%q: tensor<10x96xf32>, %c: tensor<5x16xf32>, %s: tensor<5x16xf32>, %w: tensor<32xf32>) -> tensor<10x96xf32> {
     %x = graph.reshape %q : tensor<10x96xf32> -> tensor<2x5x3x32xf32>
     %n = graph.rms_norm %x, %w, 1.0e-6 : tensor<2x5x3x32xf32>, tensor<32xf32>
     %y = graph.rope %n, %c, %s : tensor<2x5x3x32xf32>, tensor<5x16xf32>
@@ -90,7 +96,8 @@ TEST(CodegenRow, HeadsToTheFront) {
 }
 
 TEST(CodegenRow, PadSliceConcat) {
-  expectLikeReference(R"(func.func @pieces(%x: tensor<3x40xf32>, %z: tensor<3x7xf32>) -> (tensor<5x60xf32>, tensor<3x87xf32>, tensor<6x40xf32>) {
+  expectLikeReference(
+      R"(func.func @pieces(%x: tensor<3x40xf32>, %z: tensor<3x7xf32>) -> (tensor<5x60xf32>, tensor<3x87xf32>, tensor<6x40xf32>) {
     %p = graph.pad %x, [1, 9] : tensor<3x40xf32> -> tensor<5x60xf32>
     %s = graph.slice %x, [0, 3] : tensor<3x40xf32> -> tensor<3x33xf32>
     %e = graph.exp %s : tensor<3x33xf32>
@@ -102,7 +109,8 @@ TEST(CodegenRow, PadSliceConcat) {
 }
 
 TEST(CodegenRow, ReductionsOverAnyAxes) {
-  expectLikeReference(R"(func.func @reductions(%x: tensor<4x6x20xf32>) -> (tensor<4x1x20xf32>, tensor<4x1x1xf32>, tensor<1x1x1xf32>, tensor<1x6x1xf32>) {
+  expectLikeReference(
+      R"(func.func @reductions(%x: tensor<4x6x20xf32>) -> (tensor<4x1x20xf32>, tensor<4x1x1xf32>, tensor<1x1x1xf32>, tensor<1x6x1xf32>) {
     %a = graph.reduce_sum %x, [1] : tensor<4x6x20xf32> -> tensor<4x1x20xf32>
     %b = graph.reduce_max %x, [1, 2] : tensor<4x6x20xf32> -> tensor<4x1x1xf32>
     %c = graph.reduce_sum %x, [0, 1, 2] : tensor<4x6x20xf32> -> tensor<1x1x1xf32>
@@ -112,7 +120,8 @@ TEST(CodegenRow, ReductionsOverAnyAxes) {
 }
 
 TEST(CodegenRow, MaskFromIota) {
-  expectLikeReference(R"(func.func @mask(%x: tensor<2x9x9xf32>) -> (tensor<2x9x9xf32>, tensor<2x9x9xi1>, tensor<2x9x9xi64>) {
+  expectLikeReference(
+      R"(func.func @mask(%x: tensor<2x9x9xf32>) -> (tensor<2x9x9xf32>, tensor<2x9x9xi1>, tensor<2x9x9xi64>) {
     %i = graph.iota 1 : tensor<2x9x9xi32>
     %j = graph.iota 2 : tensor<2x9x9xi32>
     %v = graph.compare "le", %j, %i : tensor<2x9x9xi32> -> tensor<2x9x9xi1>
@@ -125,7 +134,8 @@ TEST(CodegenRow, MaskFromIota) {
 }
 
 TEST(CodegenRow, Scalars) {
-  expectLikeReference(R"(func.func @clip(%a: tensor<f32>, %b: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tensor<i1>, tensor<f32>) {
+  expectLikeReference(
+      R"(func.func @clip(%a: tensor<f32>, %b: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tensor<i1>, tensor<f32>) {
     %s = graph.mul %a, %a : tensor<f32>
     %t = graph.mul %b, %b : tensor<f32>
     %u = graph.add %s, %t : tensor<f32>
@@ -147,7 +157,8 @@ TEST(CodegenRow, UnknownOpsAreRefused) {
     return %y : tensor<4x4xf32>
   })");
   std::string message;
-  mlir::ScopedDiagnosticHandler handler(group.fusion()->getContext(), [&](mlir::Diagnostic &diagnostic) { message = diagnostic.str(); });
+  mlir::ScopedDiagnosticHandler handler(group.fusion()->getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) { message = diagnostic.str(); });
   KernelModule module;
   EXPECT_TRUE(failed(module.addGroup(group.fusion())));
   EXPECT_EQ(message, "'graph.matmul' op is not an op that kernels are made of");
@@ -155,8 +166,8 @@ TEST(CodegenRow, UnknownOpsAreRefused) {
 
 TEST(CodegenRow, EqualGroupsShareAKernel) {
   auto text = [](const std::string &name, const std::string &rows) {
-    return "func.func @" + name + "(%x: tensor<" + rows + "x8xf32>) -> tensor<" + rows + "x8xf32> {\n %y = graph.exp %x : tensor<" + rows + "x8xf32>\n return %y : tensor<" +
-           rows + "x8xf32> }";
+    return "func.func @" + name + "(%x: tensor<" + rows + "x8xf32>) -> tensor<" + rows +
+           "x8xf32> {\n %y = graph.exp %x : tensor<" + rows + "x8xf32>\n return %y : tensor<" + rows + "x8xf32> }";
   };
   Group first(text("layer", "4")), same(text("other_layer", "4")), larger(text("layer", "5"));
   KernelModule module;

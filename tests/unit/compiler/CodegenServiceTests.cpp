@@ -41,8 +41,9 @@ struct Block {
   int64_t low(int64_t r) const { return causal && window ? std::max<int64_t>(0, first + r - window + 1) : 0; }
   int64_t high(int64_t r) const { return causal ? std::min(first + r + 1, columns) : columns; }
 };
-const Block kBlocks[] = {{0, 9, 9, 9, 0, true},     {64, 20, 84, 90, 0, true},  {130, 17, 147, 160, 70, true}, {200, 10, 210, 210, 5, true},
-                         {40, 33, 73, 80, 64, true}, {0, 6, 131, 140, 0, false}, {0, 3, 1, 8, 0, false}};
+const Block kBlocks[] = {{0, 9, 9, 9, 0, true},        {64, 20, 84, 90, 0, true},  {130, 17, 147, 160, 70, true},
+                         {200, 10, 210, 210, 5, true}, {40, 33, 73, 80, 64, true}, {0, 6, 131, 140, 0, false},
+                         {0, 3, 1, 8, 0, false}};
 } // namespace
 
 TEST(CodegenService, AttentionSoftmax) {
@@ -73,7 +74,8 @@ TEST(CodegenService, AttentionSoftmaxGrad) {
     Service service([&](KernelModule &module) { return module.addAttentionSoftmaxGrad(scale, block.causal); });
     std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dp = randomFloats(scores.size(), 2);
     std::vector<float> lse = randomFloats(block.rows, 3), delta = randomFloats(block.rows, 4), s = scores, d = dp;
-    service.run({scores.data(), dp.data(), lse.data(), delta.data()}, {block.first, block.ld, block.columns, block.window}, 0, block.rows);
+    service.run({scores.data(), dp.data(), lse.data(), delta.data()},
+                {block.first, block.ld, block.columns, block.window}, 0, block.rows);
     for (int64_t r = 0; r < block.rows; ++r)
       for (int64_t c = 0; c < block.columns; ++c) {
         int64_t at = r * block.ld + c;

@@ -134,7 +134,8 @@ static size_t byteSize(Type type, int64_t length) {
   return count * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
-static void launch(const LoadedImage &image, const KernelDescription &kernel, std::vector<void *> buffers, const RunOptions &options) {
+static void launch(const LoadedImage &image, const KernelDescription &kernel, std::vector<void *> buffers,
+                   const RunOptions &options) {
   std::vector<int64_t> scalars = kernel.scalars;
   int64_t extent = kernel.extent;
   if (kernel.flat && extent == 0) {
@@ -204,7 +205,8 @@ void expectLikeReference(const std::string &text, double tolerance) {
         ASSERT_EQ(got.integers[i], want.integers[i]) << "result " << number << " element " << i;
         continue;
       }
-      ASSERT_NEAR(got.reals[i], want.reals[i], tolerance * (1 + std::abs(want.reals[i]))) << "result " << number << " element " << i;
+      ASSERT_NEAR(got.reals[i], want.reals[i], tolerance * (1 + std::abs(want.reals[i])))
+          << "result " << number << " element " << i;
     }
   }
 }

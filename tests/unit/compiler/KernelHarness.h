@@ -24,7 +24,8 @@ private:
   void *handle_ = nullptr;
 };
 
-/// A function whose body becomes one group: macro ops are decomposed, the group takes all arguments and gives all results.
+/// A function whose body becomes one group: macro ops are decomposed, the group takes all arguments and gives all
+/// results.
 class Group {
 public:
   /// `text` holds one func.func.
@@ -58,8 +59,8 @@ struct RunOptions {
 /// Results of a group on these arguments; empty after a test failure.
 std::vector<Bytes> runGroup(graph::FusionOp group, llvm::ArrayRef<Bytes> arguments, const RunOptions &options = {});
 
-/// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and compares with the
-/// interpreter: |difference| <= tolerance * (1 + |expected|).
+/// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and
+/// compares with the interpreter: |difference| <= tolerance * (1 + |expected|).
 void expectLikeReference(const std::string &text, double tolerance = 2e-6);
 
 } // namespace ztc::test
