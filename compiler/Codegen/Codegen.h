@@ -34,8 +34,8 @@ struct KernelDescription {
 /// What became of a group: launches in order, and the memory that they share.
 struct LoweredGroup {
   std::vector<KernelDescription> kernels;  ///< one or two; the second reads the workspace that the first writes
-  uint64_t workspaceBytes = 0;             ///< of a static group
-  uint64_t workspaceBytesPerFlatBlock = 0; ///< of a flat one: times the number of blocks
+  uint64_t workspaceBytes = 0;             ///< of a group whose sizes are known
+  uint64_t workspaceBytesPerFlatBlock = 0; ///< of a flat group whose length is not: times the number of blocks
   std::string text;                        ///< the group in readable form
 };
 

@@ -140,9 +140,10 @@ private:
     if (sums.empty())
       return success();
     plan_.kernels.front().description.form = "flat_reduce";
-    plan_.workspaceBytesPerFlatBlock = 4 * sums.size();
-    if (!ShapedType::isDynamic(length))
-      plan_.workspaceBytes = plan_.workspaceBytesPerFlatBlock * llvm::divideCeil(length, kFlatBlock);
+    if (ShapedType::isDynamic(length))
+      plan_.workspaceBytesPerFlatBlock = 4 * sums.size();
+    else
+      plan_.workspaceBytes = 4 * sums.size() * llvm::divideCeil(length, kFlatBlock);
     PlannedKernel fold;
     fold.shape = PlannedKernel::Shape::Once;
     fold.folds = std::move(sums);

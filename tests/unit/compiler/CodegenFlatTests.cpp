@@ -105,3 +105,17 @@ TEST(CodegenFlat, StaticVectorsAreFlatToo) {
     return %z : tensor<5000xf32>
   })");
 }
+
+TEST(CodegenFlat, AKnownLengthHasAKnownWorkspace) {
+  Group group(R"(func.func @norm(%x: tensor<9000xf32>) -> tensor<f32> {
+    %y = graph.sum_squares %x : tensor<9000xf32> -> tensor<f32>
+    return %y : tensor<f32>
+  })");
+  KernelModule module;
+  auto lowered = module.addGroup(group.fusion());
+  ASSERT_TRUE(succeeded(lowered));
+  EXPECT_EQ(lowered->workspaceBytes, 3u * 4u); // three blocks of 4096
+  EXPECT_EQ(lowered->workspaceBytesPerFlatBlock, 0u);
+  EXPECT_EQ(lowered->kernels[0].extent, 3u);
+  EXPECT_EQ(lowered->kernels[0].scalars, (std::vector<int64_t>{9000, 0}));
+}
