@@ -9,29 +9,27 @@ using namespace plan;
 
 namespace {
 
-/// A byte count that knows that it overflowed; what it computes from then on stays overflowed.
+/// A byte count that knows that it overflowed; what is computed from it stays overflowed.
 class Bytes {
 public:
-  Bytes(uint64_t value) : value_(value), valid_(value <= (uint64_t(1) << 62)) {}
+  Bytes(uint64_t value) : Bytes(value, true) {}
   Bytes operator*(Bytes other) const {
-    return combine(other, __builtin_mul_overflow(value_, other.value_, &scratch()));
+    uint64_t product = 0;
+    const bool overflows = __builtin_mul_overflow(value_, other.value_, &product);
+    return {product, valid_ && other.valid_ && !overflows};
   }
   Bytes operator+(Bytes other) const {
-    return combine(other, __builtin_add_overflow(value_, other.value_, &scratch()));
+    uint64_t sum = 0;
+    const bool overflows = __builtin_add_overflow(value_, other.value_, &sum);
+    return {sum, valid_ && other.valid_ && !overflows};
   }
   bool isValid() const { return valid_; }
   uint64_t value() const { return value_; }
 
 private:
-  uint64_t &scratch() const { return scratch_; }
-  Bytes combine(Bytes other, bool overflow) const {
-    Bytes result(overflow ? ~uint64_t(0) : scratch_);
-    result.valid_ = result.valid_ && valid_ && other.valid_;
-    return result;
-  }
+  Bytes(uint64_t value, bool valid) : value_(value), valid_(valid && value <= (uint64_t(1) << 62)) {}
   uint64_t value_;
   bool valid_;
-  mutable uint64_t scratch_ = 0;
 };
 
 class StepChecker {
