@@ -17,11 +17,15 @@ struct Picture {
   std::vector<bool> seen; ///< of the first slab
 };
 
-/// Reads the two values off the tensor; false with a reason where it has more, or slabs that differ.
+/// Reads the two values off the tensor; false with a reason where it has more, or slabs that differ. What adds 0 is
+/// visible, and so is `true`.
 bool look(const HostTensor &tensor, Picture &picture, std::string &reason) {
   int64_t S = tensor.shape.back(), slab = S * S;
+  bool isBoolean = tensor.storage() == HostTensor::Storage::Bits, hasZero = false;
+  for (int64_t i = 0; i < slab && !isBoolean; ++i)
+    hasZero |= tensor.real(i) == 0;
   picture.size = S;
-  picture.visible = tensor.real(0); // the diagonal is always visible
+  picture.visible = isBoolean ? 1 : hasZero ? 0 : tensor.real(0);
   picture.seen.resize(slab);
   for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
     double value = tensor.real(i);

@@ -44,15 +44,18 @@ std::optional<std::vector<float>> halves(const Table &table, int64_t sequence, i
   return half;
 }
 
-/// x where `value` is rotate_half(x) = [-x2 | x1].
-Value rotated(Value value) {
+/// x where `value` is rotate_half(x) = [-x2 | x1], or its opposite [x2 | -x1], which turns the other way.
+Value rotated(Value value, bool &inverse) {
   auto concat = value.getDefiningOp<graph::ConcatOp>();
   int64_t last = typeOf(value).getRank() - 1;
   if (!concat || concat.getInputs().size() != 2 || int64_t(concat.getAxis()) != last)
     return nullptr;
-  auto negation = concat.getInputs()[0].getDefiningOp<graph::NegOp>();
-  auto second = negation ? negation.getX().getDefiningOp<graph::SliceOp>() : nullptr;
-  auto first = concat.getInputs()[1].getDefiningOp<graph::SliceOp>();
+  auto negations = llvm::map_to_vector<2>(concat.getInputs(), [](Value input) { return input.getDefiningOp<graph::NegOp>(); });
+  if (!negations[0] == !negations[1])
+    return nullptr;
+  inverse = !negations[0];
+  auto behind = [&](unsigned i) { return (negations[i] ? negations[i].getX() : concat.getInputs()[i]).getDefiningOp<graph::SliceOp>(); };
+  graph::SliceOp second = behind(0), first = behind(1);
   if (!first || !second || first.getX() != second.getX())
     return nullptr;
   Value x = first.getX();
@@ -76,11 +79,12 @@ public:
       if (!a || !b || typeOf(sum).getRank() != 4)
         return false;
       return eitherOrder(b, [&](Value rotation, Value sine) {
-        Value x = rotated(rotation);
+        bool inverse = false;
+        Value x = rotated(rotation, inverse);
         return x && eitherOrder(a, [&](Value operand, Value cosine) {
                  if (operand != x)
                    return false;
-                 result = emit(builder, sum.getLoc(), x, cosine, sine);
+                 result = emit(builder, sum.getLoc(), x, cosine, sine, inverse);
                  return result != nullptr;
                });
       });
@@ -89,7 +93,7 @@ public:
   }
 
 private:
-  Value emit(OpBuilder &builder, Location loc, Value x, Value cosine, Value sine) {
+  Value emit(OpBuilder &builder, Location loc, Value x, Value cosine, Value sine, bool inverse) {
     std::optional<Table> cosTable = tableOf(cosine), sinTable = tableOf(sine);
     if (!cosTable || !sinTable || cosTable->shape[3] != shapeOf(x)[3] || sinTable->shape[3] != shapeOf(x)[3])
       return nullptr;
@@ -102,8 +106,8 @@ private:
       if (!cos || !sin)
         return nullptr;
       if (sequenceDim == 1)
-        return graph::RopeOp::create(builder, loc, x, cos, sin, false);
-      Value turned = graph::RopeOp::create(builder, loc, transposeTo(builder, loc, x, {0, 2, 1, 3}), cos, sin, false);
+        return graph::RopeOp::create(builder, loc, x, cos, sin, inverse);
+      Value turned = graph::RopeOp::create(builder, loc, transposeTo(builder, loc, x, {0, 2, 1, 3}), cos, sin, inverse);
       return transposeTo(builder, loc, turned, {0, 2, 1, 3});
     }
     return nullptr;
