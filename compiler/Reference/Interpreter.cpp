@@ -14,6 +14,7 @@ Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
   addLossRules(table);
   addOptimizerRules(table);
   addFusionRules(table);
+  addDistRules(table);
   for (auto addRules : options.moreRules)
     addRules(table);
 }

@@ -42,7 +42,7 @@ private:
   llvm::StringMap<Rule> rules;
 };
 
-/// One function per op family; another dialect brings its own through InterpreterOptions::moreRules.
+/// One function per op family; a plugin's dialect brings its own through InterpreterOptions::moreRules.
 void addElementwiseRules(RuleTable &table);
 void addShapeRules(RuleTable &table);
 void addMatmulRules(RuleTable &table);
@@ -52,6 +52,7 @@ void addEmbeddingRules(RuleTable &table);
 void addLossRules(RuleTable &table);
 void addOptimizerRules(RuleTable &table);
 void addFusionRules(RuleTable &table);
+void addDistRules(RuleTable &table);
 
 enum class Precision {
   F64, ///< nothing is rounded, whatever the types say: the mathematics of the graph
@@ -60,7 +61,7 @@ enum class Precision {
 
 struct InterpreterOptions {
   Precision precision = Precision::F64;
-  /// Rules of further dialects (dist), added after those of graph.
+  /// Rules of further dialects, added after those of graph and dist.
   llvm::SmallVector<void (*)(RuleTable &)> moreRules;
 };
 
