@@ -67,9 +67,9 @@ with scratch() as work:
 
     # Data.
     refused("no data file", plan, f"--data={work / 'nothing.bin'}", "--steps=1", needs=["nothing.bin"])
-    empty = work / "empty.txt"
+    empty = work / "empty.bin"
     empty.write_bytes(b"")
-    refused("empty data", plan, f"--data={empty}", "--tokenizer=bytes", "--steps=1", "--no-save", needs=["empty.txt"])
+    refused("empty data", plan, f"--data={empty}", "--steps=1", "--no-save", needs=["empty.bin"])
     one = rows(work / "one.safetensors", [[1] * 16])
     refused("fewer rows than a global batch", plan, f"--data={one}", "--steps=1", "--no-save", needs=["1 row", "2"])
     refused("fewer rows than an accumulated batch", plan, f"--data={data}", "--steps=1", "--accumulate=9", "--no-save", needs=["16 rows", "18"])
