@@ -1,9 +1,15 @@
 #include "frontends/onnx/Evaluator.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
 
 using llvm::StringRef;
 
 namespace ztc::importer {
+
+namespace {
+/// Elements of the largest tensor that is evaluated: a rotary table of a million positions fits.
+constexpr int64_t kLargestTensor = int64_t(1) << 28;
+} // namespace
 
 const Kernel *kernelOf(StringRef signature) {
   static const llvm::StringMap<Kernel> table = [] {
@@ -57,6 +63,12 @@ int64_t KernelContext::normalAxis(int64_t axis, size_t rank) {
 void KernelContext::shape(unsigned output, ElementType type, Shape shape) {
   if (output >= node.outputs.size() || node.outputs[output].empty())
     return;
+  int64_t count = 1;
+  for (int64_t size : shape)
+    if (size < 0 || llvm::MulOverflow(count, size, count)) {
+      fail("gives a tensor of an impossible size");
+      return;
+    }
   KnownValue &value = evaluator.values[node.outputs[output]];
   value.type = type;
   value.shape = std::move(shape);
@@ -64,6 +76,8 @@ void KernelContext::shape(unsigned output, ElementType type, Shape shape) {
 
 HostTensor *KernelContext::result(unsigned output, ElementType type, Shape shape) {
   this->shape(output, type, shape);
+  if (wantData && !hasFailed && countOf(shape) > kLargestTensor)
+    fail("gives a tensor of " + llvm::Twine(countOf(shape)) + " elements, more than ztc evaluates");
   if (!wantData || hasFailed || output >= node.outputs.size() || node.outputs[output].empty())
     return nullptr;
   auto tensor = std::make_shared<HostTensor>(type, std::move(shape));

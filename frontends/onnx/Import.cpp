@@ -5,6 +5,7 @@
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Ties.h"
 #include "frontends/onnx/Weights.h"
+#include "mlir/IR/Verifier.h"
 #include "nlohmann/json.hpp"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -73,6 +74,8 @@ public:
       return failure();
     raiseIdioms(emitter.function(), report.idioms);
     describe(*module, emitter);
+    if (failed(verify(*module)))
+      return failure();
     return module;
   }
 

@@ -1,0 +1,118 @@
+// Checkpoint names and orientations, as each exporter leaves traces of them.
+#include "OnnxHarness.h"
+#include "frontends/onnx/Names.h"
+
+using namespace ztc::importer;
+using namespace ztc::test;
+
+namespace {
+
+struct NamesModel {
+  Model model;
+
+  const Initializer &add(const std::string &name, Shape shape) {
+    Initializer initializer;
+    initializer.name = name;
+    initializer.type = ElementType::F32;
+    initializer.shape = shape;
+    model.initializers.push_back(initializer);
+    model.initializerOf[name] = &model.initializers.back();
+    return model.initializers.back();
+  }
+  static Node dynamo(const std::string &op, const std::string &module, const std::string &fx = "") {
+    Node node;
+    node.op = op;
+    node.outputs = {"y"};
+    node.scopes = "['', 'model', '" + module + "', 'linear_3']";
+    node.fxNode = fx;
+    return node;
+  }
+  static Node torchScript(const std::string &op, const std::string &name) {
+    Node node;
+    node.op = op;
+    node.outputs = {"y"};
+    node.name = name;
+    return node;
+  }
+};
+
+TEST(OnnxNames, LostLinearWeightOfDynamo) {
+  NamesModel m;
+  const Initializer &weight = m.add("val_152", {64, 32});
+  m.model.parameterTargets["p_model_layers_0_self_attn_q_proj_weight"] = "model.layers.0.self_attn.q_proj.weight";
+  Node node = NamesModel::dynamo("MatMul", "model.layers.0.self_attn.q_proj", "args = (%mul_4, %p_model_layers_0_self_attn_q_proj_weight)");
+  ParameterName found = Names(m.model).parameterOf(node, 1, weight);
+  EXPECT_EQ(found.name, "model.layers.0.self_attn.q_proj.weight");
+  EXPECT_TRUE(found.transposed);
+  EXPECT_EQ(Names(m.model).scopeOf(node), "model.layers.0.self_attn.q_proj");
+}
+
+TEST(OnnxNames, LostLinearWeightOfTorchScript) {
+  NamesModel m;
+  m.add("model.model.embed_tokens.weight", {10, 4}); // the wrapper's attribute stands before every name
+  const Initializer &weight = m.add("onnx::MatMul_703", {64, 32});
+  Names names(m.model);
+  Node node = NamesModel::torchScript("MatMul", "/model/model/layers.0/self_attn/q_proj/MatMul");
+  EXPECT_EQ(names.parameterOf(node, 1, weight).name, "model.layers.0.self_attn.q_proj.weight");
+  EXPECT_TRUE(names.parameterOf(node, 1, weight).transposed);
+  EXPECT_EQ(names.checkpointName("model.model.embed_tokens.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(names.checkpointName("onnx::MatMul_703"), "");
+}
+
+TEST(OnnxNames, KeptNameKeepsItsOrientation) {
+  NamesModel m;
+  const Initializer &weight = m.add("transformer.h.0.attn.c_attn.weight", {64, 192});
+  ParameterName found = Names(m.model).parameterOf(NamesModel::dynamo("Gemm", "transformer.h.0.attn.c_attn"), 1, weight);
+  EXPECT_EQ(found.name, "transformer.h.0.attn.c_attn.weight");
+  EXPECT_FALSE(found.transposed);
+}
+
+TEST(OnnxNames, MergedNormsAreToldApartByTheirUse) {
+  NamesModel m;
+  const Initializer &shared = m.add("model.layers.0.input_layernorm.weight", {64});
+  m.model.parameterTargets["p_model_layers_0_input_layernorm_weight"] = "model.layers.0.input_layernorm.weight";
+  m.model.parameterTargets["p_model_norm_weight"] = "model.norm.weight";
+  Names names(m.model);
+  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Mul", "model.norm", "args = (%p_model_norm_weight, %x)"), 0, shared).name, "model.norm.weight");
+  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Mul", "model.layers.0.input_layernorm", "(%p_model_layers_0_input_layernorm_weight)"), 0, shared).name,
+            "model.layers.0.input_layernorm.weight");
+
+  NamesModel t;
+  const Initializer &merged = t.add("model.layers.0.input_layernorm.weight", {64});
+  EXPECT_EQ(Names(t.model).parameterOf(NamesModel::torchScript("Mul", "/model/layers.1/input_layernorm/Mul_1"), 0, merged).name,
+            "model.layers.1.input_layernorm.weight");
+  Node alias = NamesModel::torchScript("Identity", "Identity_3");
+  alias.outputs = {"model.norm.weight"};
+  EXPECT_EQ(Names(t.model).parameterOf(alias, 0, merged).name, "model.norm.weight");
+}
+
+TEST(OnnxNames, EmbeddingThatSharesTheHeadsTable) {
+  NamesModel m;
+  const Initializer &table = m.add("lm_head.weight", {320, 64});
+  m.model.parameterTargets["p_lm_head_weight"] = "lm_head.weight";
+  m.model.parameterTargets["p_model_embed_tokens_weight"] = "model.embed_tokens.weight";
+  Names names(m.model);
+  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Gather", "model.embed_tokens", "(%p_lm_head_weight, %input_ids)"), 0, table).name,
+            "model.embed_tokens.weight");
+  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Transpose", "lm_head", "(%x, %p_lm_head_weight)"), 0, table).name, "lm_head.weight");
+}
+
+TEST(OnnxNames, BuffersAreNoParameters) {
+  NamesModel m;
+  m.model.parameterTargets["p_model_norm_weight"] = "model.norm.weight";
+  Names names(m.model);
+  EXPECT_EQ(names.kindOf(m.add("model.rotary_emb.inv_freq", {8})), Names::Kind::Buffer);
+  EXPECT_EQ(names.kindOf(m.add("model.norm.weight", {64})), Names::Kind::Parameter);
+  EXPECT_EQ(names.kindOf(m.add("val_7", {64, 64})), Names::Kind::Unknown);
+}
+
+/// Without any trace the initializer's own name is all there is.
+TEST(OnnxNames, NoTraces) {
+  NamesModel m;
+  Node node;
+  node.op = "MatMul";
+  node.outputs = {"y"};
+  EXPECT_EQ(Names(m.model).parameterOf(node, 1, m.add("w1", {4, 8})).name, "w1");
+}
+
+} // namespace
