@@ -57,7 +57,9 @@ Value splat(OpBuilder &builder, Location loc, RankedTensorType type, double valu
   return graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, element));
 }
 
-Value splatLike(OpBuilder &builder, Location loc, Value like, double value) { return splat(builder, loc, typeOf(like), value); }
+Value splatLike(OpBuilder &builder, Location loc, Value like, double value) {
+  return splat(builder, loc, typeOf(like), value);
+}
 
 Value throughBroadcast(Value value) {
   while (true) {

@@ -78,12 +78,14 @@ LogicalResult isNaN(Emitter &e) {
   mlir::Value x = e.operand(0);
   if (!x)
     return failure();
-  e.define(0, graph::CompareOp::create(e.builder, e.loc, RankedTensorType::get(shapeOf(x), e.builder.getI1Type()), x, x, "ne"));
+  e.define(0, graph::CompareOp::create(e.builder, e.loc, RankedTensorType::get(shapeOf(x), e.builder.getI1Type()), x, x,
+                                       "ne"));
   return success();
 }
 
 LogicalResult where(Emitter &e) {
-  mlir::Value condition = e.operand(0, e.outputShape()), a = condition ? e.operand(1, e.outputShape()) : nullptr, b = a ? e.operand(2, e.outputShape()) : nullptr;
+  mlir::Value condition = e.operand(0, e.outputShape()), a = condition ? e.operand(1, e.outputShape()) : nullptr,
+              b = a ? e.operand(2, e.outputShape()) : nullptr;
   if (!b)
     return failure();
   e.define(0, graph::SelectOp::create(e.builder, e.loc, a.getType(), condition, a, b));
@@ -126,7 +128,8 @@ LogicalResult swish(Emitter &e) {
   if (!x)
     return failure();
   double alpha = e.node->real("alpha", 1);
-  mlir::Value scaled = alpha == 1 ? x : graph::MulOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, alpha)).getResult();
+  mlir::Value scaled =
+      alpha == 1 ? x : graph::MulOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, alpha)).getResult();
   e.define(0, graph::MulOp::create(e.builder, e.loc, x, graph::SigmoidOp::create(e.builder, e.loc, scaled)));
   return success();
 }

@@ -152,7 +152,8 @@ LogicalResult layerNorm(Emitter &e) {
   };
   mlir::Value centred = graph::SubOp::create(b, e.loc, x, broadcastTo(b, e.loc, mean(x), shapeOf(x)));
   mlir::Value variance = mean(graph::MulOp::create(b, e.loc, centred, centred));
-  mlir::Value shifted = graph::AddOp::create(b, e.loc, variance, splatLike(b, e.loc, variance, e.node->real("epsilon", 1e-5)));
+  mlir::Value shifted =
+      graph::AddOp::create(b, e.loc, variance, splatLike(b, e.loc, variance, e.node->real("epsilon", 1e-5)));
   mlir::Value inverse = graph::RsqrtOp::create(b, e.loc, shifted);
   mlir::Value y = graph::MulOp::create(b, e.loc, centred, broadcastTo(b, e.loc, inverse, shapeOf(x)));
   y = graph::MulOp::create(b, e.loc, y, scale);
@@ -184,12 +185,14 @@ mlir::Value repeatHeads(Emitter &e, mlir::Value x, int64_t heads) {
     return x;
   mlir::Value split = reshapeTo(e.builder, e.loc, x, {s[0], s[1], 1, s[2], s[3]});
   mlir::Value wide = broadcastTo(e.builder, e.loc, split, {s[0], s[1], heads / s[1], s[2], s[3]});
-  return graph::ReshapeOp::create(e.builder, e.loc, RankedTensorType::get({s[0], heads, s[2], s[3]}, typeOf(x).getElementType()), wide);
+  return graph::ReshapeOp::create(e.builder, e.loc,
+                                  RankedTensorType::get({s[0], heads, s[2], s[3]}, typeOf(x).getElementType()), wide);
 }
 
 /// ONNX Attention without past and softcap, written out; the attention idiom finds it again.
 LogicalResult attention(Emitter &e) {
-  if (e.node->hasInput(4) || e.node->hasInput(5) || e.node->hasInput(6) || e.node->real("softcap", 0) != 0 || e.node->outputs.size() > 1)
+  if (e.node->hasInput(4) || e.node->hasInput(5) || e.node->hasInput(6) || e.node->real("softcap", 0) != 0 ||
+      e.node->outputs.size() > 1)
     return e.fail("a past, a padding count, a softcap or a second result, which ztc does not emit");
   mlir::Value q = e.operand(0), k = q ? e.operand(1) : nullptr, v = k ? e.operand(2) : nullptr;
   if (!v)
@@ -200,7 +203,8 @@ LogicalResult attention(Emitter &e) {
     if (hasHeads || heads <= 0)
       return x;
     ArrayRef<int64_t> s = shapeOf(x);
-    return transposeTo(e.builder, e.loc, reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+    return transposeTo(e.builder, e.loc, reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads}),
+                       {0, 2, 1, 3});
   };
   q = withHeads(q, "q_num_heads");
   int64_t heads = shapeOf(q)[1];
@@ -230,7 +234,8 @@ LogicalResult attention(Emitter &e) {
   }
   mlir::Value probabilities = graph::SoftmaxOp::create(e.builder, e.loc, scores);
   mlir::Value y = graph::MatmulOp::create(e.builder, e.loc, probabilities, v, false, false);
-  e.define(0, hasHeads ? y : reshapeTo(e.builder, e.loc, transposeTo(e.builder, e.loc, y, {0, 2, 1, 3}), e.outputShape()));
+  e.define(0,
+           hasHeads ? y : reshapeTo(e.builder, e.loc, transposeTo(e.builder, e.loc, y, {0, 2, 1, 3}), e.outputShape()));
   return success();
 }
 
@@ -271,11 +276,13 @@ LogicalResult rotary(Emitter &e) {
   if (!hasHeads && heads <= 0)
     return e.fail("three-dimensional operands need num_heads");
   ArrayRef<int64_t> s = shapeOf(x);
-  mlir::Value rows = hasHeads ? transposeTo(e.builder, e.loc, x, {0, 2, 1, 3}) : reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads});
+  mlir::Value rows = hasHeads ? transposeTo(e.builder, e.loc, x, {0, 2, 1, 3})
+                              : reshapeTo(e.builder, e.loc, x, {s[0], s[1], heads, s[2] / heads});
   if (shapeOf(cos)[0] != shapeOf(rows)[1] || shapeOf(cos)[1] * 2 != shapeOf(rows)[3])
     return e.fail("rotary tables of another size than the operand");
   mlir::Value turned = graph::RopeOp::create(e.builder, e.loc, rows, cos, sin, false);
-  e.define(0, hasHeads ? transposeTo(e.builder, e.loc, turned, {0, 2, 1, 3}) : reshapeTo(e.builder, e.loc, turned, e.outputShape()));
+  e.define(0, hasHeads ? transposeTo(e.builder, e.loc, turned, {0, 2, 1, 3})
+                       : reshapeTo(e.builder, e.loc, turned, e.outputShape()));
   return success();
 }
 

@@ -40,7 +40,8 @@ LogicalResult slice(Emitter &e) {
   mlir::Value x = e.operand(0);
   if (!x)
     return failure();
-  SmallVector<int64_t> starts = e.integers(1, "starts"), axes = e.integers(3, "axes"), steps = e.integers(4, ""), offsets(typeOf(x).getRank(), 0);
+  SmallVector<int64_t> starts = e.integers(1, "starts"), axes = e.integers(3, "axes"), steps = e.integers(4, ""),
+                       offsets(typeOf(x).getRank(), 0);
   for (auto [i, start] : llvm::enumerate(starts)) {
     int64_t axis = axes.empty() ? int64_t(i) : axes[i];
     axis += axis < 0 ? typeOf(x).getRank() : 0;

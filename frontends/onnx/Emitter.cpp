@@ -18,10 +18,11 @@ EmitFunction emissionOf(StringRef signature) {
   return table.lookup(signature);
 }
 
-Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding, bool isSymbolic,
-                 ImportReport &report)
-    : builder(module.getContext()), loc(builder.getUnknownLoc()), model(model), names(names), liveness(liveness), evaluator(model, liveness, binding),
-      masks(model, liveness, binding, isSymbolic), report(report), binding(binding) {
+Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding,
+                 bool isSymbolic, ImportReport &report)
+    : builder(module.getContext()), loc(builder.getUnknownLoc()), model(model), names(names), liveness(liveness),
+      evaluator(model, liveness, binding), masks(model, liveness, binding, isSymbolic), report(report),
+      binding(binding) {
   builder.setInsertionPointToEnd(module.getBody());
   auto tokens = RankedTensorType::get({binding.batch, binding.sequence}, builder.getI32Type());
   forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType({tokens}, {}));
@@ -34,7 +35,8 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
 }
 
 LogicalResult Emitter::fail(const llvm::Twine &message) {
-  return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": node '" << node->label() << "' (" << node->signature << "): " << message;
+  return emitError(UnknownLoc::get(builder.getContext()))
+         << model.path << ": node '" << node->label() << "' (" << node->signature << "): " << message;
 }
 
 mlir::Value Emitter::failValue(const llvm::Twine &message) {
@@ -60,12 +62,15 @@ Type Emitter::elementType(ElementType type) {
   return type == ElementType::Bool ? builder.getI1Type() : builder.getI32Type();
 }
 
-void Emitter::define(unsigned outputIndex, mlir::Value value) { values[node->outputs[outputIndex]] = value; }
+void Emitter::define(unsigned outputIndex, mlir::Value value) {
+  values[node->outputs[outputIndex]] = value;
+}
 
 TensorRef Emitter::constant(unsigned index) {
   TensorRef tensor = node->hasInput(index) ? evaluator.valueOf(node->inputs[index]) : nullptr;
   if (!tensor)
-    (void)fail(evaluator.error().empty() ? "input " + llvm::Twine(index) + " depends on data" : llvm::Twine(evaluator.error()));
+    (void)fail(evaluator.error().empty() ? "input " + llvm::Twine(index) + " depends on data"
+                                         : llvm::Twine(evaluator.error()));
   return tensor;
 }
 
@@ -87,7 +92,8 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
   auto [place, isNew] = parameterIndex.try_emplace({&initializer, found.name}, params.size());
   if (!isNew)
     return params[place->second].argument;
-  // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part again.
+  // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part
+  // again.
   if (initializer.shape.size() >= 2)
     for (auto [i, other] : llvm::enumerate(params))
       if (other.initializer == &initializer && other.transposed == found.transposed) {
@@ -97,14 +103,16 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
       }
   for (const Parameter &other : params)
     if (other.name == found.name)
-      return failValue("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" + other.initializer->name + "' elsewhere");
+      return failValue("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
+                       other.initializer->name + "' elsewhere");
   SmallVector<int64_t> shape(initializer.shape);
   if (found.transposed)
     std::swap(shape[0], shape[1]);
   auto type = RankedTensorType::get(shape, elementType(initializer.type));
   unsigned position = forward.getNumArguments();
-  DictionaryAttr attributes = builder.getDictionaryAttr(
-      {builder.getNamedAttr(graph::kRole, builder.getStringAttr("parameter")), builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
+  DictionaryAttr attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr("parameter")),
+                                 builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
   if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name)))))
     return failValue("cannot add a parameter");
   params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position)});
@@ -170,13 +178,16 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
       result = splat(builder, loc, type, tensor->real(0));
     } else if (tensor->storage() == HostTensor::Storage::Reals) {
       std::vector<float> elements(tensor->reals.begin(), tensor->reals.end());
-      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<float>(elements)));
+      result =
+          graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<float>(elements)));
     } else if (tensor->storage() == HostTensor::Storage::Integers) {
       std::vector<int32_t> elements(tensor->integers.begin(), tensor->integers.end());
-      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(elements)));
+      result = graph::ConstantOp::create(builder, loc, type,
+                                         DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(elements)));
     } else {
       SmallVector<bool> elements(tensor->bits.begin(), tensor->bits.end());
-      result = graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<bool>(elements)));
+      result =
+          graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<bool>(elements)));
     }
   }
   loc = here;
@@ -200,9 +211,11 @@ mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int6
   auto valueType = RankedTensorType::get(shape, elementType(type));
   if (!mask.causal)
     return splat(builder, loc, RankedTensorType::get(fullShape, elementType(type)), mask.visible);
-  auto indexType = RankedTensorType::get(shape, builder.getI32Type()), boolType = RankedTensorType::get(shape, builder.getI1Type());
+  auto indexType = RankedTensorType::get(shape, builder.getI32Type()),
+       boolType = RankedTensorType::get(shape, builder.getI1Type());
   int64_t rank = int64_t(shape.size());
-  mlir::Value row = graph::IotaOp::create(builder, loc, indexType, rank - 2), column = graph::IotaOp::create(builder, loc, indexType, rank - 1);
+  mlir::Value row = graph::IotaOp::create(builder, loc, indexType, rank - 2),
+              column = graph::IotaOp::create(builder, loc, indexType, rank - 1);
   mlir::Value visible = graph::CompareOp::create(builder, loc, boolType, column, row, "le");
   if (mask.window) {
     mlir::Value first = graph::SubOp::create(builder, loc, row, splat(builder, loc, indexType, double(mask.window)));
@@ -241,7 +254,8 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
     isNeeded.set(i);
   std::map<std::string, std::vector<std::string>> unsupported;
   for (auto [i, node] : llvm::enumerate(model.nodes)) {
-    bool known = isNeeded[i] ? emissionOf(node.signature) != nullptr && kernelOf(node.signature) != nullptr : kernelOf(node.signature) != nullptr;
+    bool known = isNeeded[i] ? emissionOf(node.signature) != nullptr && kernelOf(node.signature) != nullptr
+                             : kernelOf(node.signature) != nullptr;
     if (!known)
       unsupported[node.signature].push_back(node.label());
   }
@@ -254,7 +268,8 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
       text += (i ? ", " : " ") + nodes[i];
     if (nodes.size() > 3)
       text += " and " + std::to_string(nodes.size() - 3) + " more";
-    report.unsupported.push_back(op + " at " + nodes[0] + (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
+    report.unsupported.push_back(op + " at " + nodes[0] +
+                                 (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
   }
   return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": ops that ztc cannot import:" << text;
 }
@@ -280,10 +295,10 @@ LogicalResult Emitter::run() {
     }
   }
   mlir::Value logits = values.lookup(model.outputs[0].name);
-  if (!logits || typeOf(logits).getRank() != 3 || !isa<FloatType>(typeOf(logits).getElementType()) || shapeOf(logits)[0] != binding.batch ||
-      shapeOf(logits)[1] != binding.sequence)
-    return emitError(UnknownLoc::get(builder.getContext()))
-           << model.path << ": output '" << model.outputs[0].name << "' is not logits of shape (batch, sequence, vocabulary)";
+  if (!logits || typeOf(logits).getRank() != 3 || !isa<FloatType>(typeOf(logits).getElementType()) ||
+      shapeOf(logits)[0] != binding.batch || shapeOf(logits)[1] != binding.sequence)
+    return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": output '" << model.outputs[0].name
+                                                            << "' is not logits of shape (batch, sequence, vocabulary)";
   func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
   forward.setFunctionType(builder.getFunctionType(forward.getArgumentTypes(), {logits.getType()}));
   forward.setResultAttr(0, graph::kResult, builder.getStringAttr("logits"));

@@ -18,8 +18,8 @@ struct Parameter {
 
 class Emitter {
 public:
-  Emitter(mlir::ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding, bool isSymbolic,
-          ImportReport &report);
+  Emitter(mlir::ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding,
+          bool isSymbolic, ImportReport &report);
 
   /// Emits @forward. Diagnostics name the node.
   llvm::LogicalResult run();
@@ -29,8 +29,8 @@ public:
 
   // What the emission of one op uses.
   mlir::OpBuilder builder;
-  mlir::Location loc;           ///< of the current node
-  const Node *node = nullptr;   ///< the current one
+  mlir::Location loc;         ///< of the current node
+  const Node *node = nullptr; ///< the current one
 
   bool isLive(unsigned input) const { return node->hasInput(input) && liveness.isLive(node->inputs[input]); }
   /// An operand as a graph value of its own shape; null after a diagnostic.

@@ -5,7 +5,8 @@
 namespace ztc::importer {
 namespace {
 
-/// The result of a binary op over broadcast operands: `type` Undefined means the operands' own. Null where only the shape is wanted.
+/// The result of a binary op over broadcast operands: `type` Undefined means the operands' own. Null where only the
+/// shape is wanted.
 struct BinaryFrame {
   const HostTensor *a = nullptr, *b = nullptr;
   HostTensor *y = nullptr;
@@ -26,7 +27,8 @@ struct BinaryFrame {
       y = nullptr;
       return;
     }
-    odometer.emplace(shape, llvm::ArrayRef<Shape>{broadcastStrides(a->shape, shape), broadcastStrides(b->shape, shape)});
+    odometer.emplace(shape,
+                     llvm::ArrayRef<Shape>{broadcastStrides(a->shape, shape), broadcastStrides(b->shape, shape)});
   }
 };
 
@@ -140,7 +142,8 @@ void where(KernelContext &c) {
   const HostTensor &condition = c.data(0), &a = c.data(1), &b = c.data(2);
   if (c.failed())
     return;
-  Odometer odometer(shape, {broadcastStrides(condition.shape, shape), broadcastStrides(a.shape, shape), broadcastStrides(b.shape, shape)});
+  Odometer odometer(shape, {broadcastStrides(condition.shape, shape), broadcastStrides(a.shape, shape),
+                            broadcastStrides(b.shape, shape)});
   for (int64_t i = 0, n = y->count(); i < n; ++i, odometer.advance()) {
     bool first = condition.bits[odometer.offset(0)];
     const HostTensor &chosen = first ? a : b;
@@ -189,7 +192,9 @@ void clip(KernelContext &c) {
   }
 }
 
-int64_t divide(int64_t a, int64_t b) { return b == 0 || (b == -1 && a == INT64_MIN) ? 0 : a / b; }
+int64_t divide(int64_t a, int64_t b) {
+  return b == 0 || (b == -1 && a == INT64_MIN) ? 0 : a / b;
+}
 
 int64_t integerPower(int64_t base, int64_t exponent) {
   int64_t result = 1;
@@ -200,7 +205,10 @@ int64_t integerPower(int64_t base, int64_t exponent) {
 
 void modulo(KernelContext &c) {
   bool truncated = c.node.integer("fmod", 0) != 0;
-  auto floorMod = [](int64_t a, int64_t b) { int64_t r = b == 0 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; };
+  auto floorMod = [](int64_t a, int64_t b) {
+    int64_t r = b == 0 ? 0 : a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  };
   auto truncMod = [](int64_t a, int64_t b) { return b == 0 ? int64_t(0) : a % b; };
   auto real = [](double a, double b) { return std::fmod(a, b); };
   truncated ? arithmetic(c, real, truncMod) : arithmetic(c, real, floorMod);
@@ -210,21 +218,39 @@ void modulo(KernelContext &c) {
 
 void addElementwiseKernels(llvm::StringMap<Kernel> &t) {
   auto add = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
-  add("Add", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; }); });
-  add("Sub", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a - b; }, [](int64_t a, int64_t b) { return a - b; }); });
-  add("Mul", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a * b; }, [](int64_t a, int64_t b) { return a * b; }); });
+  add("Add", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; });
+  });
+  add("Sub", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a - b; }, [](int64_t a, int64_t b) { return a - b; });
+  });
+  add("Mul", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a * b; }, [](int64_t a, int64_t b) { return a * b; });
+  });
   add("Div", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a / b; }, divide); });
   add("Pow", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return std::pow(a, b); }, integerPower); });
   add("Mod", modulo);
-  add("And", [](KernelContext &c) { arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a & b; }); });
-  add("Or", [](KernelContext &c) { arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a | b; }); });
-  add("Xor", [](KernelContext &c) { arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a ^ b; }); });
+  add("And", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a & b; });
+  });
+  add("Or", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a | b; });
+  });
+  add("Xor", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a ^ b; });
+  });
   t["BitwiseAnd"] = t["And"];
   t["BitwiseOr"] = t["Or"];
   t["BitwiseXor"] = t["Xor"];
-  add("Max", [](KernelContext &c) { variadic(c, [](double a, double b) { return std::max(a, b); }, [](int64_t a, int64_t b) { return std::max(a, b); }); });
-  add("Min", [](KernelContext &c) { variadic(c, [](double a, double b) { return std::min(a, b); }, [](int64_t a, int64_t b) { return std::min(a, b); }); });
-  add("Sum", [](KernelContext &c) { variadic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; }); });
+  add("Max", [](KernelContext &c) {
+    variadic(c, [](double a, double b) { return std::max(a, b); }, [](int64_t a, int64_t b) { return std::max(a, b); });
+  });
+  add("Min", [](KernelContext &c) {
+    variadic(c, [](double a, double b) { return std::min(a, b); }, [](int64_t a, int64_t b) { return std::min(a, b); });
+  });
+  add("Sum", [](KernelContext &c) {
+    variadic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; });
+  });
   add("Equal", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a == b; }); });
   add("Greater", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a > b; }); });
   add("GreaterOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a >= b; }); });

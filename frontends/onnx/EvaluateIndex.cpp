@@ -19,7 +19,9 @@ void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
 bool normalIndex(KernelContext &c, int64_t &index, int64_t size) {
   if (index < 0)
     index += size;
-  return index >= 0 && index < size ? true : c.fail("index " + llvm::Twine(index) + " is outside of a dimension of size " + llvm::Twine(size));
+  return index >= 0 && index < size
+             ? true
+             : c.fail("index " + llvm::Twine(index) + " is outside of a dimension of size " + llvm::Twine(size));
 }
 
 void gather(KernelContext &c) {

@@ -4,7 +4,9 @@
 namespace ztc::importer {
 namespace {
 
-void sameAsFirst(KernelContext &c) { c.shape(0, c.in(0).type, c.in(0).shape); }
+void sameAsFirst(KernelContext &c) {
+  c.shape(0, c.in(0).type, c.in(0).shape);
+}
 
 void attention(KernelContext &c) {
   Shape q = c.in(0).shape, v = c.in(2).shape;
@@ -28,7 +30,8 @@ void attention(KernelContext &c) {
 } // namespace
 
 void addModelKernels(llvm::StringMap<Kernel> &t) {
-  for (const char *op : {"Softmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding", "Gelu", "Swish"})
+  for (const char *op : {"Softmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
+                         "RotaryEmbedding", "Gelu", "Swish"})
     t[op] = {sameAsFirst, 0, false, 0};
   t["Attention"] = {attention, 0, false, 0};
 }

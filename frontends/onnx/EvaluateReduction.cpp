@@ -40,15 +40,26 @@ template <Reduction kind> void reduce(KernelContext &c) {
   if (c.failed())
     return;
   bool isReal = y->storage() == HostTensor::Storage::Reals;
-  double startReal = kind == Reduction::Product ? 1 : kind == Reduction::Max ? -std::numeric_limits<double>::infinity() : kind == Reduction::Min ? std::numeric_limits<double>::infinity() : 0;
-  int64_t startInteger = kind == Reduction::Product ? 1 : kind == Reduction::Max ? INT64_MIN : kind == Reduction::Min ? INT64_MAX : 0;
+  double startReal = kind == Reduction::Product ? 1
+                     : kind == Reduction::Max   ? -std::numeric_limits<double>::infinity()
+                     : kind == Reduction::Min   ? std::numeric_limits<double>::infinity()
+                                                : 0;
+  int64_t startInteger = kind == Reduction::Product ? 1
+                         : kind == Reduction::Max   ? INT64_MIN
+                         : kind == Reduction::Min   ? INT64_MAX
+                                                    : 0;
   for (int64_t i = 0, n = y->count(); i < n; ++i)
-    isReal ? void(y->reals[i] = startReal) : y->storage() == HostTensor::Storage::Bits ? void(y->bits[i] = startInteger > 0) : void(y->integers[i] = startInteger);
+    isReal                                      ? void(y->reals[i] = startReal)
+    : y->storage() == HostTensor::Storage::Bits ? void(y->bits[i] = startInteger > 0)
+                                                : void(y->integers[i] = startInteger);
   Odometer odometer(from, {strides});
   for (int64_t i = 0, n = x.count(); i < n; ++i, odometer.advance()) {
     int64_t to = odometer.offset(0);
     auto combine = [](auto a, auto b) {
-      return kind == Reduction::Max ? std::max(a, b) : kind == Reduction::Min ? std::min(a, b) : kind == Reduction::Product ? a * b : a + b;
+      return kind == Reduction::Max       ? std::max(a, b)
+             : kind == Reduction::Min     ? std::min(a, b)
+             : kind == Reduction::Product ? a * b
+                                          : a + b;
     };
     if (isReal)
       y->reals[to] = combine(y->reals[to], x.reals[i]);
@@ -79,7 +90,8 @@ void matmul(KernelContext &c) {
   int64_t m = a[a.size() - 2], k = a.back(), n = b.back();
   Shape batch;
   if (b[b.size() - 2] != k || !broadcastShape(ArrayRef(a).drop_back(2), ArrayRef(b).drop_back(2), batch)) {
-    c.fail("operand shapes do not fit a product: contraction sizes " + llvm::Twine(k) + " and " + llvm::Twine(b[b.size() - 2]));
+    c.fail("operand shapes do not fit a product: contraction sizes " + llvm::Twine(k) + " and " +
+           llvm::Twine(b[b.size() - 2]));
     return;
   }
   Shape shape = batch;
@@ -93,7 +105,8 @@ void matmul(KernelContext &c) {
   const HostTensor &x = c.data(0), &w = c.data(1);
   if (c.failed())
     return;
-  Odometer odometer(batch, {broadcastStrides(ArrayRef(a).drop_back(2), batch), broadcastStrides(ArrayRef(b).drop_back(2), batch)});
+  Odometer odometer(
+      batch, {broadcastStrides(ArrayRef(a).drop_back(2), batch), broadcastStrides(ArrayRef(b).drop_back(2), batch)});
   int64_t to = 0;
   for (int64_t p = 0, products = countOf(batch); p < products; ++p, odometer.advance()) {
     int64_t baseA = odometer.offset(0) * m * k, baseB = odometer.offset(1) * k * n;
@@ -107,7 +120,8 @@ void matmul(KernelContext &c) {
           else
             integer += x.integers[baseA + i * k + l] * w.integers[baseB + l * n + j];
         }
-        y->storage() == HostTensor::Storage::Reals ? void(y->reals[to] = roundTo(sum, y->type)) : void(y->integers[to] = integer);
+        y->storage() == HostTensor::Storage::Reals ? void(y->reals[to] = roundTo(sum, y->type))
+                                                   : void(y->integers[to] = integer);
       }
   }
 }

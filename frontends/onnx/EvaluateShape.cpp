@@ -7,9 +7,12 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-constexpr uint32_t input(unsigned index) { return 1u << index; }
+constexpr uint32_t input(unsigned index) {
+  return 1u << index;
+}
 
-/// y[i] = x[from(i)] for whole tensors of one storage: `strides` are those of x seen from y's shape, `start` the first element.
+/// y[i] = x[from(i)] for whole tensors of one storage: `strides` are those of x seen from y's shape, `start` the first
+/// element.
 void copyStrided(const HostTensor &x, HostTensor &y, int64_t start, const Shape &strides) {
   Odometer odometer(y.shape, {strides});
   for (int64_t i = 0, n = y.count(); i < n; ++i, odometer.advance()) {
@@ -33,7 +36,8 @@ Shape rowMajor(ArrayRef<int64_t> shape) {
 /// The same elements under another shape.
 void alias(KernelContext &c, Shape shape) {
   if (countOf(shape) != countOf(c.in(0).shape)) {
-    c.fail("changes the number of elements from " + llvm::Twine(countOf(c.in(0).shape)) + " to " + llvm::Twine(countOf(shape)));
+    c.fail("changes the number of elements from " + llvm::Twine(countOf(c.in(0).shape)) + " to " +
+           llvm::Twine(countOf(shape)));
     return;
   }
   c.shape(0, c.in(0).type, shape);
@@ -46,7 +50,9 @@ void alias(KernelContext &c, Shape shape) {
 
 void shapeOp(KernelContext &c) {
   ArrayRef<int64_t> shape = c.in(0).shape;
-  auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + int64_t(shape.size()) : i, 0, int64_t(shape.size())); };
+  auto clamp = [&](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + int64_t(shape.size()) : i, 0, int64_t(shape.size()));
+  };
   int64_t start = clamp(c.node.integer("start", 0)), end = clamp(c.node.integer("end", int64_t(shape.size())));
   ArrayRef<int64_t> part = shape.slice(start, std::max<int64_t>(end - start, 0));
   if (HostTensor *y = c.result(0, ElementType::I64, {int64_t(part.size())}))
@@ -214,7 +220,9 @@ void slice(KernelContext &c) {
       c.fail("slice parameters do not fit the operand");
       return;
     }
-    auto bound = [&](int64_t value, int64_t low, int64_t high) { return std::clamp(value < 0 ? std::max(value, -size) + size : value, low, high); };
+    auto bound = [&](int64_t value, int64_t low, int64_t high) {
+      return std::clamp(value < 0 ? std::max(value, -size) + size : value, low, high);
+    };
     int64_t first = step > 0 ? bound(starts[i], 0, size) : bound(starts[i], 0, size - 1);
     int64_t last = step > 0 ? bound(ends[i], 0, size) : ends[i] < -size ? -1 : bound(ends[i], -1, size - 1);
     shape[axis] = std::max<int64_t>(0, step > 0 ? (last - first + step - 1) / step : (first - last - step - 1) / -step);
@@ -241,7 +249,8 @@ void concat(KernelContext &c) {
   HostTensor *y = c.result(0, c.in(0).type, shape);
   if (!y)
     return;
-  int64_t outer = countOf(ArrayRef(shape).take_front(axis)), row = countOf(ArrayRef(shape).drop_front(axis)), position = 0;
+  int64_t outer = countOf(ArrayRef(shape).take_front(axis)), row = countOf(ArrayRef(shape).drop_front(axis)),
+          position = 0;
   for (unsigned i = 0; i < c.node.inputs.size(); ++i) {
     const HostTensor &x = c.data(i);
     if (c.failed())

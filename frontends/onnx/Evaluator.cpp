@@ -99,10 +99,13 @@ bool KernelContext::fail(const llvm::Twine &text) {
 }
 
 namespace {
-bool isIn(uint32_t set, unsigned index) { return (set >> std::min(index, 31u)) & 1; }
+bool isIn(uint32_t set, unsigned index) {
+  return (set >> std::min(index, 31u)) & 1;
+}
 } // namespace
 
-Evaluator::Evaluator(const Model &model, const Liveness &liveness, Binding binding) : graph(model), liveness(liveness), bound(binding) {
+Evaluator::Evaluator(const Model &model, const Liveness &liveness, Binding binding)
+    : graph(model), liveness(liveness), bound(binding) {
   bindInputs();
 }
 
@@ -177,7 +180,8 @@ bool Evaluator::demand(StringRef name, bool wantData) {
     }
     if (const Initializer *initializer = graph.initializer(request.value)) {
       if (initializer->isExternal) {
-        message = "the value of '" + initializer->name + "' is needed, but it is in another file (" + initializer->location + ") and no parameter";
+        message = "the value of '" + initializer->name + "' is needed, but it is in another file (" +
+                  initializer->location + ") and no parameter";
         return false;
       }
       values[request.value].data = std::make_shared<HostTensor>(HostTensor::fromInitializer(*initializer));
@@ -196,7 +200,8 @@ bool Evaluator::demand(StringRef name, bool wantData) {
     }
     size_t before = stack.size();
     for (unsigned i = 0; i < node.inputs.size(); ++i) {
-      bool needData = isIn(kernel->shapeInputs, i) || (request.wantData && !kernel->dataFree && !isIn(kernel->typeInputs, i));
+      bool needData =
+          isIn(kernel->shapeInputs, i) || (request.wantData && !kernel->dataFree && !isIn(kernel->typeInputs, i));
       if (node.hasInput(i) && !isReady(node.inputs[i], needData))
         stack.push_back({node.inputs[i], needData});
     }
@@ -218,7 +223,9 @@ bool Evaluator::runNode(unsigned index, bool wantData) {
   return true;
 }
 
-const KnownValue *Evaluator::shapeOf(StringRef value) { return demand(value, false) ? &values[value] : nullptr; }
+const KnownValue *Evaluator::shapeOf(StringRef value) {
+  return demand(value, false) ? &values[value] : nullptr;
+}
 
 TensorRef Evaluator::valueOf(StringRef value) {
   if (liveness.isLive(value) || !demand(value, true))
@@ -240,12 +247,14 @@ InputRole roleOf(const GraphValue &input, bool haveTokens) {
 }
 } // namespace
 
-bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result, std::string &error) {
+bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
+                  std::string &error) {
   bool haveTokens = false;
   for (const GraphValue &input : model.inputs) {
     InputRole role = roleOf(input, haveTokens);
     if (role == InputRole::Unknown) {
-      error = "input '" + input.name + "' is neither tokens (B, S), an attention mask, positions nor past keys and values";
+      error =
+          "input '" + input.name + "' is neither tokens (B, S), an attention mask, positions nor past keys and values";
       return false;
     }
     if (role == InputRole::Tokens) {

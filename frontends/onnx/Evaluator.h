@@ -36,7 +36,8 @@ class Evaluator;
 /// One evaluation of a node: reads inputs, defines outputs. A kernel that cannot goes on with fail().
 class KernelContext {
 public:
-  KernelContext(Evaluator &evaluator, const Node &node, bool wantData) : evaluator(evaluator), node(node), wantData(wantData) {}
+  KernelContext(Evaluator &evaluator, const Node &node, bool wantData)
+      : evaluator(evaluator), node(node), wantData(wantData) {}
 
   const KnownValue &in(unsigned index) const;
   bool has(unsigned index) const { return node.hasInput(index); }
@@ -105,8 +106,9 @@ private:
   std::string message;
 };
 
-/// Finds the tokens, binds the other inputs to their roles, and follows what depends on tokens and parameters. Fails with
-/// a sentence where an input cannot be bound.
-bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result, std::string &error);
+/// Finds the tokens, binds the other inputs to their roles, and follows what depends on tokens and parameters. Fails
+/// with a sentence where an input cannot be bound.
+bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
+                  std::string &error);
 
 } // namespace ztc::importer

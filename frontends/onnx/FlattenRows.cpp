@@ -1,4 +1,5 @@
-// Pointwise code and norms move from (B, S, H) to the rows (T, H) that products work on, so that no reshape stands between them.
+// Pointwise code and norms move from (B, S, H) to the rows (T, H) that products work on, so that no reshape stands
+// between them.
 #include "frontends/onnx/Raise.h"
 
 using namespace mlir;
@@ -48,7 +49,8 @@ bool moveToRows(Operation *op) {
   }
   if (!isFlat)
     return false;
-  OperationState state(op->getLoc(), op->getName(), operands, {RankedTensorType::get(shape, type.getElementType())}, op->getAttrs());
+  OperationState state(op->getLoc(), op->getName(), operands, {RankedTensorType::get(shape, type.getElementType())},
+                       op->getAttrs());
   Operation *flat = builder.create(state);
   Value back = graph::ReshapeOp::create(builder, op->getLoc(), type, flat->getResult(0));
   op->getResult(0).replaceAllUsesWith(back);
@@ -71,7 +73,9 @@ unsigned flattenRows(func::FuncOp function) {
     OpBuilder builder(embedding->getContext());
     builder.setInsertionPointAfter(embedding);
     int64_t width = type.getShape().back();
-    auto rows = graph::ReshapeOp::create(builder, embedding.getLoc(), RankedTensorType::get({type.getNumElements() / width, width}, type.getElementType()), embedding);
+    auto rows = graph::ReshapeOp::create(
+        builder, embedding.getLoc(),
+        RankedTensorType::get({type.getNumElements() / width, width}, type.getElementType()), embedding);
     Value back = graph::ReshapeOp::create(builder, embedding.getLoc(), type, rows);
     embedding.getResult().replaceAllUsesExcept(back, rows);
   }

@@ -41,7 +41,8 @@ Value scaledTranspose(OpBuilder &builder, graph::MulOp product) {
     std::optional<double> value = splatValue(factor);
     if (!transpose || !value || !factor.getDefiningOp<graph::ConstantOp>())
       return false;
-    Value scaled = graph::MulOp::create(builder, product.getLoc(), transpose.getX(), splatLike(builder, product.getLoc(), transpose.getX(), *value));
+    Value scaled = graph::MulOp::create(builder, product.getLoc(), transpose.getX(),
+                                        splatLike(builder, product.getLoc(), transpose.getX(), *value));
     result = transposeTo(builder, product.getLoc(), scaled, transpose.getPermutation());
     return true;
   });
@@ -62,7 +63,8 @@ Value productOfTransposes(OpBuilder &builder, graph::MatmulOp product) {
     return transposeTo(builder, product.getLoc(), transpose.getX(), rest);
   };
   Value a = operand(product.getA(), transposeA), b = operand(product.getB(), transposeB);
-  return changed ? graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB).getResult() : Value();
+  return changed ? graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB).getResult()
+                 : Value();
 }
 
 Value composedTranspose(OpBuilder &builder, graph::TransposeOp outer) {
@@ -74,7 +76,8 @@ Value composedTranspose(OpBuilder &builder, graph::TransposeOp outer) {
 } // namespace
 
 unsigned foldTransposes(func::FuncOp function) {
-  return forEachOp<graph::ReshapeOp>(function, mergedBatchTranspose) + forEachOp<graph::TransposeOp>(function, composedTranspose) +
+  return forEachOp<graph::ReshapeOp>(function, mergedBatchTranspose) +
+         forEachOp<graph::TransposeOp>(function, composedTranspose) +
          forEachOp<graph::MulOp>(function, scaledTranspose) + forEachOp<graph::MatmulOp>(function, productOfTransposes);
 }
 

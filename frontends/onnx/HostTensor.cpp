@@ -29,7 +29,9 @@ HostTensor::HostTensor(ElementType type, Shape shape) : type(type), shape(std::m
   }
 }
 
-int64_t HostTensor::count() const { return countOf(shape); }
+int64_t HostTensor::count() const {
+  return countOf(shape);
+}
 
 double HostTensor::real(int64_t index) const {
   switch (storage()) {
@@ -142,7 +144,8 @@ double roundTo(double value, ElementType type) {
     return single;
   llvm::APFloat narrow(single);
   bool inexact;
-  narrow.convert(type == ElementType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  narrow.convert(type == ElementType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+                 llvm::APFloat::rmNearestTiesToEven, &inexact);
   narrow.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &inexact);
   return narrow.convertToDouble();
 }

@@ -20,7 +20,9 @@ struct HostTensor {
   static HostTensor ofIntegers(llvm::ArrayRef<int64_t> values);
 
   enum class Storage { Reals, Integers, Bits };
-  Storage storage() const { return isFloat(type) ? Storage::Reals : type == ElementType::Bool ? Storage::Bits : Storage::Integers; }
+  Storage storage() const {
+    return isFloat(type) ? Storage::Reals : type == ElementType::Bool ? Storage::Bits : Storage::Integers;
+  }
   int64_t count() const;
   double real(int64_t index) const;
   int64_t integer(int64_t index) const;
@@ -42,7 +44,8 @@ Shape broadcastStrides(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to)
 class Odometer {
 public:
   Odometer(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Shape> strides)
-      : shape(shape.begin(), shape.end()), strides(strides.begin(), strides.end()), index(shape.size(), 0), offsets(strides.size(), 0) {}
+      : shape(shape.begin(), shape.end()), strides(strides.begin(), strides.end()), index(shape.size(), 0),
+        offsets(strides.size(), 0) {}
   int64_t offset(unsigned operand) const { return offsets[operand]; }
   void advance() {
     for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {

@@ -23,7 +23,8 @@ nlohmann::json readConfig(llvm::StringRef modelPath) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return nlohmann::json::object();
-  auto json = nlohmann::json::parse((*buffer)->getBuffer().begin(), (*buffer)->getBuffer().end(), nullptr, /*allow_exceptions=*/false);
+  auto json = nlohmann::json::parse((*buffer)->getBuffer().begin(), (*buffer)->getBuffer().end(), nullptr,
+                                    /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json::object();
 }
 
@@ -47,6 +48,7 @@ public:
     if (!model)
       return fail(error);
     report.opset = model->opset;
+    report.producer = model->producer;
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
     auto logits = llvm::find_if(model->outputs, [](const GraphValue &output) { return output.name == "logits"; });
@@ -59,7 +61,9 @@ public:
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
-    if (!findLiveness(*model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness, error))
+    if (!findLiveness(
+            *model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness,
+            error))
       return fail(error);
     if (failed(bind(liveness)))
       return failure();
@@ -80,7 +84,9 @@ public:
   }
 
 private:
-  LogicalResult fail(const llvm::Twine &message) { return emitError(UnknownLoc::get(&context)) << path << ": " << message; }
+  LogicalResult fail(const llvm::Twine &message) {
+    return emitError(UnknownLoc::get(&context)) << path << ": " << message;
+  }
 
   /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.
   LogicalResult bind(const Liveness &liveness) {
@@ -92,9 +98,11 @@ private:
     report.positionLimit = positionLimitOf(config);
     int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
     report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
-    auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what, int64_t &result) -> LogicalResult {
+    auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what,
+                      int64_t &result) -> LogicalResult {
       if (fixed >= 0 && wanted && fixed != int64_t(wanted))
-        return fail("was exported with " + llvm::Twine(what) + " " + llvm::Twine(fixed) + ", not " + llvm::Twine(wanted));
+        return fail("was exported with " + llvm::Twine(what) + " " + llvm::Twine(fixed) + ", not " +
+                    llvm::Twine(wanted));
       result = fixed >= 0 ? fixed : wanted ? int64_t(wanted) : otherwise;
       return success();
     };
@@ -103,13 +111,16 @@ private:
         failed(choose(fixedSequence, options.seq, defaultSequence, "sequence", binding.sequence)))
       return failure();
     if (report.positionLimit && binding.sequence > report.positionLimit)
-      return fail("sequence " + llvm::Twine(binding.sequence) + " is above the position limit " + llvm::Twine(report.positionLimit) + " of the model");
+      return fail("sequence " + llvm::Twine(binding.sequence) + " is above the position limit " +
+                  llvm::Twine(report.positionLimit) + " of the model");
     if (binding.batch < 1 || binding.sequence < 1 || binding.batch * binding.sequence > INT32_MAX)
-      return fail("batch " + llvm::Twine(binding.batch) + " and sequence " + llvm::Twine(binding.sequence) + " are out of range");
+      return fail("batch " + llvm::Twine(binding.batch) + " and sequence " + llvm::Twine(binding.sequence) +
+                  " are out of range");
     report.batch = binding.batch;
     report.seq = binding.sequence;
     if (report.isSymbolic && (!options.batch || !options.seq))
-      report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) + " and " + std::to_string(binding.sequence));
+      report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) +
+                             " and " + std::to_string(binding.sequence));
     return success();
   }
 
@@ -143,7 +154,8 @@ private:
 } // namespace
 } // namespace importer
 
-FailureOr<OwningOpRef<ModuleOp>> importOnnx(MLIRContext &context, llvm::StringRef path, const ImportOptions &options, ImportReport &report) {
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(MLIRContext &context, llvm::StringRef path, const ImportOptions &options,
+                                            ImportReport &report) {
   return importer::Importer(context, path, options, report).run();
 }
 

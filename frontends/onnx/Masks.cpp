@@ -89,7 +89,8 @@ std::string Mask::describe() const {
 }
 
 MaskClassifier::MaskClassifier(const Model &model, const Liveness &liveness, Binding binding, bool isSymbolic)
-    : model(model), liveness(liveness), binding(binding), isSymbolic(isSymbolic), small(model, liveness, isSymbolic ? Binding{2, 5} : binding),
+    : model(model), liveness(liveness), binding(binding), isSymbolic(isSymbolic),
+      small(model, liveness, isSymbolic ? Binding{2, 5} : binding),
       larger(model, liveness, isSymbolic ? Binding{2, 9} : binding) {}
 
 bool MaskClassifier::isMask(StringRef value) {
@@ -158,8 +159,10 @@ std::optional<Mask> MaskClassifier::classify(StringRef value, std::string &error
   for (const Picture &picture : pictures) {
     if (picture.hasHidden)
       mask.hidden = picture.hidden;
-    if (!matches(picture, mask) || picture.visible != mask.visible || (picture.hasHidden && picture.hidden != mask.hidden)) {
-      error = "mask '" + value.str() + "' is neither causal nor a sliding window (" + std::to_string(picture.size) + " positions, # is visible):" + draw(picture);
+    if (!matches(picture, mask) || picture.visible != mask.visible ||
+        (picture.hasHidden && picture.hidden != mask.hidden)) {
+      error = "mask '" + value.str() + "' is neither causal nor a sliding window (" + std::to_string(picture.size) +
+              " positions, # is visible):" + draw(picture);
       return std::nullopt;
     }
   }

@@ -34,20 +34,34 @@ bool isFloat(ElementType type) {
 
 StringRef elementName(ElementType type) {
   switch (type) {
-  case ElementType::F32: return "F32";
-  case ElementType::F16: return "F16";
-  case ElementType::BF16: return "BF16";
-  case ElementType::F64: return "F64";
-  case ElementType::Bool: return "BOOL";
-  case ElementType::U8: return "U8";
-  case ElementType::I8: return "I8";
-  case ElementType::U16: return "U16";
-  case ElementType::I16: return "I16";
-  case ElementType::U32: return "U32";
-  case ElementType::I32: return "I32";
-  case ElementType::U64: return "U64";
-  case ElementType::I64: return "I64";
-  default: return "unknown";
+  case ElementType::F32:
+    return "F32";
+  case ElementType::F16:
+    return "F16";
+  case ElementType::BF16:
+    return "BF16";
+  case ElementType::F64:
+    return "F64";
+  case ElementType::Bool:
+    return "BOOL";
+  case ElementType::U8:
+    return "U8";
+  case ElementType::I8:
+    return "I8";
+  case ElementType::U16:
+    return "U16";
+  case ElementType::I16:
+    return "I16";
+  case ElementType::U32:
+    return "U32";
+  case ElementType::I32:
+    return "I32";
+  case ElementType::U64:
+    return "U64";
+  case ElementType::I64:
+    return "I64";
+  default:
+    return "unknown";
   }
 }
 

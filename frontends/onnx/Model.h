@@ -14,7 +14,20 @@ namespace ztc::importer {
 
 /// ONNX's own numbers of element types (TensorProto.DataType).
 enum class ElementType : int {
-  Undefined = 0, F32 = 1, U8 = 2, I8 = 3, U16 = 4, I16 = 5, I32 = 6, I64 = 7, String = 8, Bool = 9, F16 = 10, F64 = 11, U32 = 12, U64 = 13,
+  Undefined = 0,
+  F32 = 1,
+  U8 = 2,
+  I8 = 3,
+  U16 = 4,
+  I16 = 5,
+  I32 = 6,
+  I64 = 7,
+  String = 8,
+  Bool = 9,
+  F16 = 10,
+  F64 = 11,
+  U32 = 12,
+  U64 = 13,
   BF16 = 16,
 };
 
@@ -31,10 +44,10 @@ struct Initializer {
   std::string name;
   ElementType type = ElementType::Undefined;
   Shape shape;
-  llvm::StringRef bytes;       ///< little-endian elements, as they stand in the ONNX file; owned by the model
-  bool hasFileOffset = false;  ///< the elements stand in the ONNX file itself, at `fileOffset`
+  llvm::StringRef bytes;      ///< little-endian elements, as they stand in the ONNX file; owned by the model
+  bool hasFileOffset = false; ///< the elements stand in the ONNX file itself, at `fileOffset`
   uint64_t fileOffset = 0;
-  bool isExternal = false;     ///< the elements are in another file: `location`, relative to the model's folder
+  bool isExternal = false; ///< the elements are in another file: `location`, relative to the model's folder
   std::string location;
   uint64_t offset = 0, length = 0;
 
@@ -80,6 +93,7 @@ struct GraphValue {
 struct Model {
   std::string path;
   uint64_t fileSize = 0;
+  std::string producer;    ///< name and version of the exporter
   int64_t opset = 0;       ///< of the default domain
   std::vector<Node> nodes; ///< every input is defined before it is used
   std::vector<GraphValue> inputs, outputs;

@@ -6,10 +6,14 @@ using llvm::StringRef;
 namespace ztc::importer {
 namespace {
 
-bool isRoot(StringRef component) { return component == "model" || component == "transformer" || component == "lm_head"; }
+bool isRoot(StringRef component) {
+  return component == "model" || component == "transformer" || component == "lm_head";
+}
 
 /// "a.b.c" with its first component removed.
-StringRef withoutFirst(StringRef name) { return name.split('.').second; }
+StringRef withoutFirst(StringRef name) {
+  return name.split('.').second;
+}
 
 std::string sanitised(StringRef name) {
   std::string text = name.str();
@@ -17,7 +21,9 @@ std::string sanitised(StringRef name) {
   return text;
 }
 
-bool isAncestor(StringRef path, StringRef name) { return path.empty() || (name.starts_with(path) && name.size() > path.size() && name[path.size()] == '.'); }
+bool isAncestor(StringRef path, StringRef name) {
+  return path.empty() || (name.starts_with(path) && name.size() > path.size() && name[path.size()] == '.');
+}
 
 /// The quoted strings of "['', 'model', 'model.layers.0', 'linear']".
 std::vector<std::string> quotedStrings(StringRef list) {
@@ -71,7 +77,8 @@ std::string Names::scopeOf(const Node &node) const {
   return hasWrapper ? withoutFirst(path).str() : path;
 }
 
-/// The checkpoint names of the parameters in dynamo's text "%linear : ... args = (%mul_4, %p_model_layers_0_..._weight)".
+/// The checkpoint names of the parameters in dynamo's text "%linear : ... args = (%mul_4,
+/// %p_model_layers_0_..._weight)".
 std::vector<std::string> Names::targetsIn(const Node &node) const {
   std::vector<std::string> targets;
   StringRef text = node.fxNode;
@@ -95,7 +102,8 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
     }
   std::string own = checkpointName(initializer.name), scope = scopeOf(consumer);
   bool isMatrix = initializer.shape.size() >= 2;
-  bool addsVector = !isMatrix && (consumer.op == "Add" || consumer.op == "Gemm" || (consumer.op == "LayerNormalization" && index == 2));
+  bool addsVector = !isMatrix && (consumer.op == "Add" || consumer.op == "Gemm" ||
+                                  (consumer.op == "LayerNormalization" && index == 2));
   std::string leaf = own.empty() ? (addsVector ? "bias" : "weight") : StringRef(own).rsplit('.').second.str();
   std::string scoped = scope.empty() ? "" : scope + "." + leaf;
   // A folded Transpose stands before MatMul and Gemm; a tensor that kept its name kept its orientation.
@@ -103,7 +111,8 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   result.transposed = own.empty() && isProduct && initializer.shape.size() == 2;
   std::vector<std::string> targets = targetsIn(consumer);
   if (!targets.empty()) {
-    bool scopeIsTarget = !scoped.empty() && (isTarget.count(scoped) || std::find(targets.begin(), targets.end(), sanitised(scoped)) != targets.end());
+    bool scopeIsTarget = !scoped.empty() && (isTarget.count(scoped) || std::find(targets.begin(), targets.end(),
+                                                                                 sanitised(scoped)) != targets.end());
     // An embedding that shares its table with the head is called after the head: its place says what it is.
     bool isSharedTable = isMatrix && consumer.op == "Gather" && isTarget.empty() && !scoped.empty();
     if (scopeIsTarget || isSharedTable)

@@ -16,8 +16,8 @@ public:
 
   /// The module path of a node, "model.layers.3.self_attn.q_proj"; "" where the exporter left none.
   std::string scopeOf(const Node &node) const;
-  /// The parameter that `consumer` reads as input `index`, an initializer. One initializer may stand for several parameters
-  /// (exporters merge equal tensors).
+  /// The parameter that `consumer` reads as input `index`, an initializer. One initializer may stand for several
+  /// parameters (exporters merge equal tensors).
   ParameterName parameterOf(const Node &consumer, unsigned index, const Initializer &initializer) const;
   /// An initializer's own name as a checkpoint name; "" where the exporter replaced it (val_12, onnx::MatMul_703).
   std::string checkpointName(llvm::StringRef initializer) const;

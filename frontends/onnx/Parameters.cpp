@@ -23,7 +23,8 @@ bool isParameterUse(const Node &node, unsigned index, const Initializer &initial
 }
 
 bool passesThrough(const Node &node) {
-  return node.op == "Transpose" || node.op == "Identity" || node.op == "Cast" || node.op == "CastLike" || node.op == "Reshape" || node.op == "Unsqueeze";
+  return node.op == "Transpose" || node.op == "Identity" || node.op == "Cast" || node.op == "CastLike" ||
+         node.op == "Reshape" || node.op == "Unsqueeze";
 }
 
 } // namespace

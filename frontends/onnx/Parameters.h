@@ -5,7 +5,8 @@
 
 namespace ztc::importer {
 
-/// Decides by the exporter's signature where there is one, by names, and by how tokens' descendants use the initializer.
+/// Decides by the exporter's signature where there is one, by names, and by how tokens' descendants use the
+/// initializer.
 llvm::StringSet<> findParameters(const Model &model, const Names &names, const Liveness &fromTokens);
 
 } // namespace ztc::importer

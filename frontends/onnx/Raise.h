@@ -1,4 +1,5 @@
-// Idioms of exporters become macro ops. Each file holds one idiom; each match is a proof, what does not match stays as it is.
+// Idioms of exporters become macro ops. Each file holds one idiom; each match is a proof, what does not match stays as
+// it is.
 #pragma once
 #include "frontends/onnx/Build.h"
 #include <map>
@@ -10,12 +11,12 @@ namespace ztc::importer {
 void raiseIdioms(mlir::func::FuncOp function, std::map<std::string, unsigned> &counts);
 
 // Each gives the number of matches.
-unsigned foldTransposes(mlir::func::FuncOp function);     ///< into products, and against each other
+unsigned foldTransposes(mlir::func::FuncOp function); ///< into products, and against each other
 unsigned raiseRmsNorm(mlir::func::FuncOp function);
 unsigned raiseSwiglu(mlir::func::FuncOp function);
 unsigned raiseRope(mlir::func::FuncOp function);
 unsigned raiseAttention(mlir::func::FuncOp function);
-unsigned flattenRows(mlir::func::FuncOp function);        ///< (B, S, H) pointwise code to (T, H)
+unsigned flattenRows(mlir::func::FuncOp function); ///< (B, S, H) pointwise code to (T, H)
 
 /// Erases what nothing uses.
 void eraseDead(mlir::func::FuncOp function);

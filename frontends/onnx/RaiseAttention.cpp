@@ -37,7 +37,9 @@ std::optional<MaskFormula> visibility(Value value) {
     if (compare.getPredicate() == "le" && isIota(compare.getA(), column) && isIota(compare.getB(), row))
       return MaskFormula{true, 0};
     auto first = compare.getPredicate() == "gt" ? compare.getB().getDefiningOp<graph::SubOp>() : nullptr;
-    std::optional<int64_t> window = first && isIota(compare.getA(), column) && isIota(first.getA(), row) ? splatInteger(first.getB()) : std::nullopt;
+    std::optional<int64_t> window = first && isIota(compare.getA(), column) && isIota(first.getA(), row)
+                                        ? splatInteger(first.getB())
+                                        : std::nullopt;
     if (window && *window > 0)
       return MaskFormula{false, *window};
     return std::nullopt;
@@ -102,12 +104,14 @@ Value unrepeated(Value value) {
   if (!split || typeOf(split.getX()).getRank() != 4 || typeOf(broadcast).getRank() != 5)
     return value;
   ArrayRef<int64_t> x = shapeOf(split.getX()), wide = shapeOf(broadcast), narrow = shapeOf(split), to = shapeOf(value);
-  bool fits = narrow == ArrayRef<int64_t>{x[0], x[1], 1, x[2], x[3]} && wide == ArrayRef<int64_t>{x[0], x[1], wide[2], x[2], x[3]} &&
+  bool fits = narrow == ArrayRef<int64_t>{x[0], x[1], 1, x[2], x[3]} &&
+              wide == ArrayRef<int64_t>{x[0], x[1], wide[2], x[2], x[3]} &&
               to == ArrayRef<int64_t>{x[0], x[1] * wide[2], x[2], x[3]};
   return fits ? split.getX() : value;
 }
 
-/// The product of the factors; two equal ones that are the f32 square root of D^-1/2 (exporters scale q and k alike) are D^-1/2.
+/// The product of the factors; two equal ones that are the f32 square root of D^-1/2 (exporters scale q and k alike)
+/// are D^-1/2.
 double scaleOf(ArrayRef<double> scales, int64_t width) {
   double wanted = 1 / std::sqrt(double(width));
   if (scales.size() == 2 && scales[0] == scales[1] && float(scales[0]) == std::sqrt(float(wanted)))
@@ -122,9 +126,11 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   if (typeOf(root).getRank() != 4 || root.getTransposeA() || root.getTransposeB())
     return nullptr;
   Value probabilities = root.getA();
-  if (auto guard = probabilities.getDefiningOp<graph::SelectOp>()) { // a row without NaN is itself; every row sees its diagonal
+  if (auto guard =
+          probabilities.getDefiningOp<graph::SelectOp>()) { // a row without NaN is itself; every row sees its diagonal
     auto isNaN = guard.getCondition().getDefiningOp<graph::CompareOp>();
-    if (!isNaN || isNaN.getPredicate() != "ne" || isNaN.getA() != isNaN.getB() || isNaN.getA() != guard.getB() || splatValue(guard.getA()) != 0.0)
+    if (!isNaN || isNaN.getPredicate() != "ne" || isNaN.getA() != isNaN.getB() || isNaN.getA() != guard.getB() ||
+        splatValue(guard.getA()) != 0.0)
       return nullptr;
     probabilities = guard.getB();
   }
@@ -167,7 +173,8 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
     return nullptr;
   key = inside.value;
   ArrayRef<int64_t> qs = shapeOf(q.value), ks = shapeOf(key);
-  if (ks != shapeOf(value) || qs[0] != ks[0] || qs[2] != ks[2] || qs[3] != ks[3] || qs[1] % ks[1] != 0 || shapeOf(root) != qs)
+  if (ks != shapeOf(value) || qs[0] != ks[0] || qs[2] != ks[2] || qs[3] != ks[3] || qs[1] % ks[1] != 0 ||
+      shapeOf(root) != qs)
     return nullptr;
   SmallVector<double> scales(q.scales);
   scales.append(k.scales);
@@ -177,13 +184,16 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   auto turned = [&](Value x) { return transposeTo(builder, loc, x, {0, 2, 1, 3}); };
   Value query = turned(q.value);
   auto attention = graph::AttentionOp::create(builder, loc, query.getType(), Type(), query, turned(key), turned(value),
-                                              builder.getF64FloatAttr(scaleOf(scales, qs[3])), mask.causal ? builder.getUnitAttr() : UnitAttr(),
+                                              builder.getF64FloatAttr(scaleOf(scales, qs[3])),
+                                              mask.causal ? builder.getUnitAttr() : UnitAttr(),
                                               builder.getI64IntegerAttr(mask.window));
   return turned(attention.getOut());
 }
 
 } // namespace
 
-unsigned raiseAttention(func::FuncOp function) { return forEachOp<graph::MatmulOp>(function, match); }
+unsigned raiseAttention(func::FuncOp function) {
+  return forEachOp<graph::MatmulOp>(function, match);
+}
 
 } // namespace ztc::importer

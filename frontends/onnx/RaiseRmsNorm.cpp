@@ -23,7 +23,8 @@ bool isMeanSquare(Value value, Value x) {
   else if (auto product = value.getDefiningOp<graph::MulOp>(); product && splatValue(product.getB()) == 1 / width)
     sum = product.getA();
   auto reduction = sum ? sum.getDefiningOp<graph::ReduceSumOp>() : nullptr;
-  return reduction && reduction.getAxes() == ArrayRef<int64_t>{typeOf(x).getRank() - 1} && isSquareOf(reduction.getX(), x);
+  return reduction && reduction.getAxes() == ArrayRef<int64_t>{typeOf(x).getRank() - 1} &&
+         isSquareOf(reduction.getX(), x);
 }
 
 /// The epsilon where `value` is mean(x^2) + epsilon.
@@ -59,7 +60,10 @@ std::optional<double> inverseRoot(Value value, Value x) {
 /// The operand of a broadcast along the last dimension.
 Value spreadRow(Value value) {
   auto broadcast = value.getDefiningOp<graph::BroadcastOp>();
-  return broadcast && shapeOf(broadcast.getX()).back() == 1 && typeOf(broadcast.getX()).getRank() == typeOf(value).getRank() ? broadcast.getX() : Value();
+  return broadcast && shapeOf(broadcast.getX()).back() == 1 &&
+                 typeOf(broadcast.getX()).getRank() == typeOf(value).getRank()
+             ? broadcast.getX()
+             : Value();
 }
 
 /// x and epsilon where `value` is the normalised x.
@@ -99,6 +103,8 @@ Value match(OpBuilder &builder, graph::MulOp product) {
 
 } // namespace
 
-unsigned raiseRmsNorm(func::FuncOp function) { return forEachOp<graph::MulOp>(function, match); }
+unsigned raiseRmsNorm(func::FuncOp function) {
+  return forEachOp<graph::MulOp>(function, match);
+}
 
 } // namespace ztc::importer

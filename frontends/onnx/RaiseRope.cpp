@@ -28,8 +28,9 @@ std::optional<Table> tableOf(Value value) {
 std::optional<std::vector<float>> halves(const Table &table, int64_t sequence, int64_t width) {
   int64_t batches = table.shape[0];
   std::vector<float> half;
-  auto value = table.elements.isSplat() ? std::vector<float>(batches * sequence * width, table.elements.getSplatValue<float>())
-                                        : std::vector<float>(table.elements.value_begin<float>(), table.elements.value_end<float>());
+  auto value = table.elements.isSplat()
+                   ? std::vector<float>(batches * sequence * width, table.elements.getSplatValue<float>())
+                   : std::vector<float>(table.elements.value_begin<float>(), table.elements.value_end<float>());
   if (int64_t(value.size()) != batches * sequence * width)
     return std::nullopt;
   for (int64_t b = 0; b < batches; ++b)
@@ -50,11 +51,14 @@ Value rotated(Value value, bool &inverse) {
   int64_t last = typeOf(value).getRank() - 1;
   if (!concat || concat.getInputs().size() != 2 || int64_t(concat.getAxis()) != last)
     return nullptr;
-  auto negations = llvm::map_to_vector<2>(concat.getInputs(), [](Value input) { return input.getDefiningOp<graph::NegOp>(); });
+  auto negations =
+      llvm::map_to_vector<2>(concat.getInputs(), [](Value input) { return input.getDefiningOp<graph::NegOp>(); });
   if (!negations[0] == !negations[1])
     return nullptr;
   inverse = !negations[0];
-  auto behind = [&](unsigned i) { return (negations[i] ? negations[i].getX() : concat.getInputs()[i]).getDefiningOp<graph::SliceOp>(); };
+  auto behind = [&](unsigned i) {
+    return (negations[i] ? negations[i].getX() : concat.getInputs()[i]).getDefiningOp<graph::SliceOp>();
+  };
   graph::SliceOp second = behind(0), first = behind(1);
   if (!first || !second || first.getX() != second.getX())
     return nullptr;
@@ -63,8 +67,9 @@ Value rotated(Value value, bool &inverse) {
   SmallVector<int64_t> zero(last + 1, 0), half(zero), sizes(shapeOf(x));
   half[last] = width / 2;
   sizes[last] = width / 2;
-  bool fits = width % 2 == 0 && first.getOffsets() == ArrayRef<int64_t>(zero) && second.getOffsets() == ArrayRef<int64_t>(half) &&
-              shapeOf(first) == ArrayRef<int64_t>(sizes) && shapeOf(second) == ArrayRef<int64_t>(sizes);
+  bool fits = width % 2 == 0 && first.getOffsets() == ArrayRef<int64_t>(zero) &&
+              second.getOffsets() == ArrayRef<int64_t>(half) && shapeOf(first) == ArrayRef<int64_t>(sizes) &&
+              shapeOf(second) == ArrayRef<int64_t>(sizes);
   return fits ? x : Value();
 }
 
@@ -124,7 +129,8 @@ private:
       return nullptr;
     OpBuilder front = OpBuilder::atBlockBegin(&function.getBody().front());
     auto type = RankedTensorType::get({sequence, width / 2}, front.getF32Type());
-    return known = graph::ConstantOp::create(front, front.getUnknownLoc(), type, DenseElementsAttr::get(type, ArrayRef<float>(*half)));
+    return known = graph::ConstantOp::create(front, front.getUnknownLoc(), type,
+                                             DenseElementsAttr::get(type, ArrayRef<float>(*half)));
   }
 
   func::FuncOp function;
@@ -135,7 +141,8 @@ private:
 
 unsigned raiseRope(func::FuncOp function) {
   Raiser raiser(function);
-  return forEachOp<graph::AddOp>(function, [&](OpBuilder &builder, graph::AddOp sum) { return raiser.match(builder, sum); });
+  return forEachOp<graph::AddOp>(function,
+                                 [&](OpBuilder &builder, graph::AddOp sum) { return raiser.match(builder, sum); });
 }
 
 } // namespace ztc::importer

@@ -34,6 +34,8 @@ Value match(OpBuilder &builder, graph::MulOp product) {
 
 } // namespace
 
-unsigned raiseSwiglu(func::FuncOp function) { return forEachOp<graph::MulOp>(function, match); }
+unsigned raiseSwiglu(func::FuncOp function) {
+  return forEachOp<graph::MulOp>(function, match);
+}
 
 } // namespace ztc::importer

@@ -75,7 +75,8 @@ public:
       if (!convert(tensor, initializer))
         return false;
       initializer.name = tensor.name();
-      if (auto place = places.find(tensor.name()); place != places.end() && place->second.second == initializer.bytes.size()) {
+      if (auto place = places.find(tensor.name());
+          place != places.end() && place->second.second == initializer.bytes.size()) {
         initializer.hasFileOffset = true;
         initializer.fileOffset = place->second.first;
       }
@@ -137,7 +138,8 @@ private:
       wanted *= uint64_t(size);
     }
     if (!elementBytes(result.type))
-      return fail("tensor '" + tensor.name() + "' has element type " + std::to_string(tensor.data_type()) + ", which ztc does not read");
+      return fail("tensor '" + tensor.name() + "' has element type " + std::to_string(tensor.data_type()) +
+                  ", which ztc does not read");
     if (tensor.data_location() == ::onnx::TensorProto::EXTERNAL) {
       result.isExternal = true;
       result.length = wanted;
@@ -147,15 +149,19 @@ private:
           result.location = entry.value();
         else if (entry.key() == "offset" || entry.key() == "length") {
           if (StringRef(entry.value()).getAsInteger(10, number))
-            return fail("tensor '" + tensor.name() + "': external data " + entry.key() + " '" + entry.value() + "' is no number");
+            return fail("tensor '" + tensor.name() + "': external data " + entry.key() + " '" + entry.value() +
+                        "' is no number");
           if (entry.key() == "offset")
             result.offset = number;
           else if (number != wanted)
-            return fail("tensor '" + tensor.name() + "': external data has " + std::to_string(number) + " bytes, its shape needs " + std::to_string(wanted));
+            return fail("tensor '" + tensor.name() + "': external data has " + std::to_string(number) +
+                        " bytes, its shape needs " + std::to_string(wanted));
         }
       }
-      if (result.location.empty() || StringRef(result.location).starts_with("/") || StringRef(result.location).contains(".."))
-        return fail("tensor '" + tensor.name() + "': external data location '" + result.location + "' is not a path inside the model's folder");
+      if (result.location.empty() || StringRef(result.location).starts_with("/") ||
+          StringRef(result.location).contains(".."))
+        return fail("tensor '" + tensor.name() + "': external data location '" + result.location +
+                    "' is not a path inside the model's folder");
       return true;
     }
     if (tensor.has_raw_data()) {
@@ -165,7 +171,8 @@ private:
       result.bytes = storage.decoded.back();
     }
     if (result.bytes.size() != wanted)
-      return fail("tensor '" + tensor.name() + "' has " + std::to_string(result.bytes.size()) + " bytes, its shape needs " + std::to_string(wanted));
+      return fail("tensor '" + tensor.name() + "' has " + std::to_string(result.bytes.size()) +
+                  " bytes, its shape needs " + std::to_string(wanted));
     return true;
   }
 
@@ -264,7 +271,8 @@ private:
         return false;
     for (const std::string &input : node.inputs)
       if (!input.empty() && !defined.contains(input))
-        return fail("node '" + node.label() + "' (" + node.signature + ") reads '" + input + "', which nothing before it defines");
+        return fail("node '" + node.label() + "' (" + node.signature + ") reads '" + input +
+                    "', which nothing before it defines");
     for (const std::string &output : node.outputs)
       if (!output.empty() && !defined.insert(output).second)
         return fail("value '" + output + "' is defined twice");
@@ -300,7 +308,8 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
     error = "is larger than 2 GiB, the limit of an ONNX file: export with external data";
     return nullptr;
   }
-  if (bytes.empty() || !storage->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !storage->proto.has_graph()) {
+  if (bytes.empty() || !storage->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      !storage->proto.has_graph()) {
     error = "is not an ONNX model, or a truncated one";
     return nullptr;
   }
@@ -313,6 +322,9 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
   auto model = std::make_unique<Model>();
   model->path = path;
   model->fileSize = bytes.size();
+  model->producer = storage->proto.producer_name();
+  if (!storage->proto.producer_version().empty())
+    model->producer += " " + storage->proto.producer_version();
   if (!Converter(*model, *storage, error).run())
     return nullptr;
   model->storage = std::move(storage);

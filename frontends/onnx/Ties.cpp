@@ -31,13 +31,15 @@ Elements elementsOf(const Initializer &initializer, const Model &model) {
   return elements;
 }
 
-bool areEqual(llvm::StringRef a, bool transposedA, llvm::StringRef b, bool transposedB, int64_t rows, int64_t columns, unsigned elementSize) {
+bool areEqual(llvm::StringRef a, bool transposedA, llvm::StringRef b, bool transposedB, int64_t rows, int64_t columns,
+              unsigned elementSize) {
   if (transposedA == transposedB)
     return a == b;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) {
       int64_t straight = (r * columns + c) * elementSize, turned = (c * rows + r) * elementSize;
-      if (std::memcmp(a.data() + (transposedA ? turned : straight), b.data() + (transposedB ? turned : straight), elementSize) != 0)
+      if (std::memcmp(a.data() + (transposedA ? turned : straight), b.data() + (transposedB ? turned : straight),
+                      elementSize) != 0)
         return false;
     }
   return true;
@@ -56,13 +58,14 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
       continue;
     for (size_t h = 0; h < parameters.size(); ++h) {
       Parameter &table = parameters[t], &head = parameters[h];
-      if (h == t || head.argument.getType() != table.argument.getType() || head.initializer->type != table.initializer->type ||
+      if (h == t || head.argument.getType() != table.argument.getType() ||
+          head.initializer->type != table.initializer->type ||
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
       Elements a = elementsOf(*table.initializer, model), b = elementsOf(*head.initializer, model);
       bool isKnown = !a.bytes.empty() && !b.bytes.empty();
-      bool isTied = isKnown ? areEqual(a.bytes, table.transposed, b.bytes, head.transposed, shapeOf(table.argument)[0], shapeOf(table.argument)[1],
-                                       elementBytes(table.initializer->type))
+      bool isTied = isKnown ? areEqual(a.bytes, table.transposed, b.bytes, head.transposed, shapeOf(table.argument)[0],
+                                       shapeOf(table.argument)[1], elementBytes(table.initializer->type))
                             : configTies;
       if (!isTied)
         continue;

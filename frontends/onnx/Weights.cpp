@@ -19,8 +19,10 @@ struct Source {
 
 DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
   auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
-  return builder.getDictionaryAttr({builder.getNamedAttr("path", builder.getStringAttr(source.path)), builder.getNamedAttr("offset", number(source.offset)),
-                                    builder.getNamedAttr("length", number(source.length)), builder.getNamedAttr("type", builder.getStringAttr(source.type)),
+  return builder.getDictionaryAttr({builder.getNamedAttr("path", builder.getStringAttr(source.path)),
+                                    builder.getNamedAttr("offset", number(source.offset)),
+                                    builder.getNamedAttr("length", number(source.length)),
+                                    builder.getNamedAttr("type", builder.getStringAttr(source.type)),
                                     builder.getNamedAttr("transpose", builder.getBoolAttr(source.transposed)),
                                     builder.getNamedAttr("file_size", number(source.fileSize))});
 }
@@ -57,7 +59,8 @@ std::optional<SafetensorsCollection::Found> findTensor(const SafetensorsCollecti
   return std::nullopt;
 }
 
-LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::vector<std::optional<Source>> &sources, Location loc) {
+LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::vector<std::optional<Source>> &sources,
+                             Location loc) {
   StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(weights);
   if (!files.isOk())
     return emitError(loc) << files.status().message();
@@ -71,7 +74,8 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
       continue;
     }
     if (llvm::ArrayRef<int64_t>(found->tensor->shape) != shape) {
-      problems += "\n  " + parameter.name + " has shape " + shapeText(found->tensor->shape) + ", the graph needs " + shapeText(shape);
+      problems += "\n  " + parameter.name + " has shape " + shapeText(found->tensor->shape) + ", the graph needs " +
+                  shapeText(shape);
       continue;
     }
     llvm::StringRef type = found->tensor->typeName;
@@ -83,14 +87,16 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
     auto [size, isNew] = sizes.try_emplace(path, 0);
     if (isNew)
       (void)llvm::sys::fs::file_size(path, size->second);
-    sources[i] = Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false};
+    sources[i] =
+        Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false};
   }
   if (!problems.empty())
     return emitError(loc) << weights << ": weights do not fit the graph:" << problems;
   return success();
 }
 
-LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources, ImportReport &report, Location loc) {
+LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources,
+                        ImportReport &report, Location loc) {
   std::set<std::string> missing;
   std::string problems;
   bool holdsBytes = false;
@@ -100,9 +106,12 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
-        sources[i] = Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type, parameter.transposed};
+        sources[i] =
+            Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type,
+                   parameter.transposed};
       else
-        report.notes.push_back(parameter.name + " stands in the ONNX file in a form that cannot be read in place; give --weights");
+        report.notes.push_back(parameter.name +
+                               " stands in the ONNX file in a form that cannot be read in place; give --weights");
       continue;
     }
     llvm::SmallString<256> path(llvm::sys::path::parent_path(model.path));
@@ -113,8 +122,8 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
       continue;
     }
     if (initializer.offset > fileSize || initializer.length > fileSize - initializer.offset) {
-      problems += "\n  " + std::string(path) + " has " + std::to_string(fileSize) + " bytes, " + parameter.name + " ends at " +
-                  std::to_string(initializer.offset + initializer.length);
+      problems += "\n  " + std::string(path) + " has " + std::to_string(fileSize) + " bytes, " + parameter.name +
+                  " ends at " + std::to_string(initializer.offset + initializer.length);
       continue;
     }
     sources[i] = Source{absolute(path), initializer.offset, initializer.length, fileSize, type, parameter.transposed};
@@ -126,7 +135,8 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
     return emitError(loc) << model.path << ": external data is truncated:" << problems;
   // A graph without any weights was exported so; one that has some lost its data file.
   if (!missing.empty() && holdsBytes)
-    return emitError(loc) << model.path << ": its external data " << list << " is not there; put it back, or give the weights with --weights";
+    return emitError(loc) << model.path << ": its external data " << list
+                          << " is not there; put it back, or give the weights with --weights";
   if (!missing.empty())
     report.notes.push_back("a graph without weights (" + list + " is not there): give --weights, or --init to ztc-run");
   return success();
@@ -138,7 +148,8 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const std::str
   func::FuncOp forward = emitter.function();
   Location loc = UnknownLoc::get(forward.getContext());
   std::vector<std::optional<Source>> sources(emitter.parameters().size());
-  if (failed(weights.empty() ? fromModel(emitter, model, sources, report, loc) : fromCheckpoint(emitter, weights, sources, loc)))
+  if (failed(weights.empty() ? fromModel(emitter, model, sources, report, loc)
+                             : fromCheckpoint(emitter, weights, sources, loc)))
     return failure();
   OpBuilder builder(forward.getContext());
   for (auto [i, parameter] : llvm::enumerate(emitter.parameters())) {

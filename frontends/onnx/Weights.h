@@ -6,6 +6,7 @@ namespace ztc::importer {
 
 /// Fills graph.source of the parameters of @forward. With `weights` (folder, safetensors file or index) every parameter
 /// must be there in its shape; else sources are what the model holds or names. All failures are one diagnostic.
-llvm::LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights, ImportReport &report);
+llvm::LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights,
+                                  ImportReport &report);
 
 } // namespace ztc::importer

@@ -1,4 +1,5 @@
-// Byte offsets inside a serialised ONNX model, from the protobuf wire format alone: a parsed message no longer knows them.
+// Byte offsets inside a serialised ONNX model, from the protobuf wire format alone: a parsed message no longer knows
+// them.
 #include "frontends/onnx/Model.h"
 
 using llvm::StringRef;

@@ -11,7 +11,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path golden(const std::string &name) { return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden" / name; }
+fs::path golden(const std::string &name) {
+  return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden" / name;
+}
 
 std::string readFile(const fs::path &path) {
   std::ifstream file(path, std::ios::binary);
@@ -133,7 +135,9 @@ TEST(OnnxBadInput, WeightsThatDoNotFit) {
   file[0] = char(header.size());
   ImportOptions options;
   options.weights = folder.write("weights.safetensors", file + header + std::string(12, '\0'));
-  refused(golden("grouped") / "model.onnx", {"model.norm.weight has shape (3)", "model.layers.1.mlp.up_proj.weight", "is missing", "lm_head.weight"}, options);
+  refused(golden("grouped") / "model.onnx",
+          {"model.norm.weight has shape (3)", "model.layers.1.mlp.up_proj.weight", "is missing", "lm_head.weight"},
+          options);
   options.weights = folder.write("cut.safetensors", file.substr(0, 4));
   refused(golden("grouped") / "model.onnx", {"cut.safetensors"}, options);
 }

@@ -15,12 +15,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path goldenFolder() { return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden"; }
+fs::path goldenFolder() {
+  return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden";
+}
 
 /// Imports at the golden batch's size and compares the logits of the interpreter in f32.
 void checkLogits(const fs::path &model, const fs::path &golden, const std::string &weights, double tolerance) {
   MLIRContext context;
-  std::optional<Tensor> tokens = readTensor(golden, "input_ids", context), logits = readTensor(golden, "logits", context);
+  std::optional<Tensor> tokens = readTensor(golden, "input_ids", context),
+                        logits = readTensor(golden, "logits", context);
   ASSERT_TRUE(tokens && logits) << golden;
   ImportOptions options;
   options.batch = uint64_t(tokens->shape[0]);
@@ -48,8 +51,8 @@ struct Fixture {
   }
 };
 
-#define NEEDS(fixture)                                                                                                                             \
-  if (!fixture.isThere())                                                                                                                          \
+#define NEEDS(fixture)                                                                                                 \
+  if (!fixture.isThere())                                                                                              \
   GTEST_SKIP() << "ZTC_FIXTURES is not set"
 
 /// The mean over counted positions of -log softmax(logits)[label at the next position], for the first batch.
@@ -77,7 +80,8 @@ TEST(OnnxFixtures, LossOfTheRepositorysModels) {
     std::ifstream text(folder / "golden.json");
     auto golden = nlohmann::json::parse(text);
     MLIRContext context;
-    std::optional<Tensor> tokens = readTensor(folder / "data.safetensors", "input_ids", context), labels = readTensor(folder / "data.safetensors", "labels", context);
+    std::optional<Tensor> tokens = readTensor(folder / "data.safetensors", "input_ids", context),
+                          labels = readTensor(folder / "data.safetensors", "labels", context);
     ASSERT_TRUE(tokens && labels);
     ImportOptions options;
     options.batch = golden["batch"];
@@ -104,17 +108,21 @@ TEST(OnnxFixtures, WeightsOfTheCheckpoint) {
   for (const char *name : {"llama-tiny", "llama-tiny-tied", "qwen3-tiny", "gpt2-tiny"}) {
     Fixture fixture(name);
     NEEDS(fixture);
-    checkLogits(fixture.folder / "dynamo-op18.onnx", fixture.folder / "golden.safetensors", fixture.folder / "model.safetensors", 1e-5);
+    checkLogits(fixture.folder / "dynamo-op18.onnx", fixture.folder / "golden.safetensors",
+                fixture.folder / "model.safetensors", 1e-5);
   }
 }
 
-/// Every exporter and option that the fixtures have, with the file's weights and with the checkpoint's: one graph comes out.
+/// Every exporter and option that the fixtures have, with the file's weights and with the checkpoint's: one graph comes
+/// out.
 TEST(OnnxFixtures, Variants) {
   Fixture fixture("llama-tiny");
   NEEDS(fixture);
   Imported plain = test::import(fixture.folder / "dynamo-op18.onnx");
-  for (const char *name : {"dynamo-op18-static", "dynamo-op18-noopt", "dynamo-op18-eager", "dynamo-op18-mask", "dynamo-op23", "dynamo-op23-mask", "dynamo-op24",
-                           "torchscript-op17", "torchscript-op17-mask", "torchscript-op17-nofold", "torchscript-op17-static", "optimum", "optimum-with-past"}) {
+  for (const char *name :
+       {"dynamo-op18-static", "dynamo-op18-noopt", "dynamo-op18-eager", "dynamo-op18-mask", "dynamo-op23",
+        "dynamo-op23-mask", "dynamo-op24", "torchscript-op17", "torchscript-op17-mask", "torchscript-op17-nofold",
+        "torchscript-op17-static", "optimum", "optimum-with-past"}) {
     SCOPED_TRACE(name);
     fs::path model = fixture.folder / (std::string(name) + ".onnx");
     checkLogits(model, fixture.folder / "golden.safetensors", "", 1e-5);
@@ -130,7 +138,8 @@ TEST(OnnxFixtures, MergedNormsPartAgain) {
     Imported imported = test::import(fixture.folder / (std::string(name) + ".onnx"));
     ASSERT_TRUE(imported.module) << imported.errors;
     EXPECT_EQ(imported.report.weights.size(), 21u) << name;
-    for (const char *norm : {"model.layers.0.input_layernorm.weight", "model.layers.1.post_attention_layernorm.weight", "model.norm.weight"})
+    for (const char *norm : {"model.layers.0.input_layernorm.weight", "model.layers.1.post_attention_layernorm.weight",
+                             "model.norm.weight"})
       EXPECT_GE(imported.argument(norm), 0) << name << ": " << norm;
   }
 }
@@ -149,7 +158,8 @@ TEST(OnnxFixtures, Idioms) {
   NEEDS(fixture);
   Imported imported = test::import(fixture.folder / "dynamo-op18.onnx");
   ASSERT_TRUE(imported.module) << imported.errors;
-  EXPECT_EQ(imported.report.idioms, (std::map<std::string, unsigned>{{"attention", 4}, {"rms_norm", 9}, {"rope", 8}, {"swiglu", 4}}));
+  EXPECT_EQ(imported.report.idioms,
+            (std::map<std::string, unsigned>{{"attention", 4}, {"rms_norm", 9}, {"rope", 8}, {"swiglu", 4}}));
   EXPECT_EQ(imported.count("graph.transpose"), 0u);
   EXPECT_EQ(imported.count("graph.broadcast"), 0u);
 }
@@ -189,7 +199,8 @@ TEST(OnnxFixtures, TiesAndLocations) {
     if (auto name = dyn_cast<NameLoc>(op->getLoc()))
       scopes.insert(name.getName().str());
   });
-  for (const char *scope : {"model.embed_tokens", "model.layers.1.self_attn", "model.layers.0.mlp.down_proj", "model.norm", "lm_head"})
+  for (const char *scope :
+       {"model.embed_tokens", "model.layers.1.self_attn", "model.layers.0.mlp.down_proj", "model.norm", "lm_head"})
     EXPECT_TRUE(scopes.count(scope)) << scope;
 }
 

@@ -1,9 +1,9 @@
 #include "OnnxHarness.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
-#include "runtime/Format/Safetensors.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "runtime/Format/Safetensors.h"
 #include <cstring>
 #include <fstream>
 #include <unistd.h>
@@ -19,13 +19,18 @@ std::string varint(uint64_t value) {
     bytes += char((value & 0x7f) | 0x80);
   return bytes + char(value);
 }
-std::string number(unsigned field, int64_t value) { return varint(field << 3) + varint(uint64_t(value)); }
-std::string message(unsigned field, const std::string &bytes) { return varint(field << 3 | 2) + varint(bytes.size()) + bytes; }
+std::string number(unsigned field, int64_t value) {
+  return varint(field << 3) + varint(uint64_t(value));
+}
+std::string message(unsigned field, const std::string &bytes) {
+  return varint(field << 3 | 2) + varint(bytes.size()) + bytes;
+}
 
 std::string shapeProto(const std::vector<OnnxWriter::Dimension> &shape) {
   std::string dimensions;
   for (const OnnxWriter::Dimension &size : shape)
-    dimensions += message(1, std::holds_alternative<int64_t>(size) ? number(1, std::get<int64_t>(size)) : message(2, std::get<std::string>(size)));
+    dimensions += message(1, std::holds_alternative<int64_t>(size) ? number(1, std::get<int64_t>(size))
+                                                                   : message(2, std::get<std::string>(size)));
   return dimensions;
 }
 
@@ -56,14 +61,20 @@ template <typename Stored> std::string rawBytes(const std::vector<Stored> &value
 
 OnnxWriter::OnnxWriter(int64_t opset) : opset(opset) {}
 
-void OnnxWriter::value(unsigned field, const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape) {
+void OnnxWriter::value(unsigned field, const std::string &name, importer::ElementType type,
+                       const std::vector<Dimension> &shape) {
   std::string tensorType = number(1, int(type)) + message(2, shapeProto(shape));
   graph += message(field, message(1, name) + message(2, message(1, tensorType)));
 }
-void OnnxWriter::input(const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape) { value(11, name, type, shape); }
-void OnnxWriter::output(const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape) { value(12, name, type, shape); }
+void OnnxWriter::input(const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape) {
+  value(11, name, type, shape);
+}
+void OnnxWriter::output(const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape) {
+  value(12, name, type, shape);
+}
 
-void OnnxWriter::tensor(const std::string &name, const std::vector<int64_t> &shape, importer::ElementType type, const std::string &raw) {
+void OnnxWriter::tensor(const std::string &name, const std::vector<int64_t> &shape, importer::ElementType type,
+                        const std::string &raw) {
   std::string bytes;
   for (int64_t size : shape)
     bytes += number(1, size);
@@ -72,26 +83,33 @@ void OnnxWriter::tensor(const std::string &name, const std::vector<int64_t> &sha
 void OnnxWriter::floats(const std::string &name, const std::vector<int64_t> &shape, const std::vector<float> &values) {
   tensor(name, shape, importer::ElementType::F32, rawBytes(values));
 }
-void OnnxWriter::integers(const std::string &name, const std::vector<int64_t> &shape, const std::vector<int64_t> &values) {
+void OnnxWriter::integers(const std::string &name, const std::vector<int64_t> &shape,
+                          const std::vector<int64_t> &values) {
   tensor(name, shape, importer::ElementType::I64, rawBytes(values));
 }
 void OnnxWriter::booleans(const std::string &name, const std::vector<int64_t> &shape, const std::vector<bool> &values) {
   tensor(name, shape, importer::ElementType::Bool, std::string(values.begin(), values.end()));
 }
-void OnnxWriter::external(const std::string &name, const std::vector<int64_t> &shape, const std::string &location, int64_t offset) {
+void OnnxWriter::external(const std::string &name, const std::vector<int64_t> &shape, const std::string &location,
+                          int64_t offset) {
   std::string bytes;
   int64_t length = 4;
   for (int64_t size : shape) {
     bytes += number(1, size);
     length *= size;
   }
-  auto entry = [](const std::string &key, const std::string &text) { return message(13, message(1, key) + message(2, text)); };
-  graph += message(5, bytes + number(2, 1) + message(8, name) + entry("location", location) + entry("offset", std::to_string(offset)) +
-                          entry("length", std::to_string(length)) + number(14, 1));
+  auto entry = [](const std::string &key, const std::string &text) {
+    return message(13, message(1, key) + message(2, text));
+  };
+  graph +=
+      message(5, bytes + number(2, 1) + message(8, name) + entry("location", location) +
+                     entry("offset", std::to_string(offset)) + entry("length", std::to_string(length)) + number(14, 1));
 }
 
-void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs,
-                      const std::vector<std::pair<std::string, Attribute>> &attributes, const std::string &scope, const std::string &name) {
+void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inputs,
+                      const std::vector<std::string> &outputs,
+                      const std::vector<std::pair<std::string, Attribute>> &attributes, const std::string &scope,
+                      const std::string &name) {
   std::string bytes;
   for (const std::string &input : inputs)
     bytes += message(1, input);
@@ -105,7 +123,9 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
   graph += message(1, bytes);
 }
 
-std::string OnnxWriter::bytes() const { return number(1, 8) + message(8, message(1, "") + number(2, opset)) + message(7, graph + message(2, "test")); }
+std::string OnnxWriter::bytes() const {
+  return number(1, 8) + message(8, message(1, "") + number(2, opset)) + message(7, graph + message(2, "test"));
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "ztc-onnx-XXXXXX").string();

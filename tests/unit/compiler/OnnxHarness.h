@@ -1,4 +1,5 @@
-// What the tests of the ONNX frontend share: models written in memory, imports with their messages, logits by the interpreter.
+// What the tests of the ONNX frontend share: models written in memory, imports with their messages, logits by the
+// interpreter.
 #pragma once
 #include "compiler/Reference/Interpreter.h"
 #include "frontends/onnx/Import.h"
@@ -26,14 +27,17 @@ public:
   void integers(const std::string &name, const std::vector<int64_t> &shape, const std::vector<int64_t> &values);
   void booleans(const std::string &name, const std::vector<int64_t> &shape, const std::vector<bool> &values);
   /// A float tensor in another file.
-  void external(const std::string &name, const std::vector<int64_t> &shape, const std::string &location, int64_t offset);
+  void external(const std::string &name, const std::vector<int64_t> &shape, const std::string &location,
+                int64_t offset);
   /// `scope`: the module path that dynamo would leave in the node's metadata.
   void node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs,
-            const std::vector<std::pair<std::string, Attribute>> &attributes = {}, const std::string &scope = "", const std::string &name = "");
+            const std::vector<std::pair<std::string, Attribute>> &attributes = {}, const std::string &scope = "",
+            const std::string &name = "");
   std::string bytes() const;
 
 private:
-  void tensor(const std::string &name, const std::vector<int64_t> &shape, importer::ElementType type, const std::string &raw);
+  void tensor(const std::string &name, const std::vector<int64_t> &shape, importer::ElementType type,
+              const std::string &raw);
   void value(unsigned field, const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape);
   int64_t opset;
   std::string graph;
@@ -70,7 +74,8 @@ Imported import(const std::string &path, const ImportOptions &options = {});
 /// The bytes that graph.source names, as a tensor in the argument's orientation.
 std::optional<Tensor> loadParameter(mlir::func::FuncOp function, unsigned index);
 /// The logits of @forward on `tokens`, parameters from their sources; none after a failure.
-std::optional<Tensor> forwardLogits(Imported &imported, const std::vector<int64_t> &tokens, Precision precision = Precision::F32);
+std::optional<Tensor> forwardLogits(Imported &imported, const std::vector<int64_t> &tokens,
+                                    Precision precision = Precision::F32);
 /// A tensor of a safetensors file.
 std::optional<Tensor> readTensor(const std::string &file, const std::string &name, mlir::MLIRContext &context);
 

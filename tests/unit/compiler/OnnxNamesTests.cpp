@@ -40,7 +40,8 @@ TEST(OnnxNames, LostLinearWeightOfDynamo) {
   NamesModel m;
   const Initializer &weight = m.add("val_152", {64, 32});
   m.model.parameterTargets["p_model_layers_0_self_attn_q_proj_weight"] = "model.layers.0.self_attn.q_proj.weight";
-  Node node = NamesModel::dynamo("MatMul", "model.layers.0.self_attn.q_proj", "args = (%mul_4, %p_model_layers_0_self_attn_q_proj_weight)");
+  Node node = NamesModel::dynamo("MatMul", "model.layers.0.self_attn.q_proj",
+                                 "args = (%mul_4, %p_model_layers_0_self_attn_q_proj_weight)");
   ParameterName found = Names(m.model).parameterOf(node, 1, weight);
   EXPECT_EQ(found.name, "model.layers.0.self_attn.q_proj.weight");
   EXPECT_TRUE(found.transposed);
@@ -62,7 +63,8 @@ TEST(OnnxNames, LostLinearWeightOfTorchScript) {
 TEST(OnnxNames, KeptNameKeepsItsOrientation) {
   NamesModel m;
   const Initializer &weight = m.add("transformer.h.0.attn.c_attn.weight", {64, 192});
-  ParameterName found = Names(m.model).parameterOf(NamesModel::dynamo("Gemm", "transformer.h.0.attn.c_attn"), 1, weight);
+  ParameterName found =
+      Names(m.model).parameterOf(NamesModel::dynamo("Gemm", "transformer.h.0.attn.c_attn"), 1, weight);
   EXPECT_EQ(found.name, "transformer.h.0.attn.c_attn.weight");
   EXPECT_FALSE(found.transposed);
 }
@@ -73,13 +75,21 @@ TEST(OnnxNames, MergedNormsAreToldApartByTheirUse) {
   m.model.parameterTargets["p_model_layers_0_input_layernorm_weight"] = "model.layers.0.input_layernorm.weight";
   m.model.parameterTargets["p_model_norm_weight"] = "model.norm.weight";
   Names names(m.model);
-  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Mul", "model.norm", "args = (%p_model_norm_weight, %x)"), 0, shared).name, "model.norm.weight");
-  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Mul", "model.layers.0.input_layernorm", "(%p_model_layers_0_input_layernorm_weight)"), 0, shared).name,
+  EXPECT_EQ(
+      names.parameterOf(NamesModel::dynamo("Mul", "model.norm", "args = (%p_model_norm_weight, %x)"), 0, shared).name,
+      "model.norm.weight");
+  EXPECT_EQ(names
+                .parameterOf(NamesModel::dynamo("Mul", "model.layers.0.input_layernorm",
+                                                "(%p_model_layers_0_input_layernorm_weight)"),
+                             0, shared)
+                .name,
             "model.layers.0.input_layernorm.weight");
 
   NamesModel t;
   const Initializer &merged = t.add("model.layers.0.input_layernorm.weight", {64});
-  EXPECT_EQ(Names(t.model).parameterOf(NamesModel::torchScript("Mul", "/model/layers.1/input_layernorm/Mul_1"), 0, merged).name,
+  EXPECT_EQ(Names(t.model)
+                .parameterOf(NamesModel::torchScript("Mul", "/model/layers.1/input_layernorm/Mul_1"), 0, merged)
+                .name,
             "model.layers.1.input_layernorm.weight");
   Node alias = NamesModel::torchScript("Identity", "Identity_3");
   alias.outputs = {"model.norm.weight"};
@@ -92,9 +102,12 @@ TEST(OnnxNames, EmbeddingThatSharesTheHeadsTable) {
   m.model.parameterTargets["p_lm_head_weight"] = "lm_head.weight";
   m.model.parameterTargets["p_model_embed_tokens_weight"] = "model.embed_tokens.weight";
   Names names(m.model);
-  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Gather", "model.embed_tokens", "(%p_lm_head_weight, %input_ids)"), 0, table).name,
-            "model.embed_tokens.weight");
-  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Transpose", "lm_head", "(%x, %p_lm_head_weight)"), 0, table).name, "lm_head.weight");
+  EXPECT_EQ(
+      names.parameterOf(NamesModel::dynamo("Gather", "model.embed_tokens", "(%p_lm_head_weight, %input_ids)"), 0, table)
+          .name,
+      "model.embed_tokens.weight");
+  EXPECT_EQ(names.parameterOf(NamesModel::dynamo("Transpose", "lm_head", "(%x, %p_lm_head_weight)"), 0, table).name,
+            "lm_head.weight");
 }
 
 TEST(OnnxNames, BuffersAreNoParameters) {
