@@ -86,6 +86,8 @@ int runCompile(const CompileOptions &options) {
   }
   if (failed(session.run(last)))
     return 1;
+  for (const std::string &note : session.importReport().notes)
+    llvm::errs() << "ztc: " << note << "\n";
   if (!options.to.empty())
     return writeText(options.output, [&](llvm::raw_ostream &out) {
       OpPrintingFlags flags;
