@@ -48,7 +48,7 @@ public:
     if (!model)
       return fail(error);
     report.opset = model->opset;
-    report.producer = model->producer;
+    report.producer = model->exporter;
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
     auto logits = llvm::find_if(model->outputs, [](const GraphValue &output) { return output.name == "logits"; });

@@ -93,7 +93,7 @@ struct GraphValue {
 struct Model {
   std::string path;
   uint64_t fileSize = 0;
-  std::string producer;    ///< name and version of the exporter
+  std::string exporter;    ///< name and version
   int64_t opset = 0;       ///< of the default domain
   std::vector<Node> nodes; ///< every input is defined before it is used
   std::vector<GraphValue> inputs, outputs;

@@ -322,9 +322,9 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
   auto model = std::make_unique<Model>();
   model->path = path;
   model->fileSize = bytes.size();
-  model->producer = storage->proto.producer_name();
+  model->exporter = storage->proto.producer_name();
   if (!storage->proto.producer_version().empty())
-    model->producer += " " + storage->proto.producer_version();
+    model->exporter += " " + storage->proto.producer_version();
   if (!Converter(*model, *storage, error).run())
     return nullptr;
   model->storage = std::move(storage);
