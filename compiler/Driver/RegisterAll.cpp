@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -17,7 +18,8 @@
 using namespace mlir;
 
 void ztc::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
+  registry
+      .insert<arith::ArithDialect, func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
 }
 
 void ztc::registerAllPasses() {

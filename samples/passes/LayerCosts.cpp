@@ -27,7 +27,8 @@ struct LayerCosts : mlir::PassWrapper<LayerCosts, mlir::OperationPass<mlir::Modu
       });
       llvm::outs() << "@" << function.getName() << "\n";
       for (const auto &[layer, cost] : costs)
-        llvm::outs() << llvm::formatv("  {0,-10} {1,16} FLOPs {2,16} bytes\n", layer < 0 ? "outside" : "layer " + std::to_string(layer), cost.first,
+        llvm::outs() << llvm::formatv("  {0,-10} {1,16} FLOPs {2,16} bytes\n",
+                                      layer < 0 ? "outside" : "layer " + std::to_string(layer), cost.first,
                                       cost.second);
     }
   }

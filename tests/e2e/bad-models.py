@@ -9,11 +9,11 @@ from support import GOLDEN, check, finish, read_safetensors, run, scratch, write
 model = GOLDEN / "grouped" / "model.onnx"
 
 
-def refused(name, work, path, *arguments, expect=1, needs=()):
+def refused(name, work, path, *arguments, expect=1, needs=(), seq=16):
     """The compilation fails with `expect`, says each of `needs`, and leaves no plan (nor harms an old one)."""
     plan = work / "plan.bin"
     plan.write_bytes(b"an older plan")
-    done = run("ztc", "compile", path, "--batch=2", "--seq=16", "-o", plan, *arguments, expect=expect)
+    done = run("ztc", "compile", path, "--batch=2", f"--seq={seq}", "-o", plan, *arguments, expect=expect)
     text = done.stderr + done.stdout
     check(f"{name}: message", all(re.search(x, text) for x in needs), [x for x in needs if not re.search(x, text)] and text[-600:])
     check(f"{name}: an older plan is untouched", plan.read_bytes() == b"an older plan")
@@ -35,7 +35,7 @@ with scratch() as work:
     refused("unsupported operators, all at once", work, bad, needs=["Sigmoix", "Softmaz"])
     refused("unknown option", work, model, "--no-such-option=1", expect=2, needs=["no-such-option"])
     refused("unknown precision", work, model, "--precision=fp7", expect=2, needs=["precision"])
-    refused("sequence above the position limit", work, model, "--seq=4096", expect=None, needs=["4096", "64"])
+    refused("sequence above the position limit", work, model, seq=4096, needs=["4096", "64"])
 
 with scratch() as work:  # external data that is not there
     for name in ("model.onnx", "config.json"):
