@@ -58,7 +58,8 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
   case Phase::Assign:
     pm.addPass(createVerifyAssign());
     return;
-  case Phase::Codegen: // the next verifier sees the kernels
+  case Phase::Codegen:
+    pm.addPass(createVerifyCodegen());
     return;
   case Phase::Plan:
     pm.addPass(createVerifyPlan());
