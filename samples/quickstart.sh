@@ -4,7 +4,7 @@
 # A second run starts training in seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-steps=${1:-400}
+steps=${1:-800}
 out=build/quickstart
 say() { printf '\n\033[1m%s\033[0m\n' "== $*"; }
 
