@@ -183,7 +183,8 @@ void printPlanKernels(raw_ostream &out, const plan::Plan &p) {
   for (int i = 0; i < p.kernels_size(); ++i) {
     const plan::Kernel &kernel = p.kernels(i);
     // Service kernels are called by attention and by the loss, not launched.
-    std::string use = kernel.form() == "service" ? "called by library steps;" : formatv("used {0,4} times;", uses[i]).str();
+    std::string use =
+        kernel.form() == "service" ? "called by library steps;" : formatv("used {0,4} times;", uses[i]).str();
     out << formatv("  {0,-44} {1,-18} {2}", kernel.name(), kernel.form(), use);
     for (const plan::Kernel::Version &version : kernel.versions())
       out << " " << version.target();
