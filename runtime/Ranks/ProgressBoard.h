@@ -1,0 +1,104 @@
+// What this rank is doing, as the other ranks and the watchdog see it.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace ztc {
+
+/// A copy of a board. `work` and `bytes` only grow: a rank none of whose counters grows for --timeout seconds hangs.
+struct RankProgress {
+  std::string phase;         ///< "loading", "training", "saving", ...
+  uint64_t step = 0;         ///< optimizer step, from 0 as in the log
+  std::string place;         ///< program and plan step: "microstep, 'blocks.0 all_gather'"
+  std::string collective;    ///< the collective in flight or, where none is, the last one: "all_gather blocks.0"
+  bool inCollective = false; ///< it waits in `collective` now
+  std::string waitsFor;      ///< the exchange of the control channel that it waits in now, or empty
+  uint64_t work = 0;         ///< plan steps begun, exchanges and collectives finished
+  uint64_t bytes = 0;        ///< loaded or saved
+};
+
+/// Written by the threads that work, read by the thread that reports. Writing costs a few relaxed stores, cheap enough
+/// for every plan step. Names are kept as pointers: they are valid until forgetNames() or the end of the process.
+class ProgressBoard {
+public:
+  /// `phase` is a literal.
+  void enterPhase(const char *phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void enterStep(uint64_t step) {
+    step_.store(step, std::memory_order_relaxed);
+    addWork();
+  }
+  /// A plan step begins. `program` and `name` belong to the plan.
+  void beginPlanStep(const char *program, const char *name) {
+    program_.store(program, std::memory_order_relaxed);
+    planStep_.store(name, std::memory_order_relaxed);
+    addWork();
+  }
+  /// A collective is entered and left, on whichever thread runs it. `name` belongs to the plan or is a literal and
+  /// says what is gathered or reduced: "all_gather blocks.0".
+  void beginCollective(const char *name) {
+    collective_.store(name, std::memory_order_relaxed);
+    inCollective_.store(true, std::memory_order_relaxed);
+  }
+  void endCollective() {
+    inCollective_.store(false, std::memory_order_relaxed);
+    addWork();
+  }
+  /// Something was done that is none of the above.
+  void addWork() { work_.fetch_add(1, std::memory_order_relaxed); }
+  /// Bytes were read from or written to a file.
+  void addBytes(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  /// The control channel waits in an exchange, or no longer.
+  void enterExchange(std::string name) {
+    std::lock_guard lock(mutex_);
+    exchange_ = std::move(name);
+  }
+  void leaveExchange() {
+    enterExchange({});
+    addWork();
+  }
+
+  /// Before the plan whose names are on the board goes away. Keeps a copy of the collective, for the last words.
+  void forgetNames() {
+    std::lock_guard lock(mutex_);
+    if (const char *name = collective_.exchange(nullptr))
+      lastCollective_ = name;
+    program_.store(nullptr);
+    planStep_.store(nullptr);
+  }
+
+  /// Any thread.
+  RankProgress snapshot() const {
+    std::lock_guard lock(mutex_); // the names stay valid while it is held
+    RankProgress now;
+    now.phase = phase_.load(std::memory_order_relaxed);
+    now.step = step_.load(std::memory_order_relaxed);
+    const char *program = program_.load(std::memory_order_relaxed);
+    const char *planStep = planStep_.load(std::memory_order_relaxed);
+    if (program && planStep)
+      now.place = std::string(program) + ", '" + planStep + "'";
+    const char *collective = collective_.load(std::memory_order_relaxed);
+    now.collective = collective ? collective : lastCollective_;
+    now.inCollective = inCollective_.load(std::memory_order_relaxed);
+    now.waitsFor = exchange_;
+    now.work = work_.load(std::memory_order_relaxed);
+    now.bytes = bytes_.load(std::memory_order_relaxed);
+    return now;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::string exchange_;
+  std::string lastCollective_;
+  std::atomic<const char *> phase_{"starting"};
+  std::atomic<const char *> program_{nullptr};
+  std::atomic<const char *> planStep_{nullptr};
+  std::atomic<const char *> collective_{nullptr};
+  std::atomic<bool> inCollective_{false};
+  std::atomic<uint64_t> step_{0};
+  std::atomic<uint64_t> work_{0};
+  std::atomic<uint64_t> bytes_{0};
+};
+
+} // namespace ztc
