@@ -29,8 +29,11 @@ static unsigned hostThreads(const CompileOptions &o) {
   return o.threads ? o.threads : std::max(1u, cores / ranks);
 }
 
-/// Options of later stages of the compiler: said at once, before any work.
-static std::string notBuilt(const CompileOptions &o) {
+/// Options that nothing could see, and those of later stages of the compiler: said at once, before any work.
+static std::string unusable(const CompileOptions &o) {
+  bool gathers = o.stages.empty() ? o.zero == 3 : llvm::is_contained(o.stages, 3u);
+  if (o.prefetch && !gathers)
+    return "--prefetch: only --zero=3 gathers parameters; drop the option or give that stage";
   if (o.precision != "fp32")
     return "--precision=" + o.precision + ": this build compiles fp32 only";
   if (o.optimizerState != "fp32")
@@ -70,7 +73,7 @@ static int writeText(const std::string &path, function_ref<void(llvm::raw_ostrea
 
 int runCompile(const CompileOptions &options) {
   auto start = std::chrono::steady_clock::now();
-  if (std::string what = notBuilt(options); !what.empty())
+  if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
   if (options.output.empty() && options.to.empty())
     return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
@@ -115,16 +118,24 @@ int runCompile(const CompileOptions &options) {
 }
 
 int runMemory(const CompileOptions &options, const ReportOptions &report) {
-  if (std::string what = notBuilt(options); !what.empty())
+  if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
   std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
+  // Import and differentiation are the same for every stage.
+  Session session(options);
+  if (!session.isValid())
+    return 2;
+  FailureOr<Phase> shared = options.from.empty() ? FailureOr<Phase>(Phase::Backward) : parsePhase(options.from);
+  if (failed(shared))
+    return 2;
+  if (failed(session.run(*shared)))
+    return 1;
+  Session::Snapshot before = session.snapshot();
   MemoryTable table;
   for (unsigned stage : stages) {
     CompileOptions one = options;
     one.zero = stage;
-    Session session(one);
-    if (!session.isValid())
-      return 2;
+    session.restore(before, one);
     if (failed(session.run(Phase::Assign)))
       return 1;
     FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/false);
@@ -146,12 +157,7 @@ int runCheck(const CompileOptions &options) {
   if (!session.isValid())
     return 2;
   bool imported = succeeded(session.run(Phase::Import));
-  bool differentiated = false;
-  if (imported) {
-    CompileOptions again = options;
-    Session second(again);
-    differentiated = succeeded(second.run(Phase::Backward));
-  }
+  bool differentiated = imported && succeeded(session.run(Phase::Backward));
   printCheck(llvm::outs(), session.importReport(), imported, differentiated);
   return imported && differentiated ? 0 : 1;
 }

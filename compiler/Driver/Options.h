@@ -1,6 +1,7 @@
 // What a compilation is asked for. Filled by ztc.cpp from the command line; nothing else reads flags.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ struct CompileOptions {
   uint64_t batch = 0; ///< micro-batch per rank; 0: the graph's own, or 1
   uint64_t seq = 0;   ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
   unsigned zero = 0;  ///< ZeRO stage 0..3
+  std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "fp32";
   std::string optimizerState = "fp32";
   std::string recompute = "auto";

@@ -23,6 +23,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   auto join = [](const std::vector<std::string> &list) { return llvm::join(list, ","); };
   std::vector<std::pair<std::string, std::string>> all{
       {"zero", std::to_string(o.zero)},
+      {"prefetch", o.prefetch ? std::to_string(*o.prefetch) : ""},
       {"precision", o.precision},
       {"recompute", o.recompute},
       {"optimizer-state", o.optimizerState},
@@ -129,27 +130,37 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
 }
 
 LogicalResult Session::run(Phase last) {
-  bool started = opts.from.empty();
-  if (!started) {
-    if (failed(parsePhase(opts.from)))
+  if (!done && !opts.from.empty()) {
+    FailureOr<Phase> from = parsePhase(opts.from);
+    if (failed(from))
       return failure();
     moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));
     if (!moduleRef)
       return failure();
+    done = *from;
   }
   for (const PhaseInfo &info : allPhases()) {
-    if (!started) {
-      started = opts.from == info.name;
+    if (info.phase > last)
+      break;
+    if (done && info.phase <= *done)
       continue;
-    }
     if (info.phase == Phase::Import && failed(importInput()))
       return failure();
     if (failed(runPhase(info)))
       return failure();
-    if (info.phase == last)
-      break;
+    done = info.phase;
   }
   return success();
+}
+
+Session::Snapshot Session::snapshot() {
+  return {moduleRef->clone(), done};
+}
+
+void Session::restore(const Snapshot &snapshot, CompileOptions options) {
+  moduleRef = snapshot.module.get().clone();
+  done = snapshot.done;
+  opts = std::move(options);
 }
 
 /// config.json of the checkpoint, or else beside the model; empty where there is none.

@@ -7,6 +7,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/Format/plan.pb.h"
+#include <optional>
 
 namespace ztc {
 
@@ -18,8 +19,18 @@ public:
   ~Session();
   bool isValid() const { return valid; }
 
-  /// Runs the phases from the input up to and including `last`. Diagnostics go to stderr.
+  /// Runs the phases up to and including `last`: from the input, or from where the call before stopped. Diagnostics go
+  /// to stderr.
   llvm::LogicalResult run(Phase last);
+
+  /// The module between two phases, to go on from more than once.
+  struct Snapshot {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    std::optional<Phase> done; ///< the last phase it has seen
+  };
+  Snapshot snapshot();
+  /// Goes back to `snapshot` (which stays usable); `options` may differ in what later phases read.
+  void restore(const Snapshot &snapshot, CompileOptions options);
 
   /// After `run(Phase::Plan)`, or after Phase::Assign for a plan without kernels (memory reports).
   llvm::FailureOr<plan::Plan> takePlan(bool withKernels);
@@ -39,6 +50,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
+  std::optional<Phase> done; ///< the last phase that ran
   bool valid = true;
 };
 

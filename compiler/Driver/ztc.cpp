@@ -34,6 +34,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")
       ->check(CLI::IsMember({"none", "cheap", "layer", "auto"}));
+  app.add_option("--prefetch", o.prefetch, "ZeRO-3: buckets gathered ahead of their use; 0 gathers just in time")
+      ->check(CLI::Range(0, 64));
   addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB");
   addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank");
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")

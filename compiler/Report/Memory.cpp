@@ -1,8 +1,11 @@
 // `ztc memory` and the summary after `ztc compile`.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <map>
 
 using llvm::formatv;
 using llvm::raw_ostream;
@@ -38,46 +41,54 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
   out << formatv("{0}: {1} steps, {2} kernels, {3:F1} s\n", file, steps, p.kernels_size(), seconds);
 }
 
+namespace {
+
+/// Slots that differ by their numbers only: one line for all layers.
+struct SlotGroup {
+  uint64_t bytes = 0;
+  unsigned count = 0;
+  int first = 0; ///< a slot of the group
+};
+
+/// The name with every number replaced by a star.
+std::string withoutNumbers(llvm::StringRef name) {
+  std::string pattern;
+  for (char c : name)
+    if (!llvm::isDigit(c))
+      pattern += c;
+    else if (pattern.empty() || pattern.back() != '*')
+      pattern += '*';
+  return pattern;
+}
+
+} // namespace
+
 std::vector<std::string> explainPeak(const plan::Plan &p, const MemoryPlan &memory) {
-  // Live at the peak: persistent slots, and those whose first and last use in the peak's program enclose it.
-  std::vector<std::pair<uint64_t, int>> live;
-  for (int i = 0; i < p.slots_size(); ++i) {
-    bool alive = p.slots(i).persistent();
-    int first = -1, last = -1, at = 0;
-    for (const plan::Program &program : p.programs()) {
-      for (const plan::Step &step : program.steps()) {
-        for (const plan::Operand &operand : step.operands())
-          if (int(operand.slot()) == i) {
-            bool joined = program.name() == memory.peakProgram ||
-                          ((memory.peakProgram == "microstep" || memory.peakProgram == "update") &&
-                           (program.name() == "microstep" || program.name() == "update"));
-            if (joined) {
-              first = first < 0 ? at : first;
-              last = at;
-            }
-          }
-        ++at;
-      }
-    }
-    int peak = 0;
-    for (const plan::Program &program : p.programs()) {
-      if (program.name() == memory.peakProgram) {
-        peak += memory.peakStep;
-        break;
-      }
-      peak += program.steps_size();
-    }
-    alive |= first >= 0 && first <= peak && peak <= last;
-    if (alive && memory.slots[i].bytes)
-      live.emplace_back(memory.slots[i].bytes, i);
+  std::map<std::pair<std::string, std::string>, SlotGroup> groups;
+  for (uint32_t slot : memory.liveAtPeak) {
+    const plan::Slot &record = p.slots(int(slot));
+    SlotGroup &group = groups[{withoutNumbers(record.name()), withoutNumbers(record.reason())}];
+    if (group.count++ == 0)
+      group.first = int(slot);
+    group.bytes += memory.slots[slot].bytes;
   }
-  std::stable_sort(live.begin(), live.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<std::pair<std::string, SlotGroup>> sorted;
+  for (const auto &[key, group] : groups)
+    sorted.emplace_back(key.first, group);
+  llvm::sort(sorted, [](const auto &a, const auto &b) {
+    return std::make_pair(b.second.bytes, a.second.first) < std::make_pair(a.second.bytes, b.second.first);
+  });
   std::vector<std::string> lines;
-  for (const auto &[bytes, i] : live)
-    lines.push_back(formatv("{0,16}  {1,-12} {2}{3}{4}", bytes,
-                            kMemoryClassNames[std::max(0, int(p.slots(i).slot_class()) - 1)], p.slots(i).name(),
-                            p.slots(i).layer() >= 0 ? " (layer " + std::to_string(p.slots(i).layer()) + ")" : "",
-                            p.slots(i).reason().empty() ? "" : ": " + p.slots(i).reason()));
+  for (const auto &[pattern, group] : sorted) {
+    const plan::Slot &slot = p.slots(group.first);
+    std::string name = group.count == 1 ? slot.name() : std::to_string(group.count) + " x " + pattern;
+    lines.push_back(formatv("{0,16}  {1,-13} {2}{3}", group.bytes,
+                            kMemoryClassNames[std::max(0, int(slot.slot_class()) - 1)], name,
+                            slot.reason().empty() ? "" : ": " + slot.reason()));
+  }
+  if (memory.byClass.back())
+    lines.push_back(formatv("{0,16}  {1,-13} gaps that the packing leaves at the peak", memory.byClass.back(),
+                            kMemoryClassNames.back()));
   return lines;
 }
 
@@ -89,21 +100,29 @@ void MemoryTable::add(const plan::Plan &p, const PlanShape &shape, unsigned stag
   rows.push_back(std::move(row));
 }
 
+/// Three digits are enough to compare; the exact peak stands beside them.
+static std::string shortSize(uint64_t bytes) {
+  return bytes ? formatSize(bytes) : "-";
+}
+
 void MemoryTable::printText(raw_ostream &out) const {
-  out << "gpus zero accumulate             peak";
+  out << " zero  gpus    M        peak bytes      peak";
   for (const char *name : kMemoryClassNames)
-    out << formatv(" {0,14}", name);
+    out << formatv(" {0,13}", name);
   out << "   sent/step\n";
   for (const Row &row : rows) {
-    out << formatv("{0,4} {1,4} {2,10} {3,16}", row.shape.world, row.stage, row.shape.accumulate,
-                   row.memory.arenaBytes);
+    out << formatv("{0,5} {1,5} {2,4} {3,17} {4,9}", row.stage, row.shape.world, row.shape.accumulate,
+                   row.memory.arenaBytes, shortSize(row.memory.arenaBytes));
     for (uint64_t bytes : row.memory.byClass)
-      out << formatv(" {0,14}", bytes);
-    out << formatv(" {0,11}\n", row.sentBytes);
+      out << formatv(" {0,13}", shortSize(bytes));
+    out << formatv(" {0,11}\n", shortSize(row.sentBytes));
     for (const std::string &line : row.explanation)
       out << line << "\n";
   }
-  out << "bytes per rank; the arena is one allocation of `peak` bytes\n";
+  out << "per rank. The arena is one allocation of `peak bytes`, the classes are what it holds "
+         "at the peak\n";
+  if (!rows.empty() && rows.front().reserveBytes)
+    out << "beside it --reserve=" << formatSize(rows.front().reserveBytes) << "\n";
 }
 
 void MemoryTable::printJson(raw_ostream &out) const {

@@ -163,6 +163,7 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   for (size_t i = 0; i < items.size(); ++i)
     for (const Interval &interval : items[i].lifetime)
       if (interval.first <= peak && peak <= interval.last) {
+        memory.liveAtPeak.push_back(slotOfItem[i]);
         const int slotClass = plan.slots(static_cast<int>(slotOfItem[i])).slot_class();
         if (slotClass >= 1 && slotClass < static_cast<int>(kMemoryClassCount)) {
           memory.byClass[static_cast<size_t>(slotClass - 1)] += items[i].bytes;

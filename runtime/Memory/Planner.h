@@ -33,6 +33,7 @@ struct MemoryPlan {
   uint64_t largestLiveBytes = 0;                     ///< lower bound: the largest sum of live slots at one moment
   std::vector<SlotPlacement> slots;                  ///< by slot index
   std::array<uint64_t, kMemoryClassCount> byClass{}; ///< at the peak; sums to arenaBytes
+  std::vector<uint32_t> liveAtPeak;                  ///< slots that the peak consists of, by index
   std::string peakProgram;                           ///< where the peak is
   uint32_t peakStep = 0;
 };
