@@ -13,9 +13,9 @@ struct CompileOptions {
   std::string input;  ///< an ONNX file, or IR text where `from` is set
   std::string output; ///< the plan file
 
-  uint64_t batch = 0; ///< micro-batch per rank; 0: the graph's own, or 1
-  uint64_t seq = 0;   ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
-  unsigned zero = 0;  ///< ZeRO stage 0..3
+  uint64_t batch = 0;               ///< micro-batch per rank; 0: the graph's own, or 1
+  uint64_t seq = 0;                 ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
+  unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "fp32";
   std::string optimizerState = "fp32";
