@@ -291,6 +291,7 @@ LogicalResult PlanWriter::writeLaunch(plan_ir::LaunchOp op, plan::Launch &record
     if (failed(bucket))
       return failure();
     record.set_flat(true);
+    record.set_flat_range(plan::Launch::WHOLE);
     record.set_bucket(*bucket);
   }
   return failure(failed(setKernel(op, op.getKernelAttr(),

@@ -1,4 +1,5 @@
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/OrderValidator.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StepValidator.h"
 #include <algorithm>
@@ -63,7 +64,7 @@ static std::optional<uint64_t> times(uint64_t a, uint64_t b) {
 }
 
 std::optional<uint64_t> sizeFormBytes(const SizeForm &size, uint64_t world, bool accumulating, uint64_t threads) {
-  if (size.only_if_accumulating() && !accumulating)
+  if ((size.only_if_accumulating() && !accumulating) || (size.only_if_several_ranks() && world == 1))
     return 0;
   if (size.elements() > kLargest)
     return std::nullopt;
@@ -103,7 +104,8 @@ public:
     ZTC_RETURN_IF_ERROR(checkParameters());
     ZTC_RETURN_IF_ERROR(checkConstants());
     ZTC_RETURN_IF_ERROR(checkBindings());
-    return checkPrograms();
+    ZTC_RETURN_IF_ERROR(checkPrograms());
+    return validateOrder(plan_);
   }
 
 private:
@@ -138,6 +140,31 @@ private:
         return dataLoss(fmt::format("{}: its shape overflows or is negative", where));
       slotBytes_.push_back(*bytes);
     }
+    for (int i = 0; i < plan_.slots_size(); ++i)
+      ZTC_RETURN_IF_ERROR(checkSharedStorage(i));
+    return Status::ok();
+  }
+
+  /// A slot that is another one's storage at one rank: that one exists, always lives and has the same size there.
+  Status checkSharedStorage(int index) const {
+    const Slot &slot = plan_.slots(index);
+    const uint32_t other = slot.same_as_at_one_rank();
+    if (other == 0)
+      return Status::ok();
+    const std::string where = fmt::format("slot {} '{}'", index, slot.name());
+    if (other > static_cast<uint32_t>(plan_.slots_size()))
+      return dataLoss(fmt::format("{}: shares slot {}, but there are {}", where, other - 1, plan_.slots_size()));
+    const Slot &target = plan_.slots(static_cast<int>(other - 1));
+    if (slot.persistent() || !target.persistent() || target.same_as_at_one_rank() != 0)
+      return dataLoss(fmt::format("{}: shares slot {} '{}', and only one of them may be persistent: that one", where,
+                                  other - 1, target.name()));
+    const auto isSharded = [](const Slot &s) {
+      return s.size().kind() == SizeForm::SHARD || s.size().kind() == SizeForm::FULL;
+    };
+    if (!isSharded(slot) || !isSharded(target) || slot.size().elements() != target.size().elements() ||
+        slot.size().element_bytes() != target.size().element_bytes() || slotBytes_[other - 1] == 0 ||
+        slotBytes_[other - 1] != slotBytes_[static_cast<size_t>(index)])
+      return dataLoss(fmt::format("{}: shares slot {} '{}' of another size", where, other - 1, target.name()));
     return Status::ok();
   }
 

@@ -1,6 +1,7 @@
 // The only judge of what a valid plan is. Writers, readers and the plan dialect's verify pass ask it.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Format/Shards.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
 #include <optional>
@@ -9,8 +10,6 @@ namespace ztc {
 
 /// An index that points at nothing.
 inline constexpr uint32_t kAbsent = 0xffffffffu;
-/// Shards are whole multiples of this many elements (q of SizeForm).
-inline constexpr uint64_t kShardQuantum = 64;
 
 /// Bytes of one element; 0 for DATA_TYPE_UNSPECIFIED and unknown numbers. I1 takes one byte.
 uint64_t dataTypeBytes(plan::DataType type);
@@ -41,7 +40,8 @@ std::optional<uint64_t> sizeFormBytes(const plan::SizeForm &size, uint64_t world
 
 /// Ok, or DataLoss with the record and the fact: every index in range, operands inside their slots, tensors of library
 /// calls inside their operands, kernels with versions and images, parameters inside their buckets without overlap, no
-/// size that overflows. Never reads outside the message, whatever it holds.
+/// size that overflows, shards and collectives of the forms that plan.proto states, streams and events in order. Never
+/// reads outside the message, whatever it holds.
 Status validatePlan(const plan::Plan &plan);
 
 } // namespace ztc

@@ -73,9 +73,7 @@ public:
     case Step::kFill:
       return count(1);
     case Step::kCollective:
-      if (!Collective::Kind_IsValid(step_.collective().kind()))
-        return dataLoss(fmt::format("unknown collective {}", int(step_.collective().kind())));
-      return bucket(step_.collective().bucket());
+      return checkCollective(step_.collective());
     case Step::kRecord:
       return event(step_.record().event());
     case Step::kWait:
@@ -101,9 +99,14 @@ private:
                                     plan_.slots(static_cast<int>(operand.slot())).name(), slot));
       if (!Operand::Access_IsValid(operand.access()))
         return dataLoss(fmt::format("operand {}: unknown access {}", i, int(operand.access())));
+      if (operand.own_shard() && (slotOf(i).size().kind() != SizeForm::FULL || operand.offset() || operand.bytes()))
+        return dataLoss(fmt::format("operand {}: the own shard of slot {} '{}', which is not full, or a piece of it", i,
+                                    operand.slot(), slotOf(i).name()));
     }
     return Status::ok();
   }
+
+  const Slot &slotOf(int index) const { return plan_.slots(static_cast<int>(step_.operands(index).slot())); }
 
   Status count(int wanted) const {
     if (step_.operands_size() != wanted)
@@ -148,7 +151,7 @@ private:
 
   /// Element size of the slot behind an operand; 4 where the slot does not say.
   uint64_t elementBytes(int index) const {
-    const uint64_t bytes = dataTypeBytes(plan_.slots(static_cast<int>(step_.operands(index).slot())).type());
+    const uint64_t bytes = dataTypeBytes(slotOf(index).type());
     return bytes ? bytes : 4;
   }
 
@@ -162,9 +165,87 @@ private:
       ZTC_RETURN_IF_ERROR(bucket(launch.bucket()));
       if (launch.flat_block() == 0 || launch.flat_block() > kLargest)
         return dataLoss(fmt::format("a flat launch with blocks of {} elements", launch.flat_block()));
+      if (!Launch::FlatRange_IsValid(launch.flat_range()))
+        return dataLoss(fmt::format("unknown range {}", int(launch.flat_range())));
+      ZTC_RETURN_IF_ERROR(checkFlatOperands(launch));
     }
     if (launch.extent() > kLargest || launch.grain() > kLargest)
       return dataLoss(fmt::format("range of {} units in grains of {}", launch.extent(), launch.grain()));
+    return Status::ok();
+  }
+
+  /// A kernel over a shard gets shards, a kernel over the whole bucket whole slots of it.
+  Status checkFlatOperands(const Launch &launch) const {
+    const uint64_t elements = plan_.buckets(static_cast<int>(launch.bucket())).elements();
+    for (int i = 0; i < step_.operands_size(); ++i) {
+      const SizeForm::Kind kind = slotOf(i).size().kind();
+      if (slotOf(i).size().elements() != elements || (kind != SizeForm::SHARD && kind != SizeForm::FULL))
+        continue;
+      const bool isShard = kind == SizeForm::SHARD || step_.operands(i).own_shard();
+      if (isShard != (launch.flat_range() == Launch::OWN_SHARD))
+        return dataLoss(fmt::format("operand {}: {} bucket in a launch over {}", i,
+                                    isShard ? "a shard of the" : "a whole",
+                                    isShard ? "all of it" : "the rank's shard"));
+    }
+    return Status::ok();
+  }
+
+  /// Operand `index` is a whole slot of the bucket in the type of the collective, of this form.
+  Status bucketSlot(int index, const char *name, SizeForm::Kind kind, const Collective &collective) const {
+    const Slot &slot = slotOf(index);
+    const Operand &operand = step_.operands(index);
+    if (slot.size().kind() != kind || operand.offset() || operand.bytes() ||
+        slot.size().elements() != plan_.buckets(static_cast<int>(collective.bucket())).elements() ||
+        slot.size().element_bytes() != dataTypeBytes(collective.type()))
+      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is not the whole {} of bucket {}", index, name,
+                                  operand.slot(), slot.name(), kind == SizeForm::FULL ? "length" : "shard",
+                                  collective.bucket()));
+    return Status::ok();
+  }
+
+  /// A buffer for what other ranks send: it exists where there are others.
+  Status receiveBuffer(int index, const Collective &collective) const {
+    const Slot &slot = slotOf(index);
+    if (slot.slot_class() != COMMUNICATION || slot.size().kind() != SizeForm::FULL || slot.size().elements() == 0 ||
+        slot.size().element_bytes() != dataTypeBytes(collective.type()) || step_.operands(index).own_shard())
+      return dataLoss(fmt::format("operand {} (scratch): slot {} '{}' is no receive buffer", index,
+                                  step_.operands(index).slot(), slot.name()));
+    return Status::ok();
+  }
+
+  Status checkCollective(const Collective &collective) const {
+    if (!Collective::Kind_IsValid(collective.kind()))
+      return dataLoss(fmt::format("unknown collective {}", int(collective.kind())));
+    const bool reduces = collective.kind() != Collective::ALL_GATHER;
+    if (collective.kind() != Collective::ALL_REDUCE)
+      ZTC_RETURN_IF_ERROR(bucket(collective.bucket()));
+    if (collective.axis().empty())
+      return dataLoss("a collective over no axis");
+    if (reduces ? collective.type() != F32 : dataTypeBytes(collective.type()) == 0)
+      return dataLoss(fmt::format("a collective of type {}", dataTypeName(collective.type())));
+    ZTC_RETURN_IF_ERROR(count(2));
+    switch (collective.kind()) {
+    case Collective::REDUCE_SCATTER:
+      ZTC_RETURN_IF_ERROR(bucketSlot(0, "full", SizeForm::FULL, collective));
+      if (step_.operands(0).own_shard())
+        return dataLoss("operand 0 (full): only a shard of it");
+      return receiveBuffer(1, collective);
+    case Collective::ALL_REDUCE:
+      ZTC_RETURN_IF_ERROR(holds(0, "value", 4));
+      return receiveBuffer(1, collective);
+    default:
+      return checkAllGather(collective);
+    }
+  }
+
+  /// At one rank nothing is copied: the shard is the full slot's own, or a slot whose storage the full slot shares.
+  Status checkAllGather(const Collective &collective) const {
+    const Operand &shard = step_.operands(0), &full = step_.operands(1);
+    ZTC_RETURN_IF_ERROR(bucketSlot(0, "shard", shard.own_shard() ? SizeForm::FULL : SizeForm::SHARD, collective));
+    ZTC_RETURN_IF_ERROR(bucketSlot(1, "full", SizeForm::FULL, collective));
+    if (full.own_shard() ||
+        (shard.own_shard() ? shard.slot() != full.slot() : slotOf(1).same_as_at_one_rank() != shard.slot() + 1))
+      return dataLoss(fmt::format("at one rank slot {} would not be slot {}", full.slot(), shard.slot()));
     return Status::ok();
   }
 

@@ -127,6 +127,11 @@ static std::pair<uint32_t, uint64_t> largestMoment(const std::vector<PackItem> &
   return best;
 }
 
+/// Whether the slot is another one's storage: a gathered bucket where there is nobody to gather from.
+static bool isShared(const plan::Slot &slot, const PlanShape &shape) {
+  return slot.same_as_at_one_rank() != 0 && shape.world == 1;
+}
+
 StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
   if (shape.world == 0 || shape.accumulate == 0 || shape.threads == 0)
     return invalidArgument(fmt::format("a plan of memory for {} ranks, {} micro-steps and {} threads", shape.world,
@@ -142,10 +147,12 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
     const plan::Slot &record = plan.slots(static_cast<int>(slot));
     const std::optional<uint64_t> bytes = alignedBytes(record.size(), shape);
+    if (record.same_as_at_one_rank() > lifetimes.size())
+      return invalidArgument(fmt::format("slot {} '{}' shares a slot that does not exist", slot, record.name()));
     if (!bytes || __builtin_add_overflow(total, *bytes, &total) || total > (uint64_t(1) << 62))
       return invalidArgument(fmt::format("the size of slot {} '{}' overflows with {} ranks and {} threads", slot,
                                          record.name(), shape.world, shape.threads));
-    if (lifetimes[slot].empty() || *bytes == 0)
+    if (lifetimes[slot].empty() || *bytes == 0 || isShared(record, shape))
       continue;
     items.push_back({*bytes, lifetimes[slot]});
     slotOfItem.push_back(slot);
@@ -155,6 +162,9 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   memory.arenaBytes = packing.bytes;
   for (size_t i = 0; i < items.size(); ++i)
     memory.slots[slotOfItem[i]] = {packing.offsets[i], items[i].bytes};
+  for (uint32_t slot = 0; slot < lifetimes.size(); ++slot)
+    if (const plan::Slot &record = plan.slots(static_cast<int>(slot)); isShared(record, shape))
+      memory.slots[slot] = memory.slots[record.same_as_at_one_rank() - 1];
 
   const auto [peak, live] = largestMoment(items, timeline.length());
   memory.largestLiveBytes = live;

@@ -15,7 +15,8 @@ struct PlanShape {
   uint32_t threads = 1;    ///< T, host worker threads per rank
 };
 
-/// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0.
+/// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0; a slot that shares another one's
+/// storage (same_as_at_one_rank, W = 1) has that one's place, and only that one counts.
 struct SlotPlacement {
   uint64_t offset = 0;
   uint64_t bytes = 0;

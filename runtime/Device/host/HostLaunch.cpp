@@ -27,14 +27,15 @@ public:
     }
     if (launch.bucket() >= uint32_t(from.context.plan.buckets_size()) || launch.flat_block() == 0)
       return dataLoss("a flat launch needs a bucket and a block size");
-    // The rank's shard without the padding at the bucket's end, which may hold anything.
+    // Without the padding at the bucket's end, which may hold anything.
     uint64_t elements = from.context.plan.buckets(int(launch.bucket())).elements();
-    uint64_t quantum = uint64_t(from.context.shape.world) * kShardQuantum;
-    uint64_t shardElements = (elements + quantum - 1) / quantum * kShardQuantum;
-    uint64_t start = std::min(elements, shardElements * from.context.rank);
-    uint64_t length = std::min(shardElements, elements - start);
-    scalars_ = {int64_t(length), int64_t(start)};
-    extent_ = (length + launch.flat_block() - 1) / launch.flat_block();
+    ShardRange range = launch.flat_range() == plan::Launch::WHOLE
+                           ? ShardRange{0, elements}
+                           : shardRange(elements, from.context.shape.world, from.context.rank);
+    scalars_ = {int64_t(range.length), int64_t(range.start)};
+    // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write
+    // it.
+    extent_ = launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block();
     return Status::ok();
   }
 

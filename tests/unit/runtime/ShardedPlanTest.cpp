@@ -1,0 +1,265 @@
+// Plans with shards and collectives: the validator against plans broken one fact at a time, storage shared at one rank,
+// and the bytes on the wire.
+#include "Scratch.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/Planner.h"
+#include "runtime/Memory/Traffic.h"
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace ztc;
+using namespace ztc::test;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr uint64_t kElements = 1000;
+
+/// Slots of shardedPlan, in order.
+enum Slot : uint32_t { Parameter, Gathered, Gradient, Local, ExpAvg, ExpAvgSq, Receive, Value };
+
+uint32_t addForm(plan::Plan &plan, const std::string &name, plan::SlotClass slotClass, plan::SizeForm::Kind kind,
+                 uint64_t elements, bool persistent) {
+  const uint32_t slot = addSlot(plan, name, slotClass, elements, persistent);
+  plan.mutable_slots(static_cast<int>(slot))->mutable_size()->set_kind(kind);
+  return slot;
+}
+
+plan::Step &addStep(plan::Program &program, const std::string &name, uint32_t stream) {
+  plan::Step &step = *program.add_steps();
+  step.set_name(name);
+  step.set_layer(-1);
+  step.set_stream(stream);
+  return step;
+}
+
+/// A collective as ConvertToPlan writes it: ready, begin, the collective, finished; its events are `event` and the
+/// next.
+plan::Step &addCollective(plan::Program &program, const std::string &name, plan::Collective::Kind kind, uint32_t event,
+                          uint64_t order, std::initializer_list<uint32_t> slots) {
+  addStep(program, name + " ready", 0).mutable_record()->set_event(event);
+  addStep(program, name + " begin", 1).mutable_wait()->set_event(event);
+  plan::Step &step = addStep(program, name, 1);
+  step.mutable_collective()->set_kind(kind);
+  step.mutable_collective()->set_axis("data");
+  step.mutable_collective()->set_type(plan::F32);
+  step.mutable_collective()->set_launch_order(order);
+  for (uint32_t slot : slots)
+    addOperand(step, slot, plan::Operand::READ_WRITE);
+  addStep(program, name + " finished", 1).mutable_record()->set_event(event + 1);
+  return step;
+}
+
+void addDone(plan::Program &program, const std::string &name, uint32_t event, std::initializer_list<uint32_t> slots) {
+  plan::Step &step = addStep(program, name + " done", 0);
+  step.mutable_wait()->set_event(event);
+  for (uint32_t slot : slots)
+    addOperand(step, slot, plan::Operand::READ_WRITE);
+}
+
+/// One bucket of kElements under ZeRO-3: gathered and reduced in every micro-step; the update adds up one scalar.
+plan::Plan shardedPlan() {
+  plan::Plan plan;
+  plan.mutable_model()->set_batch(1);
+  plan.mutable_model()->set_seq(1);
+  plan.mutable_model()->set_vocabulary(2);
+  using F = plan::SizeForm;
+  addForm(plan, "parameter", plan::PARAMETERS, F::SHARD, kElements, true);
+  addForm(plan, "gathered", plan::GATHERED, F::FULL, kElements, false);
+  addForm(plan, "gradient", plan::GRADIENTS, F::SHARD, kElements, false);
+  addForm(plan, "local", plan::GRADIENTS, F::FULL, kElements, false);
+  addForm(plan, "exp_avg", plan::OPTIMIZER, F::SHARD, kElements, true);
+  addForm(plan, "exp_avg_sq", plan::OPTIMIZER, F::SHARD, kElements, true);
+  addForm(plan, "receive", plan::COMMUNICATION, F::FULL, 64, false);
+  addForm(plan, "value", plan::WORKSPACE, F::CONSTANT, 1, false);
+  plan.mutable_slots(Gathered)->set_same_as_at_one_rank(Parameter + 1);
+  plan.mutable_slots(Receive)->mutable_size()->set_only_if_several_ranks(true);
+  plan::Bucket &bucket = *plan.add_buckets();
+  bucket.set_name("block0");
+  bucket.set_elements(kElements);
+  bucket.set_decayed(kElements);
+  bucket.set_trainable(true);
+  bucket.set_parameter_slot(Parameter);
+  bucket.set_gradient_slot(Gradient);
+  bucket.set_exp_avg_slot(ExpAvg);
+  bucket.set_exp_avg_sq_slot(ExpAvgSq);
+  plan.add_images()->set_target("t");
+  plan.mutable_images(0)->set_data("x");
+  plan::Kernel &kernel = *plan.add_kernels();
+  kernel.set_name("accumulate");
+  kernel.add_versions()->set_target("t");
+  plan::Program &microstep = *plan.add_programs();
+  microstep.set_name("microstep");
+  addCollective(microstep, "gather", plan::Collective::ALL_GATHER, 0, 0, {Parameter, Gathered});
+  addDone(microstep, "gather", 1, {Parameter, Gathered});
+  plan::Step &fill = addStep(microstep, "fill", 0);
+  fill.mutable_fill();
+  addOperand(fill, Local, plan::Operand::WRITE);
+  addCollective(microstep, "reduce", plan::Collective::REDUCE_SCATTER, 2, 1, {Local, Receive});
+  addDone(microstep, "reduce", 3, {Local, Receive});
+  plan::Step &accumulate = addStep(microstep, "accumulate", 0);
+  accumulate.mutable_launch()->set_flat(true);
+  accumulate.mutable_launch()->set_flat_block(4096);
+  addOperand(accumulate, Local, plan::Operand::READ);
+  accumulate.mutable_operands(0)->set_own_shard(true);
+  addOperand(accumulate, Gradient, plan::Operand::WRITE);
+  plan::Program &update = *plan.add_programs();
+  update.set_name("update");
+  addCollective(update, "sum", plan::Collective::ALL_REDUCE, 4, 2, {Value, Receive});
+  addDone(update, "sum", 5, {Value, Receive});
+  plan::Bindings &b = *plan.mutable_bindings();
+  for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
+                   &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
+                   &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
+                   &plan::Bindings::set_staging})
+    (b.*set)(kAbsent);
+  return plan;
+}
+
+plan::Step &stepOf(plan::Plan &plan, std::string_view name) {
+  for (plan::Program &program : *plan.mutable_programs())
+    for (plan::Step &step : *program.mutable_steps())
+      if (step.name() == name)
+        return step;
+  ADD_FAILURE() << "no step " << name;
+  return *plan.mutable_programs(0)->mutable_steps(0);
+}
+
+struct Broken {
+  const char *name;
+  std::function<void(plan::Plan &)> spoil;
+  const char *message;
+};
+
+TEST(ShardedPlan, EachFactIsChecked) {
+  ASSERT_OK(validatePlan(shardedPlan()));
+  const Broken cases[] = {
+      {"own shard of a shard", [](plan::Plan &p) { stepOf(p, "accumulate").mutable_operands(1)->set_own_shard(true); },
+       "which is not full"},
+      {"a piece of an own shard", [](plan::Plan &p) { stepOf(p, "accumulate").mutable_operands(0)->set_bytes(4); },
+       "or a piece of it"},
+      {"a whole bucket in a launch over a shard",
+       [](plan::Plan &p) { stepOf(p, "accumulate").mutable_operands(0)->set_own_shard(false); },
+       "a whole bucket in a launch over the rank's shard"},
+      {"a shard in a launch over the whole",
+       [](plan::Plan &p) { stepOf(p, "accumulate").mutable_launch()->set_flat_range(plan::Launch::WHOLE); },
+       "a shard of the bucket in a launch over all of it"},
+      {"unknown range",
+       [](plan::Plan &p) {
+         stepOf(p, "accumulate").mutable_launch()->set_flat_range(static_cast<plan::Launch::FlatRange>(5));
+       },
+       "unknown range 5"},
+      {"shared: no such slot", [](plan::Plan &p) { p.mutable_slots(Gathered)->set_same_as_at_one_rank(99); },
+       "shares slot 98"},
+      {"shared: not persistent", [](plan::Plan &p) { p.mutable_slots(Parameter)->set_persistent(false); },
+       "only one of them may be persistent"},
+      {"shared: another size", [](plan::Plan &p) { p.mutable_slots(Gathered)->mutable_size()->set_elements(2000); },
+       "of another size"},
+      {"shared: another form",
+       [](plan::Plan &p) { p.mutable_slots(Gathered)->mutable_size()->set_kind(plan::SizeForm::CONSTANT); },
+       "of another size"},
+      {"gather of what is not shared", [](plan::Plan &p) { p.mutable_slots(Gathered)->clear_same_as_at_one_rank(); },
+       "at one rank slot 1 would not be slot 0"},
+      {"gather into another form", [](plan::Plan &p) { stepOf(p, "gather").mutable_operands(1)->set_slot(Gradient); },
+       "operand 1 (full)"},
+      {"gather of a whole slot", [](plan::Plan &p) { stepOf(p, "gather").mutable_operands(0)->set_slot(Local); },
+       "operand 0 (shard)"},
+      {"gather of a piece", [](plan::Plan &p) { stepOf(p, "gather").mutable_operands(1)->set_offset(4); },
+       "operand 1 (full)"},
+      {"gather of another type", [](plan::Plan &p) { stepOf(p, "gather").mutable_collective()->set_type(plan::BF16); },
+       "operand 0 (shard)"},
+      {"reduction of a shard", [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands(0)->set_own_shard(true); },
+       "only a shard of it"},
+      {"reduction without buffer", [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands()->RemoveLast(); },
+       "1 operands, 2"},
+      {"reduction with another buffer",
+       [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands(1)->set_slot(Gathered); }, "no receive buffer"},
+      {"reduction of integers", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_type(plan::I32); },
+       "of type i32"},
+      {"no axis", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->clear_axis(); }, "no axis"},
+      {"no bucket", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_bucket(1); }, "bucket 1"},
+      {"O1 stream", [](plan::Plan &p) { stepOf(p, "fill").set_stream(2); }, "stream 2"},
+      {"O1 compute", [](plan::Plan &p) { stepOf(p, "fill").set_stream(1); }, "computes on the stream"},
+      {"O2 twice", [](plan::Plan &p) { stepOf(p, "reduce ready").mutable_record()->set_event(0); },
+       "event 0 is recorded twice"},
+      {"O2 before", [](plan::Plan &p) { stepOf(p, "gather begin").mutable_wait()->set_event(3); },
+       "event 3 is not recorded before it"},
+      {"O2 elsewhere", [](plan::Plan &p) { stepOf(p, "sum begin").mutable_wait()->set_event(1); },
+       "event 1 is not recorded before it in its program"},
+      {"O2 own stream", [](plan::Plan &p) { stepOf(p, "gather begin").set_stream(0); },
+       "stream 0 waits for event 0, its own"},
+      {"O3", [](plan::Plan &p) { stepOf(p, "gather ready").set_only_last_microstep(true); },
+       "which only the last one records"},
+      {"O4", [](plan::Plan &p) { stepOf(p, "sum").set_only_last_microstep(true); }, "outside of microstep"},
+      {"O5", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_launch_order(0); },
+       "launch order 0 behind 0"},
+  };
+  for (const Broken &broken : cases) {
+    plan::Plan plan = shardedPlan();
+    broken.spoil(plan);
+    const Status status = validatePlan(plan);
+    EXPECT_FALSE(status.isOk()) << broken.name;
+    EXPECT_THAT(status.message(), HasSubstr(broken.message)) << broken.name;
+  }
+}
+
+TEST(ShardedPlan, AGatheredSlotIsTheParameterSlotAtOneRank) {
+  const plan::Plan plan = shardedPlan();
+  StatusOr<MemoryPlan> one = planMemory(plan, {1, 1, 1}), three = planMemory(plan, {3, 1, 1});
+  ASSERT_OK(one.status());
+  ASSERT_OK(three.status());
+  EXPECT_EQ(one->slots[Gathered].offset, one->slots[Parameter].offset);
+  EXPECT_EQ(one->slots[Gathered].bytes, 4096u);
+  EXPECT_EQ(one->byClass[1], 0u);
+  EXPECT_EQ(one->slots[Receive].bytes, 0u) << "there is nobody to receive from";
+  EXPECT_EQ(one->arenaBytes, 3 * 4096u + 2 * 4096u) << "parameter and states, then local and reduced gradient";
+  const uint64_t shard = 384 * 4, full = 3 * shard, buffer = 3 * 64 * 4;
+  EXPECT_EQ(three->slots[Gathered].bytes, full);
+  EXPECT_EQ(three->arenaBytes, 3 * shard + full + shard + buffer) << "gathered and local gradient share their bytes";
+}
+
+TEST(ShardedPlan, AWaitKeepsItsSlotsAlive) {
+  // The gathered slot is read by nobody but the wait at the end: what is filled in between may not lie there.
+  plan::Plan plan = shardedPlan();
+  plan.mutable_programs(0)->mutable_steps()->SwapElements(4, 5);
+  ASSERT_OK(validatePlan(plan));
+  StatusOr<MemoryPlan> memory = planMemory(plan, {2, 1, 1});
+  const SlotPlacement a = memory->slots[Gathered], b = memory->slots[Local];
+  EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+}
+
+TEST(ShardedPlan, BytesOnTheWire) {
+  plan::Plan plan = shardedPlan();
+  const uint64_t shard = 384 * 4;
+  SentBytes sent = sentBytes(plan, {3, 1, 1});
+  EXPECT_EQ(sent.allGather, 2 * shard);
+  EXPECT_EQ(sent.reduceScatter, 2 * shard);
+  EXPECT_EQ(sent.allReduce, 2 * 4u);
+  EXPECT_EQ(sent.parametersAndGradients(), 4 * shard);
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).parametersAndGradients(), 20 * shard);
+  for (const char *name : {"reduce ready", "reduce begin", "reduce", "reduce finished", "reduce done"})
+    stepOf(plan, name).set_only_last_microstep(true);
+  ASSERT_OK(validatePlan(plan));
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).reduceScatter, 2 * shard);
+  EXPECT_EQ(sentBytes(plan, {1, 5, 1}).parametersAndGradients(), 0u);
+  plan.mutable_programs(0)->set_name("eval");
+  EXPECT_EQ(sentBytes(plan, {3, 5, 1}).parametersAndGradients(), 0u) << "evaluation is not counted";
+}
+
+TEST(Shards, CoverABucketOnce) {
+  for (uint64_t elements : {1u, 63u, 64u, 65u, 1000u, 4097u})
+    for (uint64_t world : {1u, 2u, 3u, 7u, 64u}) {
+      uint64_t end = 0;
+      for (uint64_t rank = 0; rank < world; ++rank) {
+        const ShardRange range = shardRange(elements, world, rank);
+        EXPECT_EQ(range.start, end);
+        EXPECT_LE(range.length, shardElements(elements, world));
+        end = range.start + range.length;
+      }
+      EXPECT_EQ(end, elements);
+      EXPECT_EQ(shardElements(elements, world) % kShardQuantum, 0u);
+    }
+}
+
+} // namespace
