@@ -1,11 +1,14 @@
 #include "runtime/Checkpoint/Checkpoint.h"
+#include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/Manifest.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Safetensors.h"
+#include "runtime/Ranks/Agreement.h"
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -36,8 +39,7 @@ uint64_t checkpointBytes(const plan::Plan &plan) {
   return bytes;
 }
 
-Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder) {
-  ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+static Status checkSpace(const plan::Plan &plan, const std::string &folder) {
   ZTC_RETURN_IF_ERROR(checkWritable(folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(folder));
   const uint64_t needed = checkpointBytes(plan);
@@ -48,36 +50,59 @@ Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder) {
   return Status::ok();
 }
 
+Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control) {
+  ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+  ZTC_RETURN_IF_ERROR(
+      agree(control, "checkpoint folder", isFirstRank(control) ? checkSpace(plan, folder) : Status::ok()));
+  return checkSharedFolder(control, folder);
+}
+
 static Status writeSynced(const std::string &path, std::string_view content) {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
   ZTC_RETURN_IF_ERROR(file.writeAt(0, content.data(), content.size()));
   return file.sync();
 }
 
-/// All files of a checkpoint in `folder`, synced, the manifest last.
-static Status writeFiles(const StateContext &context, const TrainerState &state, const std::string &folder) {
-  std::vector<std::string> names;
-  for (const KindName &kind : kKinds) {
-    const FileSet set = planFiles(context.plan, kind.kind, kind.stem, plan::F32, kLargestFile, false);
-    for (const PlannedFile &planned : set.files) {
-      ZTC_ASSIGN_OR_RETURN(const File file, File::open(folder + "/" + planned.name, File::Mode::Create));
-      ZTC_RETURN_IF_ERROR(writeTensors(context, planned, kind.kind, plan::F32, 1.0f, file));
-      ZTC_RETURN_IF_ERROR(file.sync());
-      names.push_back(planned.name);
+namespace {
+
+/// The tensor files of a checkpoint, in the order in which they are written.
+struct CheckpointFiles {
+  explicit CheckpointFiles(const plan::Plan &plan) {
+    for (const KindName &kind : kKinds)
+      sets.push_back(planFiles(plan, kind.kind, kind.stem, plan::F32, kLargestFile, false));
+  }
+  std::vector<FileToWrite> in(const std::string &folder) const {
+    std::vector<FileToWrite> files;
+    for (size_t i = 0; i < sets.size(); ++i)
+      for (const PlannedFile &file : sets[i].files)
+        files.push_back({&file, kKinds[i].kind, folder + "/" + file.name});
+    return files;
+  }
+  static std::string indexName(size_t kind) { return fmt::format("{}.safetensors.index.json", kKinds[kind].stem); }
+  /// Of all files but the manifest, sorted.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names{"trainer.json"};
+    for (size_t i = 0; i < sets.size(); ++i) {
+      names.push_back(indexName(i));
+      for (const PlannedFile &file : sets[i].files)
+        names.push_back(file.name);
     }
-    names.push_back(fmt::format("{}.safetensors.index.json", kind.stem));
-    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + names.back(), printIndex(set)));
+    std::sort(names.begin(), names.end());
+    return names;
   }
-  names.push_back("trainer.json");
-  ZTC_RETURN_IF_ERROR(writeSynced(folder + "/trainer.json", printTrainerState(state)));
-  std::sort(names.begin(), names.end());
-  Manifest manifest;
-  for (const std::string &name : names) {
-    ZTC_ASSIGN_OR_RETURN(ManifestFile file, describeFile(folder, name, context.staging));
-    manifest.files.push_back(std::move(file));
-  }
-  ZTC_RETURN_IF_ERROR(writeSynced(folder + "/manifest.json", printManifest(manifest)));
-  return syncFolder(folder);
+  std::vector<FileSet> sets;
+};
+
+} // namespace
+
+/// All files but the manifest, complete except for the tensors.
+static Status createFiles(const CheckpointFiles &files, const TrainerState &state, const std::string &folder) {
+  ZTC_RETURN_IF_ERROR(makeFolders(folder));
+  for (const FileToWrite &file : files.in(folder))
+    ZTC_RETURN_IF_ERROR(createTensorFile(*file.planned, file.path));
+  for (size_t i = 0; i < files.sets.size(); ++i)
+    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + CheckpointFiles::indexName(i), printIndex(files.sets[i])));
+  return writeSynced(folder + "/trainer.json", printTrainerState(state));
 }
 
 /// What a killed run left behind. A folder has one writer.
@@ -106,73 +131,160 @@ static StatusOr<std::vector<std::string>> listCheckpoints(const std::string &fol
   return names;
 }
 
+static Status removeOldest(const std::string &folder, const std::string &written, uint64_t keep) {
+  ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listCheckpoints(folder));
+  std::erase(names, written); // never the one just written, whatever its number
+  for (size_t i = 0; i + keep < names.size() + 1; ++i)
+    ZTC_RETURN_IF_ERROR(removeCheckpoint(folder, names[i]));
+  return Status::ok();
+}
+
+/// Gives the complete temporary folder its name.
+static Status publish(const Manifest &manifest, const std::string &temporary, const std::string &path) {
+  ZTC_RETURN_IF_ERROR(writeSynced(temporary + "/manifest.json", printManifest(manifest)));
+  ZTC_RETURN_IF_ERROR(syncFolder(temporary));
+  if (pathExists(path)) { // the same step again, after a resume
+    ZTC_RETURN_IF_ERROR(exchangePaths(temporary, path));
+    ZTC_RETURN_IF_ERROR(removeAll(temporary));
+  } else {
+    ZTC_RETURN_IF_ERROR(renamePath(temporary, path));
+  }
+  return syncFolder(parentFolder(path));
+}
+
+/// All ranks; `temporary` is known at rank 0 and told to the others.
+static Status writeCheckpoint(const StateContext &context, const TrainerState &state, const std::string &path,
+                              std::string &temporary) {
+  ControlChannel *const control = context.control;
+  const CheckpointFiles files(context.plan);
+  StatusOr<std::string> created = temporary;
+  if (isFirstRank(control))
+    if (const Status status = createFiles(files, state, temporary); !status.isOk())
+      created = status;
+  ZTC_ASSIGN_OR_RETURN(temporary, fromFirstRank(control, "checkpoint created", created));
+  ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), plan::F32, 1.0f));
+  ZTC_ASSIGN_OR_RETURN(const Manifest manifest, describeTogether(control, temporary, files.names(), context.staging));
+  const Status published = isFirstRank(control) ? publish(manifest, temporary, path) : Status::ok();
+  return agree(control, "checkpoint complete", published);
+}
+
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
                                      uint64_t keep) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  ZTC_RETURN_IF_ERROR(makeFolders(folder));
-  ZTC_RETURN_IF_ERROR(removeTemporaries(folder));
+  const bool first = isFirstRank(context.control);
   const std::string name = checkpointName(state.step), path = folder + "/" + name;
-  const std::string temporary = fmt::format("{}/{}{}-{}", folder, kTemporaryPrefix, state.step, ::getpid());
-  const Status written = [&]() -> Status {
-    ZTC_RETURN_IF_ERROR(makeFolders(temporary));
-    ZTC_RETURN_IF_ERROR(writeFiles(context, state, temporary));
-    if (pathExists(path)) { // the same step again, after a resume
-      ZTC_RETURN_IF_ERROR(exchangePaths(temporary, path));
-      return removeAll(temporary);
-    }
-    return renamePath(temporary, path);
-  }();
+  std::string temporary = fmt::format("{}/{}{}-{}", folder, kTemporaryPrefix, state.step, ::getpid());
+  const auto prepare = [&]() -> Status {
+    ZTC_RETURN_IF_ERROR(makeFolders(folder));
+    return removeTemporaries(folder);
+  };
+  ZTC_RETURN_IF_ERROR(agree(context.control, "checkpoint begun", first ? prepare() : Status::ok()));
+  const Status written = writeCheckpoint(context, state, path, temporary);
   if (!written.isOk()) {
-    const Status removed = removeAll(temporary); // what cannot be removed now goes with the next save
+    // What cannot be removed now goes with the next save.
+    const Status removed = first ? removeAll(temporary) : Status::ok();
     return Status(written.code(), fmt::format("checkpoint of step {} was not saved: {}{}", state.step,
                                               written.message(), removed.isOk() ? "" : "; " + removed.message()));
   }
-  ZTC_RETURN_IF_ERROR(syncFolder(folder));
-  if (keep) {
-    ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listCheckpoints(folder));
-    std::erase(names, name); // never the one just written, whatever its number
-    for (size_t i = 0; i + keep < names.size() + 1; ++i)
-      ZTC_RETURN_IF_ERROR(removeCheckpoint(folder, names[i]));
-  }
+  const Status tidied = first && keep ? removeOldest(folder, name, keep) : Status::ok();
+  ZTC_RETURN_IF_ERROR(agree(context.control, "older checkpoints", tidied));
   return path;
 }
 
-static StatusOr<FoundCheckpoint> examine(const std::string &path, std::span<std::byte> staging) {
-  StatusOr<Manifest> manifest = readManifest(path);
-  if (!manifest.isOk())
-    return manifest.status().code() == StatusCode::NotFound ? dataLoss(fmt::format("'{}' has no manifest.json", path))
-                                                            : manifest.status();
-  ZTC_RETURN_IF_ERROR(verifyManifest(*manifest, path, /*checksums=*/true, staging));
-  ZTC_ASSIGN_OR_RETURN(const std::string text, readWholeFile(path + "/trainer.json"));
-  ZTC_ASSIGN_OR_RETURN(TrainerState state, parseTrainerState(text, path + "/trainer.json"));
+/// The text of a checkpoint's manifest where everything but the checksums is right.
+static StatusOr<std::string> examine(const std::string &path) {
+  StatusOr<std::string> text = readWholeFile(path + "/manifest.json");
+  if (!text.isOk())
+    return text.status().code() == StatusCode::NotFound ? dataLoss(fmt::format("'{}' has no manifest.json", path))
+                                                        : text.status();
+  ZTC_ASSIGN_OR_RETURN(const Manifest manifest, parseManifest(*text, path + "/manifest.json"));
+  ZTC_RETURN_IF_ERROR(verifySizes(manifest, path));
+  ZTC_ASSIGN_OR_RETURN(const std::string state, readWholeFile(path + "/trainer.json"));
+  ZTC_RETURN_IF_ERROR(parseTrainerState(state, path + "/trainer.json").status());
+  return text;
+}
+
+static std::string hashText(std::string_view text) {
+  return Sha256::hex(Sha256::of(text.data(), text.size()));
+}
+
+/// One candidate, by all ranks: its status on every rank alike. `visible` turns to an error where a rank does not see
+/// what rank 0 sees: no older checkpoint will help then.
+static StatusOr<FoundCheckpoint> examineTogether(const std::string &path, std::span<std::byte> staging,
+                                                 ControlChannel *control, Status &visible) {
+  StatusOr<std::string> text = examine(path);
+  StatusOr<std::string> digest = text.status();
+  if (text.isOk())
+    digest = hashText(*text);
+  const StatusOr<std::string> wanted = fromFirstRank(control, "manifest", digest);
+  ZTC_RETURN_IF_ERROR(wanted.status());
+  visible = agree(control, "manifest seen",
+                  digest.isOk() && *digest == *wanted
+                      ? Status::ok()
+                      : failedPrecondition(fmt::format(
+                            "the checkpoint '{}' is not the one that rank 0 sees; all ranks need the same folder{}",
+                            path, digest.isOk() ? "" : ": " + digest.status().message())));
+  ZTC_RETURN_IF_ERROR(visible);
+  ZTC_ASSIGN_OR_RETURN(const Manifest manifest, parseManifest(*text, path + "/manifest.json"));
+  std::vector<std::string> names;
+  for (const ManifestFile &file : manifest.files)
+    names.push_back(file.name);
+  ZTC_ASSIGN_OR_RETURN(const Manifest found, describeTogether(control, path, names, staging));
+  ZTC_RETURN_IF_ERROR(compareChecksums(manifest, found, path));
+  ZTC_ASSIGN_OR_RETURN(const std::string json,
+                       fromFirstRank(control, "trainer state", readWholeFile(path + "/trainer.json")));
+  ZTC_ASSIGN_OR_RETURN(TrainerState state, parseTrainerState(json, path + "/trainer.json"));
   return FoundCheckpoint{path, std::move(state), {}};
 }
 
-StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging) {
-  if (!isFolder(folder))
-    return notFound(fmt::format("cannot resume: there is no folder '{}'", folder));
+/// Names of the checkpoints, newest first, one a line.
+static StatusOr<std::string> candidates(const std::string &folder) {
+  constexpr size_t kTried = 1000; // more broken ones than this are not looked at
+  ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listCheckpoints(folder));
+  std::reverse(names.begin(), names.end());
+  names.resize(std::min(names.size(), kTried));
+  return fmt::format("{}", fmt::join(names, "\n"));
+}
+
+StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging,
+                                         ControlChannel *control) {
   if (staging.empty())
     return internalError("a staging buffer of 0 bytes");
   std::filesystem::path given(folder);
   if (given.filename().empty()) // a slash at the end
     given = given.parent_path();
-  if (checkpointStep(given.filename().string()))
-    return examine(given.string(), staging);
-  ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listCheckpoints(folder));
+  const bool isOne = checkpointStep(given.filename().string()).has_value();
+  StatusOr<std::string> mine = std::string();
+  if (isFirstRank(control)) {
+    if (!isFolder(folder))
+      mine = notFound(fmt::format("cannot resume: there is no folder '{}'", folder));
+    else if (!isOne)
+      mine = candidates(folder);
+  }
+  ZTC_ASSIGN_OR_RETURN(const std::string lines, fromFirstRank(control, "checkpoints", mine));
+  Status visible;
+  if (isOne)
+    return examineTogether(given.string(), staging, control, visible);
   std::vector<std::string> skipped;
-  for (size_t i = names.size(); i-- > 0;) {
-    StatusOr<FoundCheckpoint> found = examine(folder + "/" + names[i], staging);
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    const std::string name = lines.substr(at, end - at);
+    at = end + 1;
+    StatusOr<FoundCheckpoint> found = examineTogether(folder + "/" + name, staging, control, visible);
     if (found.isOk()) {
       found->skipped = std::move(skipped);
       return found;
     }
-    skipped.push_back(fmt::format("{} is not whole and is skipped: {}", names[i], found.status().message()));
+    ZTC_RETURN_IF_ERROR(visible);
+    if (control)
+      ZTC_RETURN_IF_ERROR(control->status());
+    skipped.push_back(fmt::format("{} is not whole and is skipped: {}", name, found.status().message()));
   }
   return notFound(fmt::format("cannot resume: '{}' has no {}checkpoint (step-*){}{}", folder,
-                              names.empty() ? "" : "whole ", skipped.empty() ? "" : "; ", fmt::join(skipped, "; ")));
+                              lines.empty() ? "" : "whole ", skipped.empty() ? "" : "; ", fmt::join(skipped, "; ")));
 }
 
-Status loadCheckpoint(const StateContext &context, const std::string &path) {
+static Status loadOwn(const StateContext &context, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   for (const KindName &kind : kKinds) {
     ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(path, kind.stem));
@@ -199,6 +311,10 @@ Status loadCheckpoint(const StateContext &context, const std::string &path) {
     }
   }
   return Status::ok();
+}
+
+Status loadCheckpoint(const StateContext &context, const std::string &path) {
+  return agree(context.control, "checkpoint loaded", loadOwn(context, path));
 }
 
 } // namespace ztc

@@ -36,12 +36,13 @@ std::optional<uint64_t> checkpointStep(const std::string &name);
 
 /// Bytes of one checkpoint of this plan, all files together, nearly (the JSON files are estimated).
 uint64_t checkpointBytes(const plan::Plan &plan);
-/// Before a run: the folder exists or can be made, files can be written there, one checkpoint fits the free space.
-Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder);
+/// Before a run: the folder exists or can be made, files can be written there, one checkpoint fits the free space, all
+/// ranks see it.
+Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control = nullptr);
 
-/// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), all files synced, the manifest, the
-/// rename. On failure the temporary folder is gone and older checkpoints are as they were. Then removes the oldest ones
-/// above `keep` (0: keep all). Returns the checkpoint's path.
+/// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), every rank its ranges, all files synced,
+/// the manifest, the rename. On failure the temporary folder is gone and older checkpoints are as they were. Then
+/// removes the oldest ones above `keep` (0: keep all). Returns the checkpoint's path.
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
                                      uint64_t keep);
 
@@ -53,11 +54,12 @@ struct FoundCheckpoint {
 };
 
 /// The newest whole checkpoint in `folder` (which may itself be a step-* folder): sizes and checksums agree with its
-/// manifest. NotFound where there is none.
-StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging);
+/// manifest. Rank 0 chooses, all ranks read their part of the files. NotFound where there is none.
+StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging,
+                                         ControlChannel *control = nullptr);
 
-/// Fills parameters and moments from a checkpoint. What the plan has and the checkpoint lacks, or has in another shape,
-/// is an error.
+/// Fills parameters and moments from a checkpoint: what this rank's slots hold of them. What the plan has and the
+/// checkpoint lacks, or has in another shape, is an error.
 Status loadCheckpoint(const StateContext &context, const std::string &path);
 
 } // namespace ztc

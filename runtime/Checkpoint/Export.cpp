@@ -1,9 +1,12 @@
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Ranks/Agreement.h"
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -63,8 +66,7 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const ExportOpti
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Status prepareExport(const plan::Plan &plan, const ExportOptions &options) {
-  ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) {
   if (const StatusOr<std::string> config = configText(plan, options); !config.isOk())
     return config.status().withContext("--hf-config");
   ZTC_RETURN_IF_ERROR(checkWritable(options.folder));
@@ -75,6 +77,13 @@ Status prepareExport(const plan::Plan &plan, const ExportOptions &options) {
         fmt::format("the model in '{}' takes {}, {} are free there ({} bytes too few); free some, or export elsewhere",
                     options.folder, formatSize(needed), formatSize(present), needed - present));
   return Status::ok();
+}
+
+Status prepareExport(const plan::Plan &plan, const ExportOptions &options, ControlChannel *control) {
+  ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+  ZTC_RETURN_IF_ERROR(
+      agree(control, "export folder", isFirstRank(control) ? checkFolder(plan, options) : Status::ok()));
+  return checkSharedFolder(control, options.folder);
 }
 
 static Status copyFile(const std::string &from, const File &to, std::span<std::byte> staging) {
@@ -101,7 +110,7 @@ static bool isStale(const std::string &name, const FileSet &set) {
 
 namespace {
 
-/// New files of a folder under other names, until all of them are complete.
+/// New files of a folder under other names, until all of them are complete. One rank's.
 class FolderUpdate {
 public:
   explicit FolderUpdate(std::string folder) : folder_(std::move(folder)) {}
@@ -116,6 +125,10 @@ public:
     ZTC_RETURN_IF_ERROR(write(file));
     return file.sync();
   }
+  Status addTensors(const PlannedFile &planned) {
+    names_.push_back(planned.name);
+    return createTensorFile(planned, temporary(planned.name));
+  }
 
   Status commit() {
     for (const std::string &name : names_)
@@ -124,22 +137,23 @@ public:
     return syncFolder(folder_);
   }
 
+  /// A file's path while it is not complete begins with this.
+  std::string prefix() const { return fmt::format("{}/.ztc-export-{}-", folder_, ::getpid()); }
+
 private:
-  std::string temporary(const std::string &name) const {
-    return fmt::format("{}/.ztc-export-{}-{}", folder_, ::getpid(), name);
-  }
+  std::string temporary(const std::string &name) const { return prefix() + name; }
   std::string folder_;
   std::vector<std::string> names_;
 };
 
 } // namespace
 
-static Status writeExport(const StateContext &context, const ExportOptions &options, const FileSet &set) {
-  FolderUpdate update(options.folder);
+/// All that is not a tensor, at one rank.
+static Status createExport(const StateContext &context, const ExportOptions &options, const FileSet &set,
+                           FolderUpdate &update) {
+  ZTC_RETURN_IF_ERROR(makeFolders(options.folder));
   for (const PlannedFile &planned : set.files)
-    ZTC_RETURN_IF_ERROR(update.add(planned.name, [&](const File &file) {
-      return writeTensors(context, planned, StateKind::Model, options.type, 1.0f, file);
-    }));
+    ZTC_RETURN_IF_ERROR(update.addTensors(planned));
   const auto addText = [&](const char *name, const std::string &text) {
     return update.add(name, [&](const File &file) { return file.writeAt(0, text.data(), text.size()); });
   };
@@ -153,6 +167,10 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
     if (!options.hfConfig.empty() && pathExists(from))
       ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, context.staging); }));
   }
+  return Status::ok();
+}
+
+static Status completeExport(const ExportOptions &options, const FileSet &set, FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(update.commit());
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present)
@@ -161,11 +179,27 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
   return syncFolder(options.folder);
 }
 
+static Status writeExport(const StateContext &context, const ExportOptions &options) {
+  ControlChannel *const control = context.control;
+  const bool first = isFirstRank(control);
+  const FileSet set = planExport(context.plan, options.type);
+  FolderUpdate update(options.folder);
+  StatusOr<std::string> created = update.prefix();
+  if (first)
+    if (const Status status = createExport(context, options, set, update); !status.isOk())
+      created = status;
+  ZTC_ASSIGN_OR_RETURN(const std::string prefix, fromFirstRank(control, "export created", created));
+  std::vector<FileToWrite> files;
+  for (const PlannedFile &planned : set.files)
+    files.push_back({&planned, StateKind::Model, prefix + planned.name});
+  ZTC_RETURN_IF_ERROR(writeTogether(context, files, options.type, 1.0f));
+  return agree(control, "export complete", first ? completeExport(options, set, update) : Status::ok());
+}
+
 Status exportModel(const StateContext &context, const ExportOptions &options) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  const bool isNew = !pathExists(options.folder);
-  ZTC_RETURN_IF_ERROR(makeFolders(options.folder));
-  const Status written = writeExport(context, options, planExport(context.plan, options.type));
+  const bool isNew = isFirstRank(context.control) && !pathExists(options.folder);
+  const Status written = writeExport(context, options);
   if (!written.isOk() && isNew)
     ::rmdir(options.folder.c_str());
   return written.withContext("the model was not exported");
@@ -173,11 +207,32 @@ Status exportModel(const StateContext &context, const ExportOptions &options) {
 
 Status dumpGradients(const StateContext &context, const std::string &path, float factor) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
+  ControlChannel *const control = context.control;
+  const bool first = isFirstRank(control);
   const FileSet set = planFiles(context.plan, StateKind::Gradient, "gradients", plan::F32,
                                 std::numeric_limits<uint64_t>::max(), /*plainName=*/true);
-  return replaceFile(path, [&](const File &file) {
-    return writeTensors(context, set.files[0], StateKind::Gradient, plan::F32, factor, file);
-  });
+  StatusOr<std::string> created = fmt::format("{}.tmp-{}", path, ::getpid());
+  if (first) {
+    const std::string temporary = *created;
+    if (isFolder(path))
+      created = fileError("write", path, EISDIR);
+    else if (const Status status = createTensorFile(set.files[0], temporary); !status.isOk())
+      created = status;
+    if (!created.isOk())
+      ::unlink(temporary.c_str());
+  }
+  ZTC_ASSIGN_OR_RETURN(const std::string temporary, fromFirstRank(control, "gradients created", created));
+  const Status written = writeTogether(context, {{&set.files[0], StateKind::Gradient, temporary}}, plan::F32, factor);
+  const auto complete = [&]() -> Status {
+    ZTC_RETURN_IF_ERROR(written);
+    ZTC_RETURN_IF_ERROR(renamePath(temporary, path));
+    return syncFolder(parentFolder(path));
+  };
+  const Status completed = first ? complete() : Status::ok();
+  if (first && !completed.isOk())
+    ::unlink(temporary.c_str());
+  ZTC_RETURN_IF_ERROR(written);
+  return agree(control, "gradients complete", completed);
 }
 
 } // namespace ztc

@@ -1,7 +1,8 @@
-// How checkpoint code reaches a run's parameters and moments.
+// How checkpoint code reaches a run's parameters and moments, and which of them are this rank's.
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Format/plan.pb.h"
+#include "runtime/Ranks/ControlChannel.h"
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,11 +46,38 @@ private:
 
 /// What every operation here works on. `staging` is the caller's fixed buffer (the plan's staging slot or part of it):
 /// at least kMinimumStagingBytes; nothing else of size is allocated.
+///
+/// With several ranks every rank calls the same operation with the same arguments and gets the same outcome: what fails
+/// on one rank fails on all, with its message.
 struct StateContext {
   const plan::Plan &plan;
   StateMemory &memory;
   std::span<std::byte> staging;
+  ControlChannel *control = nullptr; ///< null: one rank
+
+  uint32_t rank() const { return control ? control->rank() : 0; }
+  uint32_t world() const { return control ? control->world() : 1; }
+  /// For the watchdog: bytes were read or written.
+  void addProgress(uint64_t bytes) const {
+    if (control)
+      control->progress().addBytes(bytes);
+  }
 };
 inline constexpr uint64_t kMinimumStagingBytes = 4096;
+
+/// Elements [begin, end) of a bucket; empty where begin == end.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const ElementRange &) const = default;
+};
+
+/// What rank `rank` of `world` owns of a bucket: its shard, without padding. The ranges of all ranks are the bucket.
+ElementRange ownedRange(const plan::Bucket &bucket, uint32_t rank, uint32_t world);
+
+/// What this rank's slot holds of its bucket: the owned range where the slot is a shard, else everything. Element
+/// `range.begin` is the slot's first one.
+ElementRange heldRange(const plan::Plan &plan, const plan::Bucket &bucket, uint32_t slot, uint32_t rank,
+                       uint32_t world);
 
 } // namespace ztc

@@ -113,39 +113,86 @@ static const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Paramete
   return plan.buckets(static_cast<int>(parameter.bucket()));
 }
 
-Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
-                    float factor, const File &file) {
-  ZTC_RETURN_IF_ERROR(checkStaging(context));
+ElementRange ownedRange(const plan::Bucket &bucket, uint32_t rank, uint32_t world) {
+  plan::SizeForm form;
+  form.set_kind(plan::SizeForm::SHARD);
+  form.set_elements(bucket.elements());
+  form.set_element_bytes(1);
+  const uint64_t shard = sizeFormBytes(form, world, false, 1).value_or(0);
+  return {std::min(rank * shard, bucket.elements()), std::min((rank + 1) * shard, bucket.elements())};
+}
+
+ElementRange heldRange(const plan::Plan &plan, const plan::Bucket &bucket, uint32_t slot, uint32_t rank,
+                       uint32_t world) {
+  const bool isShard = slot < static_cast<uint32_t>(plan.slots_size()) &&
+                       plan.slots(static_cast<int>(slot)).size().kind() == plan::SizeForm::SHARD;
+  return isShard ? ownedRange(bucket, rank, world) : ElementRange{0, bucket.elements()};
+}
+
+namespace {
+
+/// A part of a parameter and where it lies in a slot.
+struct Part {
+  uint64_t begin, end; ///< elements of the parameter
+  uint64_t slotOffset; ///< of element `begin` in the slot, in elements
+};
+
+} // namespace
+
+/// The part of a parameter that lies in `wanted` (elements of its bucket) of a slot that holds `held`.
+static Part partOf(const plan::Parameter &parameter, const ElementRange &wanted, const ElementRange &held) {
+  const uint64_t first = parameter.offset(), last = first + elementCount(parameter.shape()).value_or(0);
+  const uint64_t begin = std::clamp(wanted.begin, first, last), end = std::clamp(wanted.end, begin, last);
+  return {begin - first, end - first, begin < end ? begin - held.begin : 0};
+}
+
+Status createTensorFile(const PlannedFile &planned, const std::string &path) {
+  ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
   ZTC_RETURN_IF_ERROR(file.reserve(planned.bytes));
   ZTC_RETURN_IF_ERROR(file.writeAt(0, planned.header.data(), planned.header.size()));
+  return file.sync();
+}
+
+Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
+                    float factor, const std::string &path) {
+  ZTC_RETURN_IF_ERROR(checkStaging(context));
+  ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::ReadWrite));
   const uint64_t piece = context.staging.size() / 4, elementBytes = dataTypeBytes(type);
   for (const PlannedTensor &tensor : planned.tensors) {
-    const uint32_t slot = slotOf(bucketOf(context.plan, *tensor.parameter), kind);
-    for (uint64_t begin = 0; begin < tensor.elements; begin += piece) {
-      const uint64_t count = std::min(piece, tensor.elements - begin);
+    const plan::Bucket &bucket = bucketOf(context.plan, *tensor.parameter);
+    const uint32_t slot = slotOf(bucket, kind);
+    const Part part = partOf(*tensor.parameter, ownedRange(bucket, context.rank(), context.world()),
+                             heldRange(context.plan, bucket, slot, context.rank(), context.world()));
+    for (uint64_t begin = part.begin; begin < part.end; begin += piece) {
+      const uint64_t count = std::min(piece, part.end - begin);
       ZTC_RETURN_IF_ERROR(
-          context.memory.read(slot, (tensor.parameter->offset() + begin) * 4, context.staging.data(), count * 4));
+          context.memory.read(slot, (part.slotOffset + begin - part.begin) * 4, context.staging.data(), count * 4));
       if (factor != 1.0f)
         scale(context.staging.data(), count, factor);
       if (type != plan::F32)
         narrow(context.staging.data(), count, type);
       ZTC_RETURN_IF_ERROR(
           file.writeAt(tensor.fileOffset + begin * elementBytes, context.staging.data(), count * elementBytes));
+      context.addProgress(count * elementBytes);
     }
   }
-  return Status::ok();
+  return file.sync();
 }
 
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
                      const std::function<Status(uint64_t, uint64_t, float *)> &fill) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
-  const uint32_t slot = slotOf(bucketOf(context.plan, parameter), kind);
-  const uint64_t elements = elementCount(parameter.shape()).value_or(0), piece = context.staging.size() / 4;
+  const plan::Bucket &bucket = bucketOf(context.plan, parameter);
+  const uint32_t slot = slotOf(bucket, kind);
+  const ElementRange held = heldRange(context.plan, bucket, slot, context.rank(), context.world());
+  const Part part = partOf(parameter, held, held);
+  const uint64_t piece = context.staging.size() / 4;
   auto *out = reinterpret_cast<float *>(context.staging.data());
-  for (uint64_t begin = 0; begin < elements; begin += piece) {
-    const uint64_t count = std::min(piece, elements - begin);
+  for (uint64_t begin = part.begin; begin < part.end; begin += piece) {
+    const uint64_t count = std::min(piece, part.end - begin);
     ZTC_RETURN_IF_ERROR(fill(begin, count, out));
-    ZTC_RETURN_IF_ERROR(context.memory.write(slot, (parameter.offset() + begin) * 4, out, count * 4));
+    ZTC_RETURN_IF_ERROR(context.memory.write(slot, (part.slotOffset + begin - part.begin) * 4, out, count * 4));
+    context.addProgress(count * 4);
   }
   return Status::ok();
 }

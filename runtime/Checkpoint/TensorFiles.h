@@ -49,12 +49,16 @@ FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &ste
 /// The text of <stem>.safetensors.index.json.
 std::string printIndex(const FileSet &set);
 
-/// Writes one file of a set: header and tensors, converted from f32 to `type` and multiplied by `factor` in f32 before.
-Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
-                    float factor, const File &file);
+/// Makes one file of a set: its size, its header, synced; the tensors are still to be written. One rank does it.
+Status createTensorFile(const PlannedFile &planned, const std::string &path);
 
-/// Fills a parameter's range of its slot piece by piece: `fill(begin, count, out)` makes elements [begin, begin +
-/// count) as f32.
+/// Writes what this rank owns of a file's tensors into the file at `path`, which is there: converted from f32 to `type`
+/// and multiplied by `factor` in f32 before. Synced. No agreement with other ranks.
+Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
+                    float factor, const std::string &path);
+
+/// Fills what this rank's slot holds of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
+/// begin + count) of the parameter as f32. No agreement with other ranks.
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
                      const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill);
 

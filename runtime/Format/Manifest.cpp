@@ -9,23 +9,16 @@ namespace ztc {
 
 using Json = nlohmann::ordered_json;
 
-StatusOr<ManifestFile> describeFile(const std::string &folder, const std::string &name, std::span<std::byte> staging) {
-  ZTC_ASSIGN_OR_RETURN(const File file, File::open(folder + "/" + name, File::Mode::Read));
-  ManifestFile described;
-  described.name = name;
-  ZTC_ASSIGN_OR_RETURN(described.sizeBytes, file.size());
-  for (uint64_t begin = 0; begin < described.sizeBytes; begin += kManifestPieceBytes) {
-    const uint64_t end = std::min(begin + kManifestPieceBytes, described.sizeBytes);
-    Sha256 hash;
-    for (uint64_t at = begin; at < end;) {
-      const uint64_t bytes = std::min<uint64_t>(staging.size(), end - at);
-      ZTC_RETURN_IF_ERROR(file.readAt(at, staging.data(), bytes));
-      hash.update(staging.data(), bytes);
-      at += bytes;
-    }
-    described.sha256.push_back(Sha256::hex(hash.finish()));
+StatusOr<Sha256Digest> hashPiece(const File &file, uint64_t sizeBytes, uint64_t piece, std::span<std::byte> staging) {
+  const uint64_t begin = piece * kManifestPieceBytes, end = std::min(begin + kManifestPieceBytes, sizeBytes);
+  Sha256 hash;
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t bytes = std::min<uint64_t>(staging.size(), end - at);
+    ZTC_RETURN_IF_ERROR(file.readAt(at, staging.data(), bytes));
+    hash.update(staging.data(), bytes);
+    at += bytes;
   }
-  return described;
+  return hash.finish();
 }
 
 std::string printManifest(const Manifest &manifest) {
@@ -51,7 +44,7 @@ static std::optional<ManifestFile> parseFile(const Json &json) {
       return std::nullopt;
     file.sha256.push_back(*hex);
   }
-  if (file.sha256.size() != (file.sizeBytes + kManifestPieceBytes - 1) / kManifestPieceBytes)
+  if (file.sha256.size() != manifestPieces(file.sizeBytes))
     return std::nullopt;
   return file;
 }
@@ -72,15 +65,7 @@ StatusOr<Manifest> parseManifest(std::string_view text, const std::string &path)
   return manifest;
 }
 
-StatusOr<Manifest> readManifest(const std::string &folder) {
-  const std::string path = folder + "/manifest.json";
-  ZTC_ASSIGN_OR_RETURN(const std::string text, readWholeFile(path));
-  return parseManifest(text, path);
-}
-
-Status verifyManifest(const Manifest &manifest, const std::string &folder, bool checksums,
-                      std::span<std::byte> staging) {
-  // Sizes first: they cost nothing and tell a truncated checkpoint at once.
+Status verifySizes(const Manifest &manifest, const std::string &folder) {
   for (const ManifestFile &file : manifest.files) {
     const std::string path = folder + "/" + file.name;
     StatusOr<File> opened = File::open(path, File::Mode::Read);
@@ -91,12 +76,15 @@ Status verifyManifest(const Manifest &manifest, const std::string &folder, bool 
     if (size != file.sizeBytes)
       return dataLoss(fmt::format("'{}' has {} bytes, its manifest says {}", path, size, file.sizeBytes));
   }
-  if (!checksums)
-    return Status::ok();
-  for (const ManifestFile &file : manifest.files) {
-    ZTC_ASSIGN_OR_RETURN(const ManifestFile found, describeFile(folder, file.name, staging));
+  return Status::ok();
+}
+
+Status compareChecksums(const Manifest &manifest, const Manifest &found, const std::string &folder) {
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    const ManifestFile &file = manifest.files[i];
     for (size_t piece = 0; piece < file.sha256.size(); ++piece)
-      if (piece >= found.sha256.size() || found.sha256[piece] != file.sha256[piece])
+      if (i >= found.files.size() || piece >= found.files[i].sha256.size() ||
+          found.files[i].sha256[piece] != file.sha256[piece])
         return dataLoss(
             fmt::format("'{}/{}' is corrupted: the checksum of the bytes from {} does not match its manifest", folder,
                         file.name, piece * kManifestPieceBytes));

@@ -2,6 +2,8 @@
 //
 //   {"version": 1, "files": [{"name": "model-00001-of-00001.safetensors", "size": 533760, "sha256": ["..."]}, ...]}
 #pragma once
+#include "runtime/Core/File.h"
+#include "runtime/Core/Sha256.h"
 #include "runtime/Core/Status.h"
 #include <cstddef>
 #include <cstdint>
@@ -24,17 +26,20 @@ struct Manifest {
   std::vector<ManifestFile> files;
 };
 
-/// Reads `folder`/`name` through `staging` (any size above 0) and fills in size and checksums.
-StatusOr<ManifestFile> describeFile(const std::string &folder, const std::string &name, std::span<std::byte> staging);
+/// Pieces of a file of so many bytes.
+constexpr uint64_t manifestPieces(uint64_t sizeBytes) {
+  return (sizeBytes + kManifestPieceBytes - 1) / kManifestPieceBytes;
+}
+
+/// The checksum of one piece of a file of `sizeBytes`, read through `staging` (any size above 0).
+StatusOr<Sha256Digest> hashPiece(const File &file, uint64_t sizeBytes, uint64_t piece, std::span<std::byte> staging);
 
 std::string printManifest(const Manifest &manifest);
 StatusOr<Manifest> parseManifest(std::string_view json, const std::string &path);
-/// NotFound where the folder has none.
-StatusOr<Manifest> readManifest(const std::string &folder);
 
-/// DataLoss naming the first file of `folder` that is missing, of another size or, with `checksums`, of another
-/// content.
-Status verifyManifest(const Manifest &manifest, const std::string &folder, bool checksums,
-                      std::span<std::byte> staging);
+/// DataLoss naming the first file of `folder` that is missing or of another size.
+Status verifySizes(const Manifest &manifest, const std::string &folder);
+/// DataLoss naming the first piece whose checksum in `found`, the same files as read, is not the manifest's.
+Status compareChecksums(const Manifest &manifest, const Manifest &found, const std::string &folder);
 
 } // namespace ztc
