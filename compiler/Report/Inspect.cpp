@@ -2,6 +2,7 @@
 // written by hand.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
@@ -53,6 +54,8 @@ static std::string operandText(const plan::Plan &plan, const plan::Operand &oper
   std::string text = operand.slot() < unsigned(plan.slots_size()) ? plan.slots(operand.slot()).name() : "?";
   if (operand.offset())
     text += "+" + std::to_string(operand.offset());
+  if (operand.own_shard())
+    text += "[own shard]";
   return text;
 }
 
@@ -62,8 +65,10 @@ static std::string kindText(const plan::Plan &plan, const plan::Step &step) {
   case plan::Step::kLaunch: {
     const plan::Launch &launch = step.launch();
     const std::string &kernel = plan.kernels_size() > int(launch.kernel()) ? plan.kernels(launch.kernel()).name() : "?";
-    std::string extent =
-        launch.flat() ? "bucket " + plan.buckets(launch.bucket()).name() : std::to_string(launch.extent()) + " units";
+    std::string extent = launch.flat()
+                             ? (launch.flat_range() == plan::Launch::WHOLE ? "bucket " : "own shard of bucket ") +
+                                   plan.buckets(launch.bucket()).name()
+                             : std::to_string(launch.extent()) + " units";
     return formatv("launch {0}, {1}{2}", kernel, extent, accumulateText(launch.accumulate()));
   }
   case plan::Step::kGemm: {
@@ -92,8 +97,16 @@ static std::string kindText(const plan::Plan &plan, const plan::Step &step) {
     return formatv("copy {0} bytes", step.copy().bytes());
   case plan::Step::kFill:
     return formatv("fill {0}", step.fill().value());
-  case plan::Step::kCollective:
-    return "collective";
+  case plan::Step::kCollective: {
+    const plan::Collective &c = step.collective();
+    const char *kind = c.kind() == plan::Collective::ALL_GATHER       ? "all_gather"
+                       : c.kind() == plan::Collective::REDUCE_SCATTER ? "reduce_scatter"
+                                                                      : "all_reduce";
+    bool ofBucket = c.kind() != plan::Collective::ALL_REDUCE && int(c.bucket()) < plan.buckets_size();
+    return formatv("{0} {1} over \"{2}\", {3}, launch {4}{5}", kind,
+                   ofBucket ? plan.buckets(c.bucket()).name() : "scalar", c.axis(), typeName(c.type()),
+                   c.launch_order(), step.only_last_microstep() ? " (last micro-step only)" : "");
+  }
   case plan::Step::kRecord:
     return formatv("record event {0}", step.record().event());
   case plan::Step::kWait:
@@ -139,6 +152,12 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
     if (memory.byClass[c])
       out << formatv("  {0,-14} {1,16} bytes\n", kMemoryClassNames[c], memory.byClass[c]);
 
+  if (shape.world > 1) {
+    SentBytes sent = sentBytes(p, shape);
+    out << formatv("\nsent by each rank per optimizer step: {0} bytes\n", sent.parametersAndGradients());
+    out << formatv("  all_gather     {0,16} bytes\n  reduce_scatter {1,16} bytes\n  scalars        {2,16} bytes\n",
+                   sent.allGather, sent.reduceScatter, sent.allReduce);
+  }
   out << "\nbuckets\n";
   for (const plan::Bucket &bucket : p.buckets())
     out << formatv("  {0,-24} {1,14} elements, {2} decayed{3}\n", bucket.name(), bucket.elements(), bucket.decayed(),
@@ -158,9 +177,12 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
     out << "\n";
   }
   for (const plan::Program &program : p.programs()) {
-    out << formatv("\n{0}: {1} steps\n", program.name(), program.steps_size());
+    bool communicates = llvm::any_of(program.steps(), [](const plan::Step &step) { return step.stream() == 1; });
+    out << formatv("\n{0}: {1} steps{2}\n", program.name(), program.steps_size(),
+                   communicates ? " (~: on the communication stream, beside computation)" : "");
     for (int i = 0; i < program.steps_size(); ++i)
-      out << formatv("  {0,5}  {1}\n", i, describeStep(p, program.steps(i)));
+      out << formatv("  {0,5}  {1}{2}\n", i, program.steps(i).stream() == 1 ? "~ " : "",
+                     describeStep(p, program.steps(i)));
   }
 }
 

@@ -1,6 +1,7 @@
 // `ztc memory` and the summary after `ztc compile`.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -11,16 +12,6 @@ using llvm::formatv;
 using llvm::raw_ostream;
 
 namespace ztc {
-
-/// Elements sent per rank and optimizer step times (W-1)/W, in bytes (DESIGN: the command line, last paragraph).
-static uint64_t sentBytes(const plan::Plan &p, const PlanShape &shape, unsigned stage) {
-  uint64_t elements = 0;
-  for (const plan::Bucket &bucket : p.buckets())
-    if (bucket.trainable())
-      elements += bucket.elements();
-  uint64_t times = stage <= 1 ? 2 : stage == 2 ? shape.accumulate + 1 : 3 * shape.accumulate;
-  return elements * times * 4 / shape.world * (shape.world - 1);
-}
 
 /// Host memory beside the arena: program text, oneDNN, thread stacks and staging; measured, not planned.
 static constexpr uint64_t kHostBytes = 64ull << 20;
@@ -94,7 +85,7 @@ std::vector<std::string> explainPeak(const plan::Plan &p, const MemoryPlan &memo
 
 void MemoryTable::add(const plan::Plan &p, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
                       uint64_t reserveBytes, bool explain) {
-  Row row{shape, stage, memory, reserveBytes, kHostBytes, sentBytes(p, shape, stage), {}};
+  Row row{shape, stage, memory, reserveBytes, kHostBytes, sentBytes(p, shape).parametersAndGradients(), {}};
   if (explain)
     row.explanation = explainPeak(p, memory);
   rows.push_back(std::move(row));
