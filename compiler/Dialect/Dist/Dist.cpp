@@ -1,15 +1,29 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace ztc::dist;
 
 #include "compiler/Dialect/Dist/DistDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Dist/DistAttributes.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/Dialect/Dist/DistTypes.cpp.inc"
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Dist/DistOps.cpp.inc"
 
 void DistDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/Dialect/Dist/DistAttributes.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/Dialect/Dist/DistTypes.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Dist/DistOps.cpp.inc"
@@ -76,6 +90,16 @@ LogicalResult BucketOp::verify() {
   return success();
 }
 
+LogicalResult MeshOp::verify() {
+  llvm::StringSet<> names;
+  for (auto axis : getAxes().getAsRange<StringAttr>())
+    if (axis.empty() || !names.insert(axis.getValue()).second)
+      return emitOpError("(C1) an axis has no name or that of another one: ") << axis;
+  if (names.empty())
+    return emitOpError("(C1) a mesh without axes");
+  return success();
+}
+
 LogicalResult ViewOp::verify() {
   auto bucket = cast<RankedTensorType>(getBucket().getType());
   auto view = cast<RankedTensorType>(getY().getType());
@@ -85,6 +109,8 @@ LogicalResult ViewOp::verify() {
            << int64_t(getOffset()) << " to " << end << " of " << bucket.getNumElements();
   if (bucket.getElementType() != view.getElementType())
     return emitOpError("(C2) element types differ: ") << bucket.getElementType() << ", " << view.getElementType();
+  if (isShard(bucket))
+    return emitOpError("(C3) a view of a shard: ") << bucket;
   return success();
 }
 
@@ -103,5 +129,7 @@ LogicalResult PackOp::verify() {
   }
   if (bucket.hasStaticShape() && end > bucket.getNumElements())
     return emitOpError("(C3) the last part ends at ") << end << ", the bucket at " << bucket.getNumElements();
+  if (isShard(bucket))
+    return emitOpError("(C5) parts make a shard: ") << bucket;
   return success();
 }

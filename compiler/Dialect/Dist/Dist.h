@@ -1,4 +1,4 @@
-// The dist dialect: flat buckets, their views and packs. See RationaleDist.md.
+// The dist dialect: flat buckets, their views, packs and layouts, and collectives. See RationaleDist.md.
 #pragma once
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -6,6 +6,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace ztc::dist {
@@ -29,8 +30,25 @@ BucketParameter readBucketParameter(mlir::Attribute entry);
 mlir::DictionaryAttr makeBucketParameter(mlir::StringAttr name, llvm::ArrayRef<int64_t> shape, int64_t offset,
                                          mlir::ArrayAttr tied, mlir::DictionaryAttr source);
 
+/// Module attribute, i64: the ZeRO stage 0..3 that the layouts follow.
+inline constexpr llvm::StringLiteral kZero = "dist.zero";
+/// The mesh axis over which data is parallel, and the mesh's symbol.
+inline constexpr llvm::StringLiteral kDataAxis = "data", kMesh = "mesh";
+
+/// The type of a whole bucket, and that of a rank's shard of it.
+mlir::RankedTensorType fullType(llvm::StringRef bucket, mlir::Type elementType);
+mlir::RankedTensorType shardType(llvm::StringRef bucket, mlir::Type elementType);
+bool isFull(mlir::Type type);
+bool isShard(mlir::Type type);
+/// The bucket that a full or shard type names; null for any other type.
+mlir::FlatSymbolRefAttr bucketOf(mlir::Type type);
+
 } // namespace ztc::dist
 
 #include "compiler/Dialect/Dist/DistDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Dist/DistAttributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/Dialect/Dist/DistTypes.h.inc"
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Dist/DistOps.h.inc"

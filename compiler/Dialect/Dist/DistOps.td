@@ -1,22 +1,20 @@
-// The dist dialect: how parameters, gradients and states lie in flat buckets, and later on a mesh.
+// The dist dialect: how parameters, gradients and states lie in flat buckets and on a mesh of ranks.
 #ifndef ZTC_DIST_OPS
 #define ZTC_DIST_OPS
-include "mlir/IR/OpBase.td"
-include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
+include "compiler/Dialect/Dist/DistBase.td"
+include "compiler/Dialect/Dist/DistCollectives.td"
 
-def Dist_Dialect : Dialect {
-  let name = "dist";
-  let cppNamespace = "::ztc::dist";
-  let summary = "Flat buckets, their views and packs.";
-  let description = [{ See RationaleDist.md. Constraints are numbered: the number stands here, in the verifier and in the test. }];
+def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
+  let summary = "The ranks as a grid with named axes; their sizes are known at run time only.";
+  let description = [{
+        dist.mesh @mesh ["data"]
+
+    (C1) there is an axis, and every axis is a name of its own.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes);
+  let assemblyFormat = "$sym_name $axes attr-dict";
+  let hasVerifier = 1;
 }
-
-class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
-
-/// A bucket is 1-D; its length depends on the world size where it is a shard.
-def Dist_FlatTensor : 1DTensorOf<[F16, BF16, F32, F64]>;
-def Dist_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 def Dist_BucketOp : Dist_Op<"bucket", [Symbol]> {
   let summary = "A flat piece of memory for parameters that are gathered, reduced and updated together.";
@@ -39,7 +37,8 @@ def Dist_ViewOp : Dist_Op<"view", [Pure]> {
   let summary = "A parameter in a bucket: an alias.";
   let description = [{
     y holds the elements of `bucket` from `offset` on, row-major.
-    (C1) offset >= 0, and offset + the elements of y <= the bucket's. (C2) equal element types.
+    (C1) offset >= 0, and offset + the elements of y <= the bucket's, where its type says them (verify-shard looks the others up).
+    (C2) equal element types. (C3) the bucket is no shard: a parameter may cross its ends.
   }];
   let arguments = (ins Dist_FlatTensor:$bucket, I64Attr:$offset);
   let results = (outs Dist_FloatTensor:$y);
@@ -52,7 +51,7 @@ def Dist_PackOp : Dist_Op<"pack", [Pure]> {
   let description = [{
     Part i lies at `offsets[i]`; what no part covers is zero.
     (C1) one offset per part. (C2) parts are in ascending order and do not overlap. (C3) the last part ends within the bucket.
-    (C4) equal element types.
+    (C4) equal element types. (C5) the bucket is no shard.
   }];
   let arguments = (ins Variadic<Dist_FloatTensor>:$parts, DenseI64ArrayAttr:$offsets);
   let results = (outs Dist_FlatTensor:$bucket);

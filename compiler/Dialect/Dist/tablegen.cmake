@@ -2,3 +2,7 @@ ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistDialect.h.inc -gen-dialec
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistDialect.cpp.inc -gen-dialect-defs -dialect=dist)
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistOps.h.inc -gen-op-decls)
 ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistOps.cpp.inc -gen-op-defs)
+ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistAttributes.h.inc -gen-attrdef-decls -attrdefs-dialect=dist)
+ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistAttributes.cpp.inc -gen-attrdef-defs -attrdefs-dialect=dist)
+ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistTypes.h.inc -gen-typedef-decls -typedefs-dialect=dist)
+ztc_tablegen_file(compiler/Dialect/Dist/DistOps.td DistTypes.cpp.inc -gen-typedef-defs -typedefs-dialect=dist)

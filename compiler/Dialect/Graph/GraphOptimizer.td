@@ -22,7 +22,7 @@ def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["par
     p' = p1 - (lr * correction1) * m' / (sqrt(v') * correction2 + epsilon), with
     correction1 = 1/(1 - beta1^t) and correction2 = 1/sqrt(1 - beta2^t). Where `proceed` is false nothing changes.
     `hyper` is the f32 vector of runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.
-    (C1) parameter, gradient and states are 1-D of one length. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a scalar i1.
+    (C1) parameter, gradient and states are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a scalar i1.
   }];
   let arguments = (ins Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Graph_AnyTensor:$exp_avg, Graph_AnyTensor:$exp_avg_sq,
                        Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed);

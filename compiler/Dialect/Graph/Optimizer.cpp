@@ -10,8 +10,9 @@ static RankedTensorType tensorOf(Value value) {
 
 LogicalResult AdamwOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
-  // (C1): parameter and states have one type by a trait
-  if (parameter.getRank() != 1 || gradient.getShape() != parameter.getShape())
+  // (C1): parameter and states have one type by a trait; a layout on the mesh is a matter of the encoding
+  if (parameter.getRank() != 1 || gradient.getShape() != parameter.getShape() ||
+      gradient.getEncoding() != parameter.getEncoding())
     return emitOpError("parameter and gradient are not 1-D of one length: ") << parameter << " and " << gradient;
   // (C2)
   RankedTensorType hyper = tensorOf(getHyper());

@@ -72,3 +72,178 @@ func.func @pack(%a: tensor<4xbf16>) {
   %0 = dist.pack %a at [0] : tensor<4xbf16> -> tensor<8xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{(C1) an axis has no name or that of another one: "data"}}
+dist.mesh @mesh ["data", "data"]
+
+// -----
+
+// expected-error @+1 {{(C1) a mesh without axes}}
+dist.mesh @mesh []
+
+// -----
+
+// expected-error @+1 {{(C1) a layout of dist stands on a tensor that is not 1-D of open length}}
+func.func private @static(%b: tensor<8xf32, #dist.shard<@b>>)
+
+// -----
+
+// expected-error @+1 {{(C1) a layout of dist stands on a tensor that is not 1-D of open length}}
+func.func private @matrix(%b: tensor<?x?xf32, #dist.full<@b>>)
+
+// -----
+
+func.func @view(%bucket: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C3) a view of a shard: 'tensor<?xf32, #dist.shard<@b>>'}}
+  %0 = dist.view %bucket[0] : tensor<?xf32, #dist.shard<@b>> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pack(%a: tensor<4xf32>) {
+  // expected-error @+1 {{(C5) parts make a shard: 'tensor<?xf32, #dist.shard<@b>>'}}
+  %0 = dist.pack %a at [0] : tensor<4xf32> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @own_shard(%b: tensor<?xf32>) {
+  // expected-error @+1 {{(C1) turns between a whole bucket and its shard, not between 'tensor<?xf32>' and 'tensor<?xf32, #dist.shard<@b>>'}}
+  %0 = dist.own_shard %b : tensor<?xf32> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @own_shard(%b: tensor<?xf32, #dist.full<@a>>) {
+  // expected-error @+1 {{(C2) the buckets differ: @a, @b}}
+  %0 = dist.own_shard %b : tensor<?xf32, #dist.full<@a>> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @own_shard(%b: tensor<?xf32, #dist.full<@b>>) {
+  // expected-error @+1 {{(C3) element types differ: 'f32', 'bf16'}}
+  %0 = dist.own_shard %b : tensor<?xf32, #dist.full<@b>> -> tensor<?xbf16, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @all_gather(%b: tensor<?xf32, #dist.full<@b>>) {
+  // expected-error @+1 {{(C1) turns between a whole bucket and its shard}}
+  %0 = dist.all_gather %b axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.full<@b>>
+  return
+}
+
+// -----
+
+func.func @all_gather(%b: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C2) the buckets differ: @a, @b}}
+  %0 = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xf32, #dist.full<@a>>
+  return
+}
+
+// -----
+
+func.func @all_gather(%b: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C3) element types differ: 'bf16', 'f32'}}
+  %0 = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xbf16, #dist.full<@b>>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter(%b: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C1) turns between a whole bucket and its shard}}
+  %0 = dist.reduce_scatter %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter(%b: tensor<?xf32, #dist.full<@b>>) {
+  // expected-error @+1 {{(C2) the buckets differ: @b, @a}}
+  %0 = dist.reduce_scatter %b axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@a>>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter(%b: tensor<?xf32, #dist.full<@b>>) {
+  // expected-error @+1 {{(C3) element types differ: 'f32', 'bf16'}}
+  %0 = dist.reduce_scatter %b axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xbf16, #dist.shard<@b>>
+  return
+}
+
+// -----
+
+func.func @all_reduce(%x: tensor<2xf32>) {
+  // expected-error @+1 {{must be 0D tensor of 32-bit float or 64-bit float values}}
+  %0 = dist.all_reduce %x axis "data" : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @all_gather_start(%b: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C4) needs one dist.all_gather_done and no other reader}}
+  %0 = dist.all_gather_start %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> !dist.pending<tensor<?xf32, #dist.full<@b>>>
+  return
+}
+
+// -----
+
+func.func @all_gather_start(%b: tensor<?xf32, #dist.shard<@b>>) {
+  // expected-error @+1 {{(C2) the buckets differ: @a, @b}}
+  %0 = dist.all_gather_start %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> !dist.pending<tensor<?xf32, #dist.full<@a>>>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter_start(%b: tensor<?xf32, #dist.full<@b>>) {
+  // expected-error @+1 {{(C4) needs one dist.reduce_scatter_done and no other reader}}
+  %0 = dist.reduce_scatter_start %b axis "data" : tensor<?xf32, #dist.full<@b>> -> !dist.pending<tensor<?xf32, #dist.shard<@b>>>
+  %1 = dist.reduce_scatter_done %0 : !dist.pending<tensor<?xf32, #dist.shard<@b>>>
+  %2 = dist.reduce_scatter_done %0 : !dist.pending<tensor<?xf32, #dist.shard<@b>>>
+  return
+}
+
+// -----
+
+func.func @all_reduce_start(%x: tensor<f32>) {
+  // expected-error @+1 {{(C1) types differ: 'tensor<f32>', 'tensor<f64>'}}
+  %0 = dist.all_reduce_start %x axis "data" : tensor<f32> -> !dist.pending<tensor<f64>>
+  %1 = dist.all_reduce_done %0 : !dist.pending<tensor<f64>>
+  return
+}
+
+// -----
+
+func.func @done(%p: !dist.pending<tensor<?xf32, #dist.full<@b>>>) {
+  // expected-error @+1 {{(C1) waits for what is no dist.all_gather_start}}
+  %0 = dist.all_gather_done %p : !dist.pending<tensor<?xf32, #dist.full<@b>>>
+  return
+}
+
+// -----
+
+func.func @done(%p: !dist.pending<tensor<?xf32, #dist.shard<@b>>>) {
+  // expected-error @+1 {{(C1) waits for what is no dist.reduce_scatter_start}}
+  %0 = dist.reduce_scatter_done %p : !dist.pending<tensor<?xf32, #dist.shard<@b>>>
+  return
+}
+
+// -----
+
+func.func @done(%p: !dist.pending<tensor<f32>>) {
+  // expected-error @+1 {{(C1) waits for what is no dist.all_reduce_start}}
+  %0 = dist.all_reduce_done %p : !dist.pending<tensor<f32>>
+  return
+}

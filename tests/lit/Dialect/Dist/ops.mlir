@@ -16,3 +16,46 @@ func.func @views(%bucket: tensor<52xf32>) -> (tensor<52xf32>, tensor<4xf32>) {
   %c = dist.copy %n : tensor<4xf32>
   return %b, %c : tensor<52xf32>, tensor<4xf32>
 }
+
+// The mesh has named axes; how many ranks an axis has is known at run time.
+// CHECK: dist.mesh @mesh ["data"]
+dist.mesh @mesh ["data"]
+
+// A bucket on the mesh is whole (`full`) or cut into W shards; parameters are views of the whole one.
+// CHECK-LABEL: func.func @layouts
+func.func @layouts(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f32>) -> (tensor<8x6xf32>, tensor<?xf32, #dist.shard<@block0>>, tensor<f32>) {
+  // CHECK: %[[FULL:.*]] = dist.all_gather %{{.*}} axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>
+  %full = dist.all_gather %shard axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>
+  // CHECK: dist.view %[[FULL]][0] : tensor<?xf32, #dist.full<@block0>> -> tensor<8x6xf32>
+  %a = dist.view %full[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<8x6xf32>
+  // CHECK: %[[PACK:.*]] = dist.pack %{{.*}} at [0] : tensor<8x6xf32> -> tensor<?xf32, #dist.full<@block0>>
+  %p = dist.pack %a at [0] : tensor<8x6xf32> -> tensor<?xf32, #dist.full<@block0>>
+  // CHECK: dist.reduce_scatter %[[PACK]] axis "data" {only_last} : tensor<?xf32, #dist.full<@block0>> -> tensor<?xf32, #dist.shard<@block0>>
+  %r = dist.reduce_scatter %p axis "data" {only_last} : tensor<?xf32, #dist.full<@block0>> -> tensor<?xf32, #dist.shard<@block0>>
+  // CHECK: dist.own_shard %[[FULL]] : tensor<?xf32, #dist.full<@block0>> -> tensor<?xf32, #dist.shard<@block0>>
+  %own = dist.own_shard %full : tensor<?xf32, #dist.full<@block0>> -> tensor<?xf32, #dist.shard<@block0>>
+  // Sums over shards are ordinary ops.
+  // CHECK: graph.accumulate %{{.*}}, %{{.*}} {first_writes} : tensor<?xf32, #dist.shard<@block0>>
+  %sum = graph.accumulate %own, %r {first_writes} : tensor<?xf32, #dist.shard<@block0>>
+  // CHECK: dist.all_reduce %{{.*}} axis "data" : tensor<f32>
+  %n = dist.all_reduce %norm axis "data" : tensor<f32>
+  return %a, %sum, %n : tensor<8x6xf32>, tensor<?xf32, #dist.shard<@block0>>, tensor<f32>
+}
+
+// Behind the schedule a collective is a start and a done; `order` is the one launch order.
+// CHECK-LABEL: func.func @halves
+func.func @halves(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f32>) -> (tensor<?xf32, #dist.shard<@block0>>, tensor<f32>) {
+  // CHECK: %[[G:.*]] = dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
+  %g = dist.all_gather_start %shard axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
+  // CHECK: %[[S:.*]] = dist.all_reduce_start %{{.*}} axis "data" {order = 1 : i64} : tensor<f32> -> !dist.pending<tensor<f32>>
+  %s = dist.all_reduce_start %norm axis "data" {order = 1 : i64} : tensor<f32> -> !dist.pending<tensor<f32>>
+  // CHECK: %[[F:.*]] = dist.all_gather_done %[[G]] : !dist.pending<tensor<?xf32, #dist.full<@block0>>>
+  %f = dist.all_gather_done %g : !dist.pending<tensor<?xf32, #dist.full<@block0>>>
+  // CHECK: %[[R:.*]] = dist.reduce_scatter_start %[[F]] axis "data" {only_last, order = 2 : i64} : tensor<?xf32, #dist.full<@block0>> -> !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
+  %r = dist.reduce_scatter_start %f axis "data" {only_last, order = 2 : i64} : tensor<?xf32, #dist.full<@block0>> -> !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
+  // CHECK: dist.reduce_scatter_done %[[R]] : !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
+  %y = dist.reduce_scatter_done %r : !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
+  // CHECK: dist.all_reduce_done %[[S]] : !dist.pending<tensor<f32>>
+  %n = dist.all_reduce_done %s : !dist.pending<tensor<f32>>
+  return %y, %n : tensor<?xf32, #dist.shard<@block0>>, tensor<f32>
+}
