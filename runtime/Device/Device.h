@@ -1,6 +1,7 @@
 // What a plan runs on: memory, and steps in three phases.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Device/Trace.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Memory/Planner.h"
 #include <cstddef>
@@ -41,6 +42,13 @@ public:
   virtual Status execute(uint32_t microstep) = 0;
 };
 
+/// What a device can do at best, as measured; 0 where that is unknown.
+struct DeviceLimits {
+  double copyBytesPerSecond = 0; ///< read and written bytes together
+  double matmulFlopsPerSecond = 0;
+  std::string matmulName; ///< what was multiplied, by which library
+};
+
 /// A place that executes steps. It serves one plan at a time.
 class Device {
 public:
@@ -61,6 +69,10 @@ public:
   virtual Status synchronize() = 0;
   /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
   virtual uint64_t libraryBytes() const = 0;
+  /// Takes some tenths of a second; only while no step is executed.
+  virtual StatusOr<DeviceLimits> measureLimits() = 0;
+  /// Records what each worker does on tracks of its own from now on; null ends it. The device adds its tracks.
+  virtual void setTrace(TraceRecorder *trace) = 0;
 };
 
 } // namespace ztc

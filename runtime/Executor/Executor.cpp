@@ -1,6 +1,6 @@
 #include "runtime/Executor/Executor.h"
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -9,13 +9,8 @@ namespace {
 struct PreparedProgram {
   std::string name;
   std::vector<std::unique_ptr<DeviceStep>> steps;
+  uint32_t firstLabel = 0; ///< of a trace: the program's label, then those of its steps
 };
-
-uint64_t nowNanoseconds() {
-  return uint64_t(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
 
 } // namespace
 
@@ -27,6 +22,8 @@ struct Executor::Implementation {
   std::vector<PreparedProgram> programs;     ///< in the plan's order
   std::vector<ProgramStatistics> statistics; ///< likewise
   std::atomic<uint64_t> progress{0};
+  TraceRecorder *trace = nullptr;
+  uint32_t programTrack = 0, stepTrack = 0; ///< of the trace
 
   Implementation(const plan::Plan &plan, const MemoryPlan &memory, Device &device)
       : plan(plan), memory(memory), device(device) {}
@@ -43,14 +40,14 @@ Status Executor::Implementation::prepare(const PlanShape &shape, uint32_t rank) 
   ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
   PrepareContext context{plan, memory, shape, rank};
   for (const plan::Program &program : plan.programs()) {
-    PreparedProgram prepared{program.name(), {}};
+    PreparedProgram prepared{program.name(), {}, 0};
     ProgramStatistics statistic{program.name(), {}};
     for (const plan::Step &step : program.steps()) {
       auto made = device.prepareStep(step, context);
       if (!made.isOk())
         return made.status().withContext(fmt::format("program {}, step '{}'", program.name(), step.name()));
       prepared.steps.push_back(std::move(*made));
-      statistic.steps.push_back({step.name(), 0, 0, step.flops()});
+      statistic.steps.push_back({.name = step.name(), .flops = step.flops()});
     }
     programs.push_back(std::move(prepared));
     statistics.push_back(std::move(statistic));
@@ -109,17 +106,24 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
       return internalError("the executor has no arena yet");
     PreparedProgram &prepared = self.programs[p];
     std::vector<StepStatistics> &statistics = self.statistics[p].steps;
-    uint64_t before = nowNanoseconds();
+    uint64_t before = traceClock(), start = before;
     for (size_t i = 0; i < prepared.steps.size(); ++i) {
       self.progress.fetch_add(1, std::memory_order_relaxed);
+      uint32_t label = prepared.firstLabel + 1 + uint32_t(i);
+      TraceRecorder::currentLabel = label;
       Status status = prepared.steps[i]->execute(microstep);
       if (!status.isOk())
         return status.withContext(fmt::format("program {}, step '{}'", program, statistics[i].name));
-      uint64_t after = nowNanoseconds();
+      uint64_t after = traceClock();
+      if (self.trace)
+        self.trace->record(self.stepTrack, label, before, after);
       ++statistics[i].count;
       statistics[i].nanoseconds += after - before;
+      statistics[i].shortest = std::min(statistics[i].shortest, after - before);
       before = after;
     }
+    if (self.trace)
+      self.trace->record(self.programTrack, prepared.firstLabel, start, before);
     return Status::ok();
   }
   return invalidArgument(fmt::format("the plan has no program {}", program));
@@ -151,7 +155,23 @@ const std::vector<ProgramStatistics> &Executor::statistics() const {
 void Executor::resetStatistics() {
   for (ProgramStatistics &program : implementation_->statistics)
     for (StepStatistics &step : program.steps)
-      step.count = step.nanoseconds = 0;
+      step = {.name = std::move(step.name), .flops = step.flops};
+}
+
+void Executor::setTrace(TraceRecorder *trace) {
+  Implementation &self = *implementation_;
+  self.trace = trace;
+  self.device.setTrace(trace);
+  if (!trace)
+    return;
+  self.programTrack = trace->addTrack("programs");
+  self.stepTrack = trace->addTrack("stream 0: compute");
+  for (size_t p = 0; p < self.programs.size(); ++p) {
+    const std::string &program = self.programs[p].name;
+    self.programs[p].firstLabel = trace->addLabel(program, "program");
+    for (const StepStatistics &step : self.statistics[p].steps)
+      trace->addLabel(step.name, program);
+  }
 }
 
 uint64_t Executor::progress() const {

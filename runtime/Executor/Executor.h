@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Device/Device.h"
+#include "runtime/Device/Trace.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Memory/Planner.h"
 #include <cstdint>
@@ -17,7 +18,8 @@ struct StepStatistics {
   std::string name;
   uint64_t count = 0;
   uint64_t nanoseconds = 0;
-  uint64_t flops = 0; ///< of one execution, as the plan states
+  uint64_t shortest = UINT64_MAX; ///< nanoseconds of the fastest execution: what others on the machine took least from
+  uint64_t flops = 0;             ///< of one execution, as the plan states
 };
 
 struct ProgramStatistics {
@@ -58,6 +60,8 @@ public:
   const MemoryPlan &memory() const;
   const std::vector<ProgramStatistics> &statistics() const;
   void resetStatistics();
+  /// Records programs and steps from now on, on tracks of the executor and of the device; null ends it.
+  void setTrace(TraceRecorder *trace);
   /// Steps begun since create(), all programs together: moves as long as the executor does. Any thread may ask.
   uint64_t progress() const;
 

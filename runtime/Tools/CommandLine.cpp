@@ -114,6 +114,13 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--dump-gradients", o.dumpGradients, "safetensors file with the first step's gradients")
       ->type_name("FILE")
       ->group("Results");
+  app.add_flag(
+         "--profile{kernels}", o.profile,
+         "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step")
+      ->group("Results");
+  app.add_option("--trace", o.trace, "timeline of the last steps, one row per worker (open it in ui.perfetto.dev)")
+      ->type_name("FILE")
+      ->group("Results");
   app.add_option("--generate", o.generate, "write N bytes of greedy text instead of training")
       ->type_name("N")
       ->group("Text");

@@ -70,6 +70,8 @@ Status checkConflicts(const RunOptions &o) {
       {o.generate && o.steps, "--generate writes text instead of training: leave --steps out"},
       {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
       {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
+      {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
+      {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
       {o.noSave && o.data.empty(), "--no-save has no effect without --data: a trial run saves nothing"},
       {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
        "--export-dtype has no effect without --export"},
@@ -114,6 +116,7 @@ Status checkRanges(const RunOptions &o) {
       {o.stopAfter && o.steps && *o.stopAfter > *o.steps, "--stop-after: at most --steps"},
       {zero(o.generate), "--generate: at least 1"},
       {o.prompt && o.prompt->empty(), "--prompt: at least one byte"},
+      {!o.profile.empty() && o.profile != "kernels" && o.profile != "steps", "--profile: kernels or steps"},
       {!o.tokenizer.empty() && o.tokenizer != "bytes", "--tokenizer: only bytes is known"},
   };
   for (const auto &[wrong, message] : bad)

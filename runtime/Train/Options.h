@@ -49,6 +49,8 @@ struct RunOptions {
   std::optional<uint64_t> evalEvery;
   std::string logJson;
   std::string dumpGradients;
+  std::string profile; ///< empty, kernels or steps
+  std::string trace;   ///< file of the timeline
 
   // What it leaves.
   std::string save;

@@ -5,6 +5,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Train/Generate.h"
+#include "runtime/Train/Observation.h"
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
@@ -279,10 +280,15 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   LoopPosition position;
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
+  uint64_t steps = settings.stopAt - std::min(settings.stopAt, position.step);
+  ZTC_ASSIGN_OR_RETURN(Observation observation, Observation::begin(options_, *session_, steps));
+  hooks.afterStep = observation.afterStep();
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
   TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, log_, progress_);
   ZTC_ASSIGN_OR_RETURN(LoopEnd end, loop.run(position));
+  progress_.finishLine();
+  ZTC_RETURN_IF_ERROR(observation.end(screen_.out, log_));
   ZTC_RETURN_IF_ERROR(finish(end, position));
   switch (end) {
   case LoopEnd::Finished:

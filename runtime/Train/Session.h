@@ -43,6 +43,7 @@ public:
   const Device &device() const { return *device_; }
   const Arena &arena() const { return *arena_; }
   Executor &executor() { return *executor_; }
+  StatusOr<DeviceLimits> measureLimits() { return device_->measureLimits(); }
   /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.
   StateContext state() { return {loaded_.plan, *stateMemory_, staging_}; }
 

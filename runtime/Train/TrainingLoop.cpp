@@ -111,6 +111,8 @@ StatusOr<LoopEnd> TrainingLoop::run(LoopPosition &position) {
     if (!ran.isOk())
       return ran.status().withContext(fmt::format("step {}", position.step));
     const StepReport &step = *ran;
+    if (hooks_.afterStep)
+      hooks_.afterStep(step.seconds);
     report(step, position.step + 1 == settings_.stopAt || (step.skipped && !step.result.finite));
     if (!step.result.finite)
       return LoopEnd::Diverged;

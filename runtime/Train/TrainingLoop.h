@@ -41,6 +41,7 @@ struct EvaluationData {
 struct LoopHooks {
   std::function<Status()> dumpGradients;            ///< once, before the first update
   std::function<Status(const LoopPosition &)> save; ///< writes a checkpoint
+  std::function<void(double seconds)> afterStep;    ///< an optimizer step is done; it took that long
 };
 
 enum class LoopEnd {

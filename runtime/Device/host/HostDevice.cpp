@@ -1,4 +1,5 @@
 #include "runtime/Device/host/HostDevice.h"
+#include "runtime/Device/host/HostLimits.h"
 #include "runtime/Device/host/HostStep.h"
 #include <array>
 #include <cstring>
@@ -91,6 +92,8 @@ public:
   }
   Status synchronize() override { return Status::ok(); }
   uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
+  StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_); }
+  void setTrace(TraceRecorder *trace) override { resources_.pool.setTrace(trace); }
 
 private:
   HostDeviceOptions options_;

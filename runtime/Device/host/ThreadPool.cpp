@@ -1,5 +1,6 @@
 #include "runtime/Device/host/ThreadPool.h"
 #include <immintrin.h>
+#include <string>
 
 namespace ztc {
 
@@ -43,10 +44,23 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
+void ThreadPool::setTrace(TraceRecorder *trace) {
+  trace_ = trace;
+  if (!trace)
+    return;
+  for (uint32_t worker = 0; worker < threads_; ++worker) {
+    uint32_t track = trace->addTrack("worker " + std::to_string(worker));
+    if (worker == 0)
+      firstTrack_ = track;
+  }
+}
+
 void ThreadPool::work(const Job &job, uint32_t worker) const {
   WorkRange range = splitRange(job.extent, job.grain, worker, threads_);
-  if (!range.empty())
-    job.call(job.context, worker, range.begin, range.end);
+  if (range.empty())
+    return;
+  Traced traced(*this, worker, job.label);
+  job.call(job.context, worker, range.begin, range.end);
 }
 
 void ThreadPool::run(const Job &job) {

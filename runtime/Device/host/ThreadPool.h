@@ -1,5 +1,6 @@
 // The host device's only threads.
 #pragma once
+#include "runtime/Device/Trace.h"
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -37,6 +38,7 @@ public:
     if (extent == 0)
       return;
     if (threads_ == 1 || extent <= grain) {
+      Traced traced(*this, 0, TraceRecorder::currentLabel);
       body(uint32_t(0), uint64_t(0), extent);
       return;
     }
@@ -44,7 +46,7 @@ public:
     run({[](void *context, uint32_t worker, uint64_t begin, uint64_t end) {
            (*static_cast<Plain *>(context))(worker, begin, end);
          },
-         const_cast<std::remove_const_t<Plain> *>(&body), extent, grain});
+         const_cast<std::remove_const_t<Plain> *>(&body), extent, grain, TraceRecorder::currentLabel});
   }
 
   /// Calls body(worker) once in every worker.
@@ -52,12 +54,31 @@ public:
     parallelFor(threads_, 1, [&](uint32_t worker, uint64_t, uint64_t) { body(worker); });
   }
 
+  /// Adds one track per worker; jobs get the name of the step that the caller is at. Null ends it. Between jobs.
+  void setTrace(TraceRecorder *trace);
+
 private:
+  /// Records the time between its two ends.
+  class Traced {
+  public:
+    Traced(const ThreadPool &pool, uint32_t worker, uint32_t label)
+        : pool_(pool), worker_(worker), label_(label), begin_(pool.trace_ ? traceClock() : 0) {}
+    ~Traced() {
+      if (pool_.trace_)
+        pool_.trace_->record(pool_.firstTrack_ + worker_, label_, begin_, traceClock());
+    }
+
+  private:
+    const ThreadPool &pool_;
+    uint32_t worker_, label_;
+    uint64_t begin_;
+  };
   struct Job {
     void (*call)(void *context, uint32_t worker, uint64_t begin, uint64_t end) = nullptr;
     void *context = nullptr;
     uint64_t extent = 0;
     uint64_t grain = 1;
+    uint32_t label = 0; ///< of a trace
   };
   void run(const Job &job);
   void work(const Job &job, uint32_t worker) const;
@@ -66,6 +87,8 @@ private:
   const uint32_t threads_;
   Job job_; ///< written by the caller before epoch_ moves, read by workers after
   bool stopping_ = false;
+  TraceRecorder *trace_ = nullptr;
+  uint32_t firstTrack_ = 0; ///< worker 0's
   /// Two counters on two cache lines: the caller writes one, the workers the other.
   alignas(64) std::atomic<int> epoch_{0};
   alignas(64) std::atomic<int> remaining_{0};
