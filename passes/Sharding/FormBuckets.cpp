@@ -43,6 +43,10 @@ private:
   FlatSymbolRefAttr symbol(unsigned bucket) {
     return FlatSymbolRefAttr::get(module.getContext(), layout.buckets[bucket].name);
   }
+  /// Whole buckets: the stage decides later who keeps what of them.
+  RankedTensorType flatType(const BucketPlan &bucket) {
+    return module->hasAttr(dist::kZero) ? dist::fullType(bucket.name, bucket.elementType) : bucket.flatType();
+  }
 
   ModuleOp module;
   BucketLayout layout;
@@ -74,7 +78,7 @@ BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole 
         builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
                                    builder.getNamedAttr(graph::kBucket, symbol(index))});
     unsigned position = function.getNumArguments();
-    (void)function.insertArgument(position, bucket.flatType(), attributes, function.getLoc());
+    (void)function.insertArgument(position, flatType(bucket), attributes, function.getLoc());
     values[index] = function.getArgument(position);
   }
   return values;
@@ -176,7 +180,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
       parts.push_back(accumulateGradient(slot, gradients[member]));
       offsets.push_back(parameter.offset);
     }
-    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), bucket.flatType(),
+    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), flatType(bucket),
                                            parts, builder.getDenseI64ArrayAttr(offsets)));
     resultAttributes.push_back(
         builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),

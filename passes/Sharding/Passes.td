@@ -3,6 +3,20 @@
 #define ZTC_PASSES_SHARDING
 include "mlir/Pass/PassBase.td"
 
+def ChooseStage : Pass<"ztc-choose-stage", "mlir::ModuleOp"> {
+  let summary = "The module knows its ZeRO stage and the mesh of ranks.";
+  let description = [{
+    Afterwards the module has a `dist.mesh @mesh ["data"]` and `dist.zero`, which every later pass reads; nothing else chooses a stage.
+
+        module {...}
+    becomes
+        module attributes {dist.zero = 3 : i64} {
+          dist.mesh @mesh ["data"]
+  }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
+  let options = [Option<"zero", "zero", "unsigned", "0", "ZeRO stage: 0 nothing is sharded, 1 optimizer states, 2 gradients too, 3 parameters too">];
+}
+
 def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
   let summary = "Parameters, gradients and optimizer states become views of flat buckets.";
   let description = [{
@@ -18,6 +32,45 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
 
     One bucket per transformer block; embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters
     with weight decay (without `graph.no_decay`) first; q, k, v and gate, up adjacent.
+
+    In a module with a mesh (`dist.zero`) the buckets are `tensor<?xf32, #dist.full<@head>>`: whole ones, at every stage and for one rank too.
+  }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
+}
+
+def PartitionStates : Pass<"ztc-partition-states", "mlir::ModuleOp"> {
+  let summary = "Every bucket argument and result gets the layout of the ZeRO stage.";
+  let description = [{
+    Afterwards the types of arguments and results are final (RationaleDist.md, "The stages"), and whatever changes a layout is an op: own_shard
+    where a rank needs only its part of a bucket, all_gather where it needs the whole one. What is still missing are sums over ranks.
+
+    At stages 0 and 1 `@microstep` also returns, per trainable bucket, the own shard of the gradient as `reduced_gradient`; at stages 2 and 3 a local
+    gradient is no longer added up in place, only its own shard is:
+
+        %sum = graph.accumulate %slot, %dw {first_writes} : tensor<8x4xf32>
+        %g = dist.pack %sum at [0] : tensor<8x4xf32> -> tensor<?xf32, #dist.full<@head>>
+        return %g
+    becomes
+        %g = dist.pack %dw at [0] : tensor<8x4xf32> -> tensor<?xf32, #dist.full<@head>>
+        %own = dist.own_shard %g : tensor<?xf32, #dist.full<@head>> -> tensor<?xf32, #dist.shard<@head>>
+        %sum = graph.accumulate %gradients, %own {first_writes} : tensor<?xf32, #dist.shard<@head>>
+        return %sum
+
+    `@update` takes gradients as shards at every stage; its norm reads these, its AdamW works on whole buckets at stage 0 and on shards from stage 1 on.
+  }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
+}
+
+def InsertCollectives : Pass<"ztc-insert-collectives", "mlir::ModuleOp"> {
+  let summary = "Sums over ranks are explicit, and parameters are gathered where they are used.";
+  let description = [{
+    Afterwards a step is right on any number of ranks:
+    - the own shard of each local gradient is a reduce_scatter (`only_last` at stages 0 and 1), right behind the gradient's last part;
+    - the sum of squares behind the norm goes through one all_reduce;
+    - at stage 3 a bucket is gathered right before each run of its uses, and what reads it in another run reads another gather
+      (RationaleDist.md, "Gathers at stage 3"). A remark says how often each bucket is gathered.
+
+    CSE may run behind this pass: collectives are not pure, so it does not merge the gathers of a bucket.
   }];
   let dependentDialects = ["::ztc::dist::DistDialect"];
 }

@@ -1,6 +1,9 @@
+#include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Stages.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
 
 #define DEBUG_TYPE "ztc-verify-shard"
@@ -13,16 +16,39 @@ namespace ztc {
 
 namespace {
 
+/// A module behind phase `shard`.
+struct ShardedModule {
+  ModuleOp module;
+  std::optional<unsigned> stage; ///< nothing: flat buckets without a mesh
+
+  dist::BucketOp bucket(FlatSymbolRefAttr name) const {
+    return name ? ModuleOp(module).lookupSymbol<dist::BucketOp>(name.getAttr()) : dist::BucketOp();
+  }
+  /// The type of a whole bucket of `elements`, or of a shard of it.
+  RankedTensorType type(dist::BucketOp bucket, Type element, bool shard) const {
+    if (!stage)
+      return RankedTensorType::get({int64_t(bucket.getElements())}, element);
+    return shard ? dist::shardType(bucket.getSymName(), element) : dist::fullType(bucket.getSymName(), element);
+  }
+};
+
 /// (S3)
 LogicalResult checkNames(ModuleOp module) {
   llvm::StringMap<dist::BucketOp> homes;
   for (auto bucket : module.getOps<dist::BucketOp>())
     for (Attribute entry : bucket.getParameters()) {
-      StringAttr name = dist::readBucketParameter(entry).name;
-      auto [home, inserted] = homes.try_emplace(name.getValue(), bucket);
-      if (!inserted) {
-        InFlightDiagnostic error = bucket.emitOpError("S3: ") << name << " stands in two buckets";
-        error.attachNote(home->second.getLoc()) << "the other one is " << home->second.getSymNameAttr();
+      dist::BucketParameter parameter = dist::readBucketParameter(entry);
+      SmallVector<StringAttr> names{parameter.name};
+      if (parameter.tied)
+        llvm::append_range(names, parameter.tied.getAsRange<StringAttr>());
+      for (StringAttr name : names) {
+        auto [home, inserted] = homes.try_emplace(name.getValue(), bucket);
+        if (inserted)
+          continue;
+        InFlightDiagnostic error = bucket.emitOpError("S3: ")
+                                   << name << " stands in " << (home->second == bucket ? "it twice" : "two buckets");
+        if (home->second != bucket)
+          error.attachNote(home->second.getLoc()) << "the other one is " << home->second.getSymNameAttr();
         return error;
       }
     }
@@ -30,7 +56,7 @@ LogicalResult checkNames(ModuleOp module) {
 }
 
 /// (S1) and (S2)
-LogicalResult checkArguments(ModuleOp module, func::FuncOp function) {
+LogicalResult checkArguments(const ShardedModule &sharded, func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
     StringRef role = graph::roleOf(function, index);
     if (role == "parameter" || role == "gradient" || role == "exp_avg" || role == "exp_avg_sq")
@@ -38,56 +64,222 @@ LogicalResult checkArguments(ModuleOp module, func::FuncOp function) {
     if (!role.ends_with("_bucket"))
       continue;
     auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
-    auto bucket = symbol ? module.lookupSymbol<dist::BucketOp>(symbol.getAttr()) : dist::BucketOp();
+    dist::BucketOp bucket = sharded.bucket(symbol);
     if (!bucket)
       return function.emitOpError("S2: argument ") << index << " (" << role << ") names no dist.bucket";
-    auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-    if (type.getRank() != 1 || type.getDimSize(0) != int64_t(bucket.getElements()))
+    Type type = function.getArgumentTypes()[index];
+    bool shard = sharded.stage && dist::isShardedAt(*sharded.stage, function.getName(), role);
+    if (auto expected = sharded.type(bucket, getElementTypeOrSelf(type), shard); type != expected)
       return function.emitOpError("S2: argument ")
-             << index << " has type " << type << ", its bucket " << bucket.getElements() << " elements";
+             << index << " (" << role << ") has type " << type << ", expected " << expected;
   }
   return success();
 }
 
-/// (S4)
-LogicalResult checkBucketResults(ModuleOp module, func::FuncOp function, ArrayRef<StringRef> kinds) {
-  llvm::StringMap<unsigned> count;
-  Operation *terminator = function.getBody().front().getTerminator();
-  for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-    auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
-    if (!kind || !llvm::is_contained(kinds, kind.getValue()))
-      continue;
-    if (!bucket)
-      return function.emitOpError("S1: result ") << index << " is a single " << kind.getValue();
-    ++count[(kind.getValue() + " " + bucket.getValue()).str()];
-    if (kind.getValue() == "gradient" && !terminator->getOperand(index).getDefiningOp<dist::PackOp>())
-      return function.emitOpError("S4: result ") << index << ", the gradients of " << bucket << ", is no dist.pack";
-  }
-  for (auto bucket : module.getOps<dist::BucketOp>())
-    for (StringRef kind : kinds)
-      if (unsigned found = count.lookup((kind + " " + bucket.getSymName()).str());
-          found != unsigned(bucket.getTrainable()))
+/// The results of a function by kind and bucket.
+class BucketResults {
+public:
+  explicit BucketResults(func::FuncOp function) : function(function) {}
+
+  /// (S1) and (S4): one result of this kind per trainable bucket, of this form, and none for others.
+  LogicalResult check(const ShardedModule &sharded, StringRef kind, bool shard) {
+    Operation *terminator = function.getBody().front().getTerminator();
+    llvm::StringMap<unsigned> count;
+    for (unsigned index = 0; index < function.getNumResults(); ++index) {
+      auto result = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+      if (!result || result.getValue() != kind)
+        continue;
+      auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
+      if (!symbol)
+        return function.emitOpError("S1: result ") << index << " is a single " << kind;
+      ++count[symbol.getValue()];
+      Value value = terminator->getOperand(index);
+      dist::BucketOp bucket = sharded.bucket(symbol);
+      if (!bucket)
+        return function.emitOpError("S4: result ") << index << " (" << kind << ") names no dist.bucket";
+      auto expected = sharded.type(bucket, getElementTypeOrSelf(value.getType()), shard);
+      if (value.getType() != expected)
+        return function.emitOpError("S4: result ")
+               << index << " (" << kind << ") has type " << value.getType() << ", expected " << expected;
+      values[(kind + " " + symbol.getValue()).str()] = value;
+    }
+    for (auto bucket : ModuleOp(sharded.module).getOps<dist::BucketOp>())
+      if (unsigned found = count.lookup(bucket.getSymName()); found != unsigned(bucket.getTrainable()))
         return function.emitOpError("S4: returns ")
                << found << " results of kind " << kind << " for bucket " << bucket.getSymNameAttr();
+    return success();
+  }
+  Value find(StringRef kind, dist::BucketOp bucket) const {
+    return values.lookup((kind + " " + bucket.getSymName()).str());
+  }
+
+private:
+  func::FuncOp function;
+  llvm::StringMap<Value> values;
+};
+
+LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, BucketResults &results) {
+  unsigned stage = sharded.stage.value_or(0);
+  if (function.getName() == "microstep") {
+    if (failed(results.check(sharded, "gradient", dist::isShardedAt(stage, "microstep", "gradient_bucket"))))
+      return failure();
+    if (sharded.stage && dist::reducesOnlyLast(stage))
+      return results.check(sharded, "reduced_gradient", true);
+  }
+  if (function.getName() == "update") {
+    if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, "update", "parameter_bucket"))))
+      return failure();
+    for (StringRef kind : {"exp_avg", "exp_avg_sq"})
+      if (failed(results.check(sharded, kind, dist::isShardedAt(stage, "update", "exp_avg_bucket"))))
+        return failure();
+  }
+  return success();
+}
+
+/// (S5)
+LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp function, const BucketResults &results) {
+  if (!sharded.stage)
+    return success();
+  bool onlyLast = dist::reducesOnlyLast(*sharded.stage);
+  llvm::StringMap<dist::ReduceScatterOp> reductions;
+  for (auto reduce : function.getBody().front().getOps<dist::ReduceScatterOp>()) {
+    FlatSymbolRefAttr name = dist::bucketOf(reduce.getFull().getType());
+    if (dist::BucketOp bucket = sharded.bucket(name); !bucket || !bucket.getTrainable())
+      return reduce.emitOpError("S5: reduces the gradient of ") << name << ", which is not trainable";
+    if (!reductions.try_emplace(name.getValue(), reduce).second)
+      return reduce.emitOpError("S5: reduces the gradient of ") << name << " a second time";
+    if (!reduce.getFull().getDefiningOp<dist::PackOp>())
+      return reduce.emitOpError("S5: reduces what is no dist.pack of local gradients");
+    if (reduce.getOnlyLast() != onlyLast)
+      return reduce.emitOpError("S5: reduces ")
+             << (onlyLast ? "every micro-step's gradient where they add up first"
+                          : "the last micro-step's gradient only where none are kept")
+             << " (ZeRO-" << *sharded.stage << ")";
+  }
+  for (auto bucket : ModuleOp(sharded.module).getOps<dist::BucketOp>()) {
+    if (!bucket.getTrainable())
+      continue;
+    dist::ReduceScatterOp reduce = reductions.lookup(bucket.getSymName());
+    if (!reduce)
+      return function.emitOpError("S5: the gradient of ") << bucket.getSymNameAttr() << " is not reduced";
+    Value gradient = results.find("gradient", bucket);
+    if (onlyLast) {
+      if (gradient != reduce.getFull() || results.find("reduced_gradient", bucket) != reduce.getY())
+        return reduce.emitOpError("S5: neither reads the gradient that is returned nor is what is returned as reduced");
+      continue;
+    }
+    auto sum = gradient.getDefiningOp<graph::AccumulateOp>();
+    if (!sum || !sum.getFirstWrites() || sum.getX() != reduce.getY() || !isa<BlockArgument>(sum.getAccumulator()))
+      return reduce.emitOpError("S5: is not what is added to the gradient of ") << bucket.getSymNameAttr();
+  }
+  return success();
+}
+
+/// (S6)
+LogicalResult checkLayouts(const ShardedModule &sharded) {
+  auto mesh = ModuleOp(sharded.module).lookupSymbol<dist::MeshOp>(dist::kMesh);
+  WalkResult result = ModuleOp(sharded.module).walk([&](Operation *op) -> WalkResult {
+    for (Type type : op->getResultTypes())
+      if (FlatSymbolRefAttr name = dist::bucketOf(type); name && !sharded.bucket(name))
+        return op->emitOpError("S6: gives the layout of ") << name << ", which is no dist.bucket";
+    if (auto view = dyn_cast<dist::ViewOp>(op))
+      if (dist::BucketOp bucket = sharded.bucket(dist::bucketOf(view.getBucket().getType()))) {
+        int64_t end = view.getOffset() + cast<RankedTensorType>(view.getY().getType()).getNumElements();
+        if (end > int64_t(bucket.getElements()))
+          return op->emitOpError("S6: covers elements ")
+                 << int64_t(view.getOffset()) << " to " << end << " of " << int64_t(bucket.getElements());
+      }
+    if (auto pack = dyn_cast<dist::PackOp>(op); pack && !pack.getParts().empty())
+      if (dist::BucketOp bucket = sharded.bucket(dist::bucketOf(pack.getBucket().getType()))) {
+        int64_t end =
+            pack.getOffsets().back() + cast<RankedTensorType>(pack.getParts().back().getType()).getNumElements();
+        if (end > int64_t(bucket.getElements()))
+          return op->emitOpError("S6: the last part ends at ")
+                 << end << ", the bucket at " << int64_t(bucket.getElements());
+      }
+    if (auto axis = op->getAttrOfType<StringAttr>("axis"); axis && isa<dist::DistDialect>(op->getDialect()))
+      if (!mesh || !llvm::is_contained(mesh.getAxes(), Attribute(axis)))
+        return op->emitOpError("S6: the mesh has no axis ") << axis;
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// The last op that reads `value` or an alias of it.
+Operation *lastReader(Value value) {
+  Operation *last = nullptr;
+  for (Operation *user : value.getUsers()) {
+    Operation *reader = aliasOf(user) ? lastReader(user->getResult(0)) : user;
+    if (reader && (!last || last->isBeforeInBlock(reader)))
+      last = reader;
+  }
+  return last;
+}
+
+/// (S7)
+LogicalResult checkGathers(func::FuncOp function) {
+  llvm::StringMap<dist::AllGatherOp> gathers;
+  for (auto gather : function.getBody().front().getOps<dist::AllGatherOp>()) {
+    FlatSymbolRefAttr name = dist::bucketOf(gather.getY().getType());
+    auto [first, inserted] = gathers.try_emplace(name.getValue(), gather);
+    if (inserted)
+      continue;
+    Operation *reader = lastReader(first->second.getY());
+    if (reader && gather->isBeforeInBlock(reader)) {
+      InFlightDiagnostic error = reader->emitOpError("S7: reads an earlier gather of ") << name << " than the last";
+      error.attachNote(gather.getLoc()) << "it is gathered again here";
+      return error;
+    }
+    first->second = gather;
+  }
+  return success();
+}
+
+/// (S8)
+LogicalResult checkNorm(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  for (auto squares : body.getOps<graph::SumSquaresOp>())
+    if (!dist::isShard(squares.getX().getType()))
+      return squares.emitOpError("S8: sums the squares of ") << squares.getX().getType() << ", which is no shard";
+  auto reductions = body.getOps<dist::AllReduceOp>();
+  auto count = std::distance(reductions.begin(), reductions.end());
+  bool needsOne = !body.getOps<graph::SumSquaresOp>().empty();
+  if (count != int64_t(needsOne))
+    return function.emitOpError("S8: the norm takes one all_reduce, found ") << count;
+  for (auto squares : body.getOps<graph::SumSquaresOp>()) {
+    // Sums of scalars lead to the one all_reduce and nowhere else.
+    Operation *user = squares;
+    while (user && !isa<dist::AllReduceOp>(user))
+      user = user->hasOneUse() && isa<graph::SumSquaresOp, graph::AddOp>(user) ? *user->user_begin() : nullptr;
+    if (!user)
+      return squares.emitOpError("S8: does not end in the all_reduce of the norm alone");
+  }
   return success();
 }
 
 struct VerifyShard : impl::VerifyShardBase<VerifyShard> {
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (failed(checkNames(module)))
-      return signalPassFailure();
-    for (auto function : module.getOps<func::FuncOp>()) {
-      SmallVector<StringRef> kinds;
-      if (function.getName() == "microstep")
-        kinds = {"gradient"};
-      if (function.getName() == "update")
-        kinds = {"parameter", "exp_avg", "exp_avg_sq"};
-      if (failed(checkArguments(module, function)) ||
-          (!kinds.empty() && failed(checkBucketResults(module, function, kinds))))
-        return signalPassFailure();
+    if (failed(verify()))
+      signalPassFailure();
+  }
+
+  LogicalResult verify() {
+    ShardedModule sharded{getOperation(), {}};
+    if (auto stage = getOperation()->getAttrOfType<IntegerAttr>(dist::kZero))
+      sharded.stage = unsigned(stage.getInt());
+    if (failed(checkNames(sharded.module)) || failed(checkLayouts(sharded)))
+      return failure();
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      BucketResults results(function);
+      if (failed(checkArguments(sharded, function)) || failed(checkResults(sharded, function, results)) ||
+          failed(checkGathers(function)))
+        return failure();
+      if (function.getName() == "microstep" && failed(checkReductions(sharded, function, results)))
+        return failure();
+      if (function.getName() == "update" && sharded.stage && failed(checkNorm(function)))
+        return failure();
     }
+    return success();
   }
 };
 } // namespace

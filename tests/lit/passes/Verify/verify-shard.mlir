@@ -15,10 +15,35 @@ func.func @eval(%b: tensor<4xf32> {graph.role = "parameter_bucket", graph.bucket
 
 // -----
 
+// Without a mesh a bucket has its length.
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
-// expected-error @+1 {{S2: argument 0 has type 'tensor<4xf32>', its bucket 8 elements}}
+// expected-error @+1 {{S2: argument 0 (parameter_bucket) has type 'tensor<4xf32>', expected 'tensor<8xf32>'}}
 func.func @eval(%b: tensor<4xf32> {graph.role = "parameter_bucket", graph.bucket = @b}) {
   return
+}
+
+// -----
+
+module attributes {dist.zero = 3 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// A full parameter at stage 3.
+// expected-error @+1 {{S2: argument 0 (parameter_bucket) has type 'tensor<?xf32, #dist.full<@b>>', expected 'tensor<?xf32, #dist.shard<@b>>'}}
+func.func @eval(%b: tensor<?xf32, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}) {
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 0 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// An update sees reduced gradients: shards, at stage 0 too.
+// expected-error @+1 {{S2: argument 0 (gradient_bucket) has type 'tensor<?xf32, #dist.full<@b>>', expected 'tensor<?xf32, #dist.shard<@b>>'}}
+func.func @update(%g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) {
+  return
+}
 }
 
 // -----
@@ -30,6 +55,13 @@ dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w"
 
 // -----
 
+// A tied parameter is one entry with two names.
+// expected-error @+1 {{S3: "head" stands in it twice}}
+dist.bucket @b {decayed = 0 : i64, elements = 24 : i64, parameters = [{name = "embed", offset = 0 : i64, shape = array<i64: 8>, tied = ["head"]},
+  {name = "head", offset = 16 : i64, shape = array<i64: 8>}]}
+
+// -----
+
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
 // expected-error @+1 {{S4: returns 0 results of kind gradient for bucket "b"}}
 func.func @microstep() {
@@ -38,8 +70,239 @@ func.func @microstep() {
 
 // -----
 
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S4: returns 1 results of kind gradient for bucket "b"}}
+func.func @microstep(%g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  return %g : tensor<?xf32, #dist.full<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
-// expected-error @+1 {{S4: result 0, the gradients of @b, is no dist.pack}}
-func.func @microstep(%b: tensor<8xf32> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<8xf32> {graph.result = "gradient", graph.bucket = @b}) {
-  return %b : tensor<8xf32>
+// expected-error @+1 {{S4: returns 0 results of kind reduced_gradient for bucket "b"}}
+func.func @microstep(%g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  return %g : tensor<?xf32, #dist.full<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S4: result 0 (gradient) has type 'tensor<?xf32, #dist.full<@b>>', expected 'tensor<?xf32, #dist.shard<@b>>'}}
+func.func @microstep(%g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %f: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  return %f : tensor<?xf32, #dist.full<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S5: the gradient of "b" is not reduced}}
+func.func @microstep(%g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  return %g : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  // expected-error @+1 {{S5: reduces the gradient of @b a second time}}
+  %t = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  %s = graph.accumulate %g, %r {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  return %s : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S5: reduces the gradient of @b, which is not trainable}}
+  %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%p: tensor<?xf32, #dist.full<@b>>, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  // expected-error @+1 {{S5: reduces what is no dist.pack of local gradients}}
+  %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  %s = graph.accumulate %g, %r {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  return %s : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S5: reduces the last micro-step's gradient only where none are kept (ZeRO-2)}}
+  %r = dist.reduce_scatter %p axis "data" {only_last} : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  %s = graph.accumulate %g, %r {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  return %s : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S5: is not what is added to the gradient of "b"}}
+  %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return %r : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 0 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "reduced_gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S5: reduces every micro-step's gradient where they add up first (ZeRO-0)}}
+  %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return %p, %r : tensor<?xf32, #dist.full<@b>>, tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 0 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "reduced_gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S5: neither reads the gradient that is returned nor is what is returned as reduced}}
+  %r = dist.reduce_scatter %p axis "data" {only_last} : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return %g, %r : tensor<?xf32, #dist.full<@b>>, tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+func.func @eval(%s: tensor<?xf32, #dist.shard<@a>>) {
+  // expected-error @+1 {{S6: gives the layout of @a, which is no dist.bucket}}
+  %f = dist.all_gather %s axis "data" : tensor<?xf32, #dist.shard<@a>> -> tensor<?xf32, #dist.full<@a>>
+  return
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%b: tensor<?xf32, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}) {
+  // expected-error @+1 {{S6: covers elements 4 to 12 of 8}}
+  %v = dist.view %b[4] : tensor<?xf32, #dist.full<@b>> -> tensor<8xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%a: tensor<8xf32>) {
+  // expected-error @+1 {{S6: the last part ends at 12, the bucket at 8}}
+  %p = dist.pack %a at [4] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%x: tensor<f32>) {
+  // expected-error @+1 {{S6: the mesh has no axis "tensor"}}
+  %y = dist.all_reduce %x axis "tensor" : tensor<f32>
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 3 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%b: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}) -> (tensor<2x4xf32>, tensor<8xf32>) {
+  %f = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xf32, #dist.full<@b>>
+  %v = dist.view %f[0] : tensor<?xf32, #dist.full<@b>> -> tensor<8xf32>
+  %w = graph.reshape %v : tensor<8xf32> -> tensor<2x4xf32>
+  // expected-note @+1 {{it is gathered again here}}
+  %h = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xf32, #dist.full<@b>>
+  %u = dist.view %h[0] : tensor<?xf32, #dist.full<@b>> -> tensor<8xf32>
+  // expected-error @+1 {{S7: reads an earlier gather of @b than the last}}
+  %y = graph.exp %w : tensor<2x4xf32>
+  return %y, %u : tensor<2x4xf32>, tensor<8xf32>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 3 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+  // expected-error @+1 {{S8: sums the squares of 'tensor<?xf32, #dist.full<@b>>', which is no shard}}
+  %s = graph.sum_squares %x : tensor<?xf32, #dist.full<@b>> -> tensor<f32>
+  %n = dist.all_reduce %s axis "data" : tensor<f32>
+  return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 3 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S8: the norm takes one all_reduce, found 0}}
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+  %s = graph.sum_squares %g : tensor<?xf32, #dist.shard<@b>> -> tensor<f32>
+  return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 3 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+  // expected-error @+1 {{S8: does not end in the all_reduce of the norm alone}}
+  %s = graph.sum_squares %g : tensor<?xf32, #dist.shard<@b>> -> tensor<f32>
+  %n = dist.all_reduce %s axis "data" : tensor<f32>
+  %y = graph.sqrt %s : tensor<f32>
+  return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
+}
 }

@@ -1,0 +1,162 @@
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Stages.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Sharding/GatherRuns.h"
+#include "passes/Sharding/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#define DEBUG_TYPE "ztc-insert-collectives"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_INSERTCOLLECTIVES
+#include "passes/Sharding/Passes.h.inc"
+
+namespace {
+
+/// Moves `op` right behind the last of its operands.
+void hoist(Operation *op) {
+  Operation *last = nullptr;
+  for (Value operand : op->getOperands())
+    if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
+      last = definition;
+  if (last)
+    op->moveAfter(last);
+  else
+    op->moveBefore(&op->getBlock()->front());
+}
+
+/// A pack, and the sums that its parts are, stand where they are complete.
+void hoistPack(dist::PackOp pack) {
+  for (Value part : pack.getParts()) {
+    SmallVector<Operation *> sums;
+    while (auto sum = part.getDefiningOp<graph::AccumulateOp>()) {
+      sums.push_back(sum);
+      part = sum.getAccumulator();
+    }
+    auto slot = part.getDefiningOp<dist::ViewOp>();
+    bool movesSlot = slot && !sums.empty() && isa<BlockArgument>(slot.getBucket());
+    if (movesSlot)
+      hoist(slot);
+    llvm::for_each(llvm::reverse(sums), hoist);
+    if (movesSlot)
+      slot->moveBefore(sums.back());
+  }
+  hoist(pack);
+}
+
+/// The own shard of each local gradient becomes that of the sum over ranks.
+void reduceGradients(func::FuncOp function, bool onlyLast) {
+  SmallVector<dist::OwnShardOp> owns;
+  for (auto own : function.getBody().front().getOps<dist::OwnShardOp>())
+    if (own.getFull().getDefiningOp<dist::PackOp>())
+      owns.push_back(own);
+  for (dist::OwnShardOp own : owns) {
+    auto pack = own.getFull().getDefiningOp<dist::PackOp>();
+    hoistPack(pack);
+    OpBuilder builder(own.getContext());
+    builder.setInsertionPointAfter(pack);
+    Value sum = dist::ReduceScatterOp::create(builder, own.getLoc(), own.getShard().getType(), own.getFull(),
+                                              dist::kDataAxis, onlyLast);
+    SmallVector<Operation *> readers(own->getUsers());
+    own.getShard().replaceAllUsesWith(sum);
+    own.erase();
+    for (Operation *reader : readers)
+      if (isa<graph::AccumulateOp>(reader))
+        hoist(reader);
+  }
+}
+
+/// Each rank has summed the squares of its own shards; the norm is that of all.
+void reduceNorm(func::FuncOp function) {
+  auto squares = function.getBody().front().getOps<graph::SumSquaresOp>();
+  if (squares.empty())
+    return;
+  Value sum = (*squares.begin()).getY();
+  while (sum.hasOneUse())
+    if (auto add = dyn_cast<graph::AddOp>(*sum.user_begin()))
+      sum = add.getY();
+    else
+      break;
+  OpBuilder builder(sum.getContext());
+  builder.setInsertionPointAfterValue(sum);
+  Value total = dist::AllReduceOp::create(builder, sum.getLoc(), sum.getType(), sum, dist::kDataAxis);
+  sum.replaceAllUsesExcept(total, total.getDefiningOp());
+}
+
+/// A copy of the aliases that lead from a gather to `value`, standing on the gather `to`.
+Value cloneAliases(OpBuilder &builder, Value value, Value to, IRMapping &mapping) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *alias = value.getDefiningOp();
+  if (isa<dist::AllGatherOp>(alias))
+    return to;
+  Value source = cloneAliases(builder, alias->getOperand(0), to, mapping);
+  Operation *clone = builder.clone(*alias);
+  clone->setOperand(0, source);
+  mapping.map(value, clone->getResult(0));
+  return clone->getResult(0);
+}
+
+void eraseAliases(Value value) {
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    eraseAliases(user->getResult(0));
+    user->erase();
+  }
+}
+
+/// One gather at the function's start becomes one before each run of uses.
+void placeGathers(func::FuncOp function) {
+  auto module = function->getParentOfType<ModuleOp>();
+  SmallVector<GatheredBucket> buckets;
+  for (auto gather : function.getBody().front().getOps<dist::AllGatherOp>())
+    if (isa<BlockArgument>(gather.getShard()))
+      buckets.push_back(
+          {gather,
+           int64_t(module.lookupSymbol<dist::BucketOp>(dist::bucketOf(gather.getType()).getAttr()).getElements())});
+  Value result = function.getBody().front().getTerminator()->getOperand(0);
+  std::vector<GatherRun> runs = findGatherRuns(buckets, resolveAlias(result).source.getDefiningOp());
+  SmallVector<unsigned> count(buckets.size());
+  for (const GatherRun &run : runs) {
+    dist::AllGatherOp gather = buckets[run.bucket].gather;
+    OpBuilder builder(run.uses.front()->getOwner());
+    Operation *copy = builder.clone(*gather);
+    IRMapping mapping;
+    for (OpOperand *use : run.uses)
+      use->set(cloneAliases(builder, use->get(), copy->getResult(0), mapping));
+    ++count[run.bucket];
+  }
+  for (auto [index, bucket] : llvm::enumerate(buckets)) {
+    remark::passed(bucket.gather.getLoc(), remark::RemarkOpts::name("gathers").category(DEBUG_TYPE))
+        << llvm::formatv("bucket {0} is gathered {1} time{2} in @{3}",
+                         dist::bucketOf(bucket.gather.getType()).getValue(), count[index], count[index] == 1 ? "" : "s",
+                         function.getName())
+               .str();
+    eraseAliases(bucket.gather.getY());
+    bucket.gather.erase();
+  }
+}
+
+struct InsertCollectives : impl::InsertCollectivesBase<InsertCollectives> {
+  void runOnOperation() override {
+    auto stage = getOperation()->getAttrOfType<IntegerAttr>(dist::kZero);
+    if (!stage) {
+      getOperation().emitError("has no ") << dist::kZero << ": no stage was chosen";
+      return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.getName() == "update") {
+        reduceNorm(function);
+        continue;
+      }
+      reduceGradients(function, dist::reducesOnlyLast(stage.getInt()));
+      placeGathers(function);
+    }
+  }
+};
+} // namespace
+} // namespace ztc

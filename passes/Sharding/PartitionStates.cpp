@@ -1,0 +1,186 @@
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Dist/Stages.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Sharding/Passes.h"
+
+#define DEBUG_TYPE "ztc-partition-states"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_PARTITIONSTATES
+#include "passes/Sharding/Passes.h.inc"
+
+namespace {
+
+/// The other layout of a bucket's value.
+RankedTensorType asShard(Type full) {
+  return dist::shardType(dist::bucketOf(full).getValue(), getElementTypeOrSelf(full));
+}
+RankedTensorType asFull(Type shard) {
+  return dist::fullType(dist::bucketOf(shard).getValue(), getElementTypeOrSelf(shard));
+}
+
+Value ownShard(OpBuilder &builder, Value full) {
+  return dist::OwnShardOp::create(builder, full.getLoc(), asShard(full.getType()), full);
+}
+Value allGather(OpBuilder &builder, Location loc, Value shard) {
+  return dist::AllGatherOp::create(builder, loc, asFull(shard.getType()), shard, dist::kDataAxis);
+}
+
+/// A sum's link that adds into the argument `slots`: its addend is what this micro-step contributes.
+bool addsInto(graph::AccumulateOp link, Value slots) {
+  auto view = link.getAccumulator().getDefiningOp<dist::ViewOp>();
+  return view && view.getBucket() == slots;
+}
+
+/// The parts of `pack` lose the gradient bucket that they were added into.
+void dropAccumulators(dist::PackOp pack, Value slots) {
+  for (OpOperand &part : pack.getPartsMutable()) {
+    OpOperand *use = &part;
+    while (auto link = use->get().getDefiningOp<graph::AccumulateOp>()) {
+      if (addsInto(link, slots)) {
+        Operation *view = link.getAccumulator().getDefiningOp();
+        use->set(link.getX());
+        link.erase();
+        view->erase();
+        break;
+      }
+      use = &link.getAccumulatorMutable();
+    }
+  }
+}
+
+class StatePartitioner {
+public:
+  StatePartitioner(func::FuncOp function, unsigned stage)
+      : function(function), stage(stage), terminator(function.getBody().front().getTerminator()),
+        builder(function.getContext()) {}
+
+  LogicalResult run() {
+    for (BlockArgument argument : function.getArguments()) {
+      StringRef role = graph::roleOf(function, argument.getArgNumber());
+      if (!role.ends_with("_bucket") || !dist::isShardedAt(stage, function.getName(), role))
+        continue;
+      if (!dist::isFull(argument.getType()))
+        return function.emitOpError("argument ")
+               << argument.getArgNumber() << " (" << role << ") is no whole bucket: " << argument.getType();
+      argument.setType(asShard(argument.getType()));
+    }
+    LogicalResult done = success();
+    if (function.getName() == "microstep")
+      done = partitionGradients();
+    if (function.getName() == "update")
+      done = partitionUpdate();
+    else if (stage == 3)
+      gatherParameters();
+    function.setFunctionType(
+        builder.getFunctionType(ValueRange(function.getArguments()).getTypes(), terminator->getOperandTypes()));
+    return done;
+  }
+
+private:
+  void gatherParameters();
+  LogicalResult partitionGradients();
+  LogicalResult partitionUpdate();
+
+  func::FuncOp function;
+  unsigned stage;
+  Operation *terminator;
+  OpBuilder builder;
+};
+
+/// Views stand on whole buckets.
+void StatePartitioner::gatherParameters() {
+  builder.setInsertionPointToStart(&function.getBody().front());
+  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket")) {
+    BlockArgument argument = function.getArgument(index);
+    if (argument.use_empty())
+      continue;
+    StringAttr name = dist::bucketOf(argument.getType()).getAttr();
+    Value full = allGather(builder, NameLoc::get(name), argument);
+    argument.replaceAllUsesExcept(full, full.getDefiningOp());
+  }
+}
+
+LogicalResult StatePartitioner::partitionGradients() {
+  llvm::StringMap<BlockArgument> accumulators;
+  for (unsigned index : graph::argumentsWithRole(function, "gradient_bucket"))
+    if (auto bucket = dist::bucketOf(function.getArgumentTypes()[index]))
+      accumulators[bucket.getValue()] = function.getArgument(index);
+  SmallVector<DictionaryAttr> attributes;
+  function.getAllResultAttrs(attributes);
+  SmallVector<Value> results(terminator->getOperands()), reduced;
+  SmallVector<DictionaryAttr> reducedAttributes;
+  builder.setInsertionPoint(terminator);
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+    auto pack = results[index].getDefiningOp<dist::PackOp>();
+    if (!kind || kind.getValue() != "gradient")
+      continue;
+    if (!pack || !dist::isFull(pack.getType()))
+      return function.emitOpError("result ") << index << " is a gradient, but no dist.pack of a whole bucket";
+    FlatSymbolRefAttr bucket = dist::bucketOf(pack.getType());
+    BlockArgument accumulator = accumulators.lookup(bucket.getValue());
+    if (!accumulator)
+      return function.emitOpError("takes no gradient bucket ") << bucket;
+    Value own = ownShard(builder, pack);
+    if (dist::reducesOnlyLast(stage)) {
+      reduced.push_back(own);
+      reducedAttributes.push_back(
+          builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr("reduced_gradient")),
+                                     builder.getNamedAttr(graph::kBucket, bucket)}));
+      continue;
+    }
+    dropAccumulators(pack, accumulator);
+    results[index] =
+        graph::AccumulateOp::create(builder, pack.getLoc(), accumulator, own, /*first_writes=*/builder.getUnitAttr());
+  }
+  results.append(reduced);
+  attributes.append(reducedAttributes);
+  terminator->setOperands(results);
+  function.setFunctionType(
+      builder.getFunctionType(ValueRange(function.getArguments()).getTypes(), terminator->getOperandTypes()));
+  function.setAllResultAttrs(attributes);
+  return success();
+}
+
+/// The norm reads own shards of gradients; AdamW works on what its moments are.
+LogicalResult StatePartitioner::partitionUpdate() {
+  for (auto adamw : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AdamwOp>())) {
+    if (!dist::isShard(adamw.getGradient().getType()))
+      return adamw.emitOpError("reads no gradient bucket: ") << adamw.getGradient().getType();
+    Location loc = adamw.getLoc();
+    builder.setInsertionPoint(adamw);
+    if (stage == 0) {
+      adamw.getGradientMutable().assign(allGather(builder, loc, adamw.getGradient()));
+      continue;
+    }
+    if (dist::isFull(adamw.getParameter().getType()))
+      adamw.getParameterMutable().assign(ownShard(builder, adamw.getParameter()));
+    for (OpResult result : adamw->getResults())
+      result.setType(adamw.getParameter().getType());
+    if (stage == 3)
+      continue;
+    builder.setInsertionPointAfter(adamw);
+    Value full = allGather(builder, loc, adamw.getNewParameter());
+    adamw.getNewParameter().replaceAllUsesExcept(full, full.getDefiningOp());
+  }
+  return success();
+}
+
+struct PartitionStates : impl::PartitionStatesBase<PartitionStates> {
+  void runOnOperation() override {
+    auto stage = getOperation()->getAttrOfType<IntegerAttr>(dist::kZero);
+    if (!stage) {
+      getOperation().emitError("has no ") << dist::kZero << ": no stage was chosen";
+      return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(StatePartitioner(function, stage.getInt()).run()))
+        return signalPassFailure();
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,5 @@
+// RUN: ztc-opt %s --ztc-insert-collectives -verify-diagnostics
+
+// expected-error @+1 {{has no dist.zero: no stage was chosen}}
+module {
+}

@@ -1,0 +1,34 @@
+// RUN: ztc-opt %s --ztc-partition-states -verify-diagnostics -split-input-file
+
+// expected-error @+1 {{has no dist.zero: no stage was chosen}}
+module {
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+  // expected-error @+1 {{argument 0 (exp_avg_bucket) is no whole bucket: 'tensor<8xf32>'}}
+  func.func @update(%m: tensor<8xf32> {graph.role = "exp_avg_bucket", graph.bucket = @b}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+  // expected-error @+1 {{result 0 is a gradient, but no dist.pack of a whole bucket}}
+  func.func @microstep(%g: tensor<?xf32, #dist.full<@b>> {graph.role = "gradient_bucket", graph.bucket = @b})
+      -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+    return %g : tensor<?xf32, #dist.full<@b>>
+  }
+}
+
+// -----
+
+module attributes {dist.zero = 0 : i64} {
+  // expected-error @+1 {{takes no gradient bucket @b}}
+  func.func @microstep(%a: tensor<8xf32>) -> (tensor<?xf32, #dist.full<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+    %g = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+    return %g : tensor<?xf32, #dist.full<@b>>
+  }
+}
