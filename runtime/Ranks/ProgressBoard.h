@@ -2,21 +2,24 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ztc {
 
 /// A copy of a board. `work` and `bytes` only grow: a rank none of whose counters grows for --timeout seconds hangs.
 struct RankProgress {
-  std::string phase;         ///< "loading", "training", "saving", ...
-  uint64_t step = 0;         ///< optimizer step, from 0 as in the log
-  std::string place;         ///< program and plan step: "microstep, 'blocks.0 all_gather'"
-  std::string collective;    ///< the collective in flight or, where none is, the last one: "all_gather blocks.0"
-  bool inCollective = false; ///< it waits in `collective` now
-  std::string waitsFor;      ///< the exchange of the control channel that it waits in now, or empty
-  uint64_t work = 0;         ///< plan steps begun, exchanges and collectives finished
-  uint64_t bytes = 0;        ///< loaded or saved
+  std::string phase = {};      ///< "loading", "training", "saving", ...
+  uint64_t step = 0;           ///< optimizer step, from 0 as in the log
+  std::string place = {};      ///< program and plan step: "microstep, 'blocks.0 all_gather'"
+  std::string collective = {}; ///< the collective in flight or, where none is, the last one: "all_gather blocks.0"
+  bool inCollective = false;   ///< it waits in `collective` now
+  std::string waitsFor = {};   ///< the exchange of the control channel that it waits in now, or empty
+  uint64_t work = 0;           ///< plan steps begun, exchanges and collectives finished
+  uint64_t bytes = 0;          ///< loaded or saved
 };
 
 /// Written by the threads that work, read by the thread that reports. Writing costs a few relaxed stores, cheap enough
@@ -46,7 +49,7 @@ public:
     addWork();
   }
   /// Something was done that is none of the above.
-  void addWork() { work_.fetch_add(1, std::memory_order_relaxed); }
+  void addWork(uint64_t amount = 1) { work_.fetch_add(amount, std::memory_order_relaxed); }
   /// Bytes were read from or written to a file.
   void addBytes(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   /// The control channel waits in an exchange, or no longer.
@@ -59,13 +62,22 @@ public:
     addWork();
   }
 
-  /// Before the plan whose names are on the board goes away. Keeps a copy of the collective, for the last words.
+  /// A counter kept elsewhere (bytes that a communicator has sent) whose growth is work too. Until forgetNames().
+  void alsoCount(std::function<uint64_t()> counter) {
+    std::lock_guard lock(mutex_);
+    counters_.push_back(std::move(counter));
+  }
+
+  /// Before the plan whose names are on the board goes away. Keeps what last words need.
   void forgetNames() {
     std::lock_guard lock(mutex_);
     if (const char *name = collective_.exchange(nullptr))
       lastCollective_ = name;
     program_.store(nullptr);
     planStep_.store(nullptr);
+    for (const auto &counter : counters_)
+      addWork(counter());
+    counters_.clear();
   }
 
   /// Any thread.
@@ -83,6 +95,8 @@ public:
     now.inCollective = inCollective_.load(std::memory_order_relaxed);
     now.waitsFor = exchange_;
     now.work = work_.load(std::memory_order_relaxed);
+    for (const auto &counter : counters_)
+      now.work += counter();
     now.bytes = bytes_.load(std::memory_order_relaxed);
     return now;
   }
@@ -91,6 +105,7 @@ private:
   mutable std::mutex mutex_;
   std::string exchange_;
   std::string lastCollective_;
+  std::vector<std::function<uint64_t()>> counters_;
   std::atomic<const char *> phase_{"starting"};
   std::atomic<const char *> program_{nullptr};
   std::atomic<const char *> planStep_{nullptr};

@@ -1,0 +1,425 @@
+#include "runtime/Ranks/ControlServer.h"
+#include "runtime/Ranks/Sockets.h"
+#include "runtime/Ranks/Watchdog.h"
+#include "runtime/Ranks/Wire.h"
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fmt/format.h>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace ztc {
+
+namespace {
+
+constexpr double kTickSeconds = 0.2;
+/// A broken connection between two ranks is seen by the one before the death of the other: so long a failure that may
+/// be a mere symptom waits for its cause.
+constexpr double kCauseSeconds = 1.0;
+/// The survivors' answer to "where are you?" is awaited so long.
+constexpr double kProbeSeconds = 0.3;
+constexpr size_t kMessageBytes = kMaxValueBytes + 4096;
+
+double steadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Peer {
+  explicit Peer(int descriptor) : connection(descriptor) {}
+  Connection connection;
+  std::optional<uint32_t> rank; ///< known after its Hello
+  bool said = false;            ///< Bye
+  bool answered = false;        ///< the probe
+  bool closing = false;         ///< what is left to send goes out, then it is closed
+};
+
+/// One exchange under way.
+struct Exchange {
+  std::vector<Bytes> bytes;
+  std::vector<bool> given;
+  uint32_t missing = 0;
+};
+
+class Server final : public ControlServer {
+public:
+  Server(ServerOptions options, int listener, const std::vector<int> &sockets)
+      : options_(std::move(options)), listener_(listener), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        watchdog_(options_.world, options_.timeoutSeconds), byRank_(options_.world, nullptr) {
+    for (int socket : sockets)
+      greet(socket);
+    thread_ = std::thread([this] { serve(); });
+  }
+
+  ~Server() override {
+    stop_ = true;
+    uint64_t one = 1;
+    (void)!write(wake_, &one, sizeof one);
+    thread_.join();
+    close(wake_);
+    if (listener_ >= 0)
+      close(listener_);
+  }
+
+  std::vector<RankState> states() const override {
+    std::lock_guard lock(mutex_);
+    return watchdog_.states();
+  }
+
+private:
+  void serve();
+  void greet(int socket);
+  void acceptAll();
+  void hear(Peer &peer);
+  void handle(Peer &peer, MessageReader message);
+  void welcome(Peer &peer, MessageReader &message);
+  void welcomeAll();
+  void give(uint32_t rank, MessageReader &message);
+  void lose(Peer &peer);
+  void tick(double now);
+  void say(const std::string &message);
+  void refuse(Peer &peer, bool mayTryAgain, const std::string &text);
+  /// Why a failure is told by whom and when.
+  enum class Kind {
+    Error,   ///< a rank met an error: it tells the person, soon
+    Symptom, ///< a rank met an error that may come from the loss of another: it tells, unless that loss is found
+    Loss,    ///< a rank is gone: the first survivor tells, with the places of all survivors
+    Verdict, ///< found by this server: the first rank tells
+  };
+  void cause(Kind kind, uint32_t rank, StatusCode code, std::string text);
+  void decide();
+
+  /// A failure that waits for its cause, or for the answers of the others.
+  struct Pending {
+    uint32_t rank;
+    StatusCode code;
+    std::string text;
+    Kind kind;
+    double decideAt;
+  };
+
+  ServerOptions options_;
+  int listener_;
+  int wake_;
+  mutable std::mutex mutex_; ///< guards watchdog_, which states() reads
+  Watchdog watchdog_;
+  ObservedClock clock_;
+  std::list<Peer> peers_;
+  std::vector<Peer *> byRank_;
+  uint32_t joined_ = 0, left_ = 0;
+  bool complete_ = false; ///< every rank is there and was welcomed
+  bool decided_ = false;  ///< a failure was told to all
+  std::optional<Pending> pending_;
+  double began_ = steadySeconds();
+  std::map<std::pair<std::string, uint64_t>, Exchange> exchanges_;
+  std::map<std::string, Bytes> values_;
+  std::multimap<std::string, std::pair<uint32_t, uint64_t>> waiting_; ///< key -> rank and request
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+void Server::serve() {
+  std::vector<pollfd> wait;
+  std::vector<Peer *> order;
+  while (!stop_) {
+    wait.assign({{wake_, POLLIN, 0}, {listener_, POLLIN, 0}});
+    order.clear();
+    for (Peer &peer : peers_) {
+      wait.push_back({peer.connection.descriptor(), short(POLLIN | (peer.connection.wantsToWrite() ? POLLOUT : 0)), 0});
+      order.push_back(&peer);
+    }
+    poll(wait.data(), nfds_t(wait.size()), int(kTickSeconds * 1000));
+    if (stop_)
+      break;
+    for (size_t i = 0; i < order.size(); ++i)
+      if (wait[i + 2].revents & (POLLIN | POLLHUP | POLLERR))
+        hear(*order[i]);
+    if (wait[1].revents & POLLIN)
+      acceptAll();
+    tick(steadySeconds());
+    for (auto peer = peers_.begin(); peer != peers_.end();) {
+      bool alive = peer->connection.flush();
+      if (!alive && !peer->closing)
+        lose(*peer);
+      bool done = !alive || (peer->closing && !peer->connection.wantsToWrite());
+      peer = done ? peers_.erase(peer) : std::next(peer);
+    }
+  }
+  // A rank that ends lets the last words out.
+  for (Peer &peer : peers_)
+    peer.connection.flush();
+  peers_.clear();
+}
+
+void Server::greet(int socket) {
+  Peer &peer = peers_.emplace_back(socket);
+  peer.connection.send(MessageWriter(MessageType::Greeting).number(kWireMagic).number(kWireVersion).take());
+}
+
+void Server::acceptAll() {
+  int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket >= 0)
+    greet(socket);
+}
+
+void Server::hear(Peer &peer) {
+  if (peer.closing)
+    return;
+  bool alive = peer.connection.receive();
+  while (auto message = peer.connection.next()) {
+    handle(peer, MessageReader(*message));
+    if (peer.closing)
+      return;
+  }
+  if (!alive || peer.connection.isBroken())
+    lose(peer);
+}
+
+void Server::refuse(Peer &peer, bool mayTryAgain, const std::string &text) {
+  peer.connection.send(MessageWriter(MessageType::Refused).number(uint8_t(mayTryAgain)).text(text).take());
+  peer.closing = true;
+}
+
+void Server::welcome(Peer &peer, MessageReader &message) {
+  uint64_t magic = message.number<uint64_t>();
+  uint32_t wire = message.number<uint32_t>();
+  std::string runId(message.text());
+  uint32_t rank = message.number<uint32_t>(), world = message.number<uint32_t>();
+  std::string version(message.text());
+  if (!message.isGood() || magic != kWireMagic || wire != kWireVersion)
+    return refuse(peer, false, "rank 0 runs another version of ztc-run");
+  if (runId != options_.runId)
+    return refuse(peer, true,
+                  fmt::format("rank 0 there belongs to another run ('{}', not '{}')", options_.runId, runId));
+  std::string wrong;
+  if (world != options_.world)
+    wrong = fmt::format("rank 0 expects {} ranks, rank {} expects {}: start all with the same number", options_.world,
+                        rank, world);
+  else if (rank >= world)
+    wrong = fmt::format("rank {} of {} ranks: ranks count from 0", rank, world);
+  else if (byRank_[rank])
+    wrong =
+        fmt::format("rank {} is there twice, from {} and from {}: give each process a rank of its own "
+                    "(--node-rank, or the launcher's variables)",
+                    rank, farAddress(byRank_[rank]->connection.descriptor()), farAddress(peer.connection.descriptor()));
+  else if (version != options_.version)
+    wrong = fmt::format("rank 0 runs ztc {}, rank {} runs ztc {}: install the same on all hosts", options_.version,
+                        rank, version);
+  if (!wrong.empty()) {
+    refuse(peer, false, wrong);
+    return cause(Kind::Verdict, rank, StatusCode::FailedPrecondition, wrong);
+  }
+  if (decided_) // too late: what happened is told to it too
+    return refuse(peer, false, pending_->text);
+  peer.rank = rank;
+  peer.connection.setLimit(kMessageBytes);
+  byRank_[rank] = &peer;
+  if (++joined_ == options_.world)
+    welcomeAll();
+}
+
+void Server::welcomeAll() {
+  complete_ = true;
+  // Ranks beside rank 0 come over loopback: ranks on other hosts reach them where they reach rank 0.
+  std::string own = "127.0.0.1";
+  for (Peer *peer : byRank_)
+    if (std::string near = nearAddress(peer->connection.descriptor());
+        !near.empty() && (own == "127.0.0.1" || isLoopback(own)))
+      own = near;
+  for (uint32_t rank = 0; rank < options_.world; ++rank) {
+    Connection &connection = byRank_[rank]->connection;
+    std::string far = farAddress(connection.descriptor());
+    connection.send(MessageWriter(MessageType::Welcome).text(far.empty() || isLoopback(far) ? own : far).take());
+  }
+}
+
+void Server::give(uint32_t rank, MessageReader &message) {
+  std::string name(message.text());
+  uint64_t number = message.number<uint64_t>();
+  Bytes bytes = message.bytes();
+  auto [found, isNew] = exchanges_.try_emplace({name, number});
+  Exchange &exchange = found->second;
+  if (isNew) {
+    exchange.bytes.resize(options_.world);
+    exchange.given.resize(options_.world);
+    exchange.missing = options_.world;
+  }
+  if (exchange.given[rank])
+    return;
+  exchange.given[rank] = true;
+  exchange.bytes[rank] = std::move(bytes);
+  if (--exchange.missing)
+    return;
+  MessageWriter result(MessageType::Result);
+  result.text(name).number(number);
+  for (const Bytes &one : exchange.bytes)
+    result.bytes(one);
+  say(result.take());
+  exchanges_.erase(found);
+}
+
+void Server::handle(Peer &peer, MessageReader message) {
+  if (!peer.rank) {
+    if (message.type() == MessageType::Hello)
+      welcome(peer, message);
+    else
+      refuse(peer, false, "expected a rank of ztc-run");
+    return;
+  }
+  uint32_t rank = *peer.rank;
+  switch (message.type()) {
+  case MessageType::Post:
+    give(rank, message);
+    break;
+  case MessageType::Set: {
+    std::string key(message.text());
+    Bytes &value = values_[key] = message.bytes();
+    auto [first, last] = waiting_.equal_range(key);
+    for (auto i = first; i != last; ++i)
+      if (Peer *asks = byRank_[i->second.first])
+        asks->connection.send(MessageWriter(MessageType::Value).number(i->second.second).bytes(value).take());
+    waiting_.erase(first, last);
+    break;
+  }
+  case MessageType::Get: {
+    uint64_t request = message.number<uint64_t>();
+    std::string key(message.text());
+    if (auto value = values_.find(key); value != values_.end())
+      peer.connection.send(MessageWriter(MessageType::Value).number(request).bytes(value->second).take());
+    else
+      waiting_.emplace(key, std::pair(rank, request));
+    break;
+  }
+  case MessageType::Report: {
+    std::lock_guard lock(mutex_);
+    watchdog_.report(rank, message.progress());
+    peer.answered = true;
+    if (rank == 0)
+      say(MessageWriter(MessageType::Pulse).progress(watchdog_.states()[0].progress).take());
+    break;
+  }
+  case MessageType::Failed: {
+    auto code = StatusCode(message.number<uint32_t>());
+    std::string text(message.text());
+    cause(code == StatusCode::Unavailable ? Kind::Symptom : Kind::Error, rank, code,
+          fmt::format("rank {}: {}", rank, text));
+    break;
+  }
+  case MessageType::Bye: {
+    peer.said = true;
+    std::lock_guard lock(mutex_);
+    watchdog_.leave(rank);
+    if (++left_ == options_.world)
+      say(MessageWriter(MessageType::AllDone).take());
+    break;
+  }
+  default:
+    break;
+  }
+}
+
+void Server::lose(Peer &peer) {
+  peer.closing = true;
+  if (!peer.rank)
+    return;
+  uint32_t rank = *peer.rank;
+  byRank_[rank] = nullptr;
+  std::unique_lock lock(mutex_);
+  bool left = left_ == options_.world;
+  std::string place = describeProgress(watchdog_.states()[rank].progress);
+  watchdog_.leave(rank);
+  lock.unlock();
+  if (left)
+    return;
+  std::string text = complete_
+                         ? fmt::format("rank {} is lost: its process has ended; it was last heard in {}", rank, place)
+                         : fmt::format("rank {} is lost: its process has ended before all ranks were there", rank);
+  cause(complete_ ? Kind::Loss : Kind::Verdict, rank, StatusCode::Unavailable, text);
+}
+
+void Server::cause(Kind kind, uint32_t rank, StatusCode code, std::string text) {
+  if (decided_ || (pending_ && (pending_->kind != Kind::Symptom || kind == Kind::Symptom)))
+    return;
+  double wait = kind == Kind::Symptom ? kCauseSeconds : kind == Kind::Loss ? kProbeSeconds : 0;
+  pending_ = {rank, code, std::move(text), kind, steadySeconds() + wait};
+  if (wait == 0)
+    return;
+  for (Peer &peer : peers_)
+    peer.answered = !peer.rank || peer.closing;
+  say(MessageWriter(MessageType::Probe).take());
+}
+
+void Server::decide() {
+  decided_ = true;
+  if (pending_->kind == Kind::Loss) {
+    std::lock_guard lock(mutex_);
+    pending_->text += "; the others:" + describeRanks(watchdog_.states(), watchdog_.gone());
+  }
+  bool tellsItself = pending_->kind == Kind::Error || pending_->kind == Kind::Symptom;
+  uint32_t reporter = tellsItself && byRank_[pending_->rank] ? pending_->rank : 0;
+  while (reporter + 1 < options_.world && !byRank_[reporter])
+    ++reporter;
+  say(MessageWriter(MessageType::Failure)
+          .number(pending_->rank)
+          .number(reporter)
+          .number(uint32_t(pending_->code))
+          .text(pending_->text)
+          .take());
+}
+
+void Server::tick(double now) {
+  double passed = clock_.advance(now);
+  if (!complete_ && !decided_ && !pending_ && now - began_ > options_.joinSeconds) {
+    std::string missing;
+    for (uint32_t rank = 0; rank < options_.world; ++rank)
+      if (!byRank_[rank] && missing.size() < 60)
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    cause(Kind::Verdict, 0, StatusCode::Unavailable,
+          fmt::format("after {:.0f} s {} of {} ranks are here, missing: rank {}; start them, and see that their hosts "
+                      "reach rank 0",
+                      options_.joinSeconds, joined_, options_.world, missing));
+  }
+  std::optional<Hang> hang;
+  std::optional<std::string> straggler;
+  if (complete_) {
+    std::lock_guard lock(mutex_);
+    watchdog_.advance(passed);
+    if (!decided_ && !pending_) {
+      hang = watchdog_.check();
+      straggler = watchdog_.takeStraggler();
+    }
+  }
+  if (straggler && options_.notice)
+    options_.notice(*straggler);
+  if (hang)
+    cause(Kind::Verdict, hang->rank, StatusCode::Unavailable, hang->message);
+  if (pending_ && !decided_) {
+    bool all = pending_->kind == Kind::Loss &&
+               std::all_of(peers_.begin(), peers_.end(), [](const Peer &peer) { return peer.answered; });
+    if (all || now >= pending_->decideAt)
+      decide();
+  }
+}
+
+void Server::say(const std::string &message) {
+  for (Peer *peer : byRank_)
+    if (peer)
+      peer->connection.send(message);
+}
+
+} // namespace
+
+std::unique_ptr<ControlServer> ControlServer::start(ServerOptions options, int listener,
+                                                    const std::vector<int> &sockets) {
+  return std::make_unique<Server>(std::move(options), listener, sockets);
+}
+
+} // namespace ztc
