@@ -1,4 +1,7 @@
 #include "compiler/Reference/Interpreter.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Reference/Rendezvous.h"
+#include "runtime/Format/Shards.h"
 
 using namespace mlir;
 
@@ -19,6 +22,26 @@ Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
     addRules(table);
 }
 
+FailureOr<FlatRange> Interpreter::flatRange(Operation *op, Type type) const {
+  auto tensor = cast<RankedTensorType>(type);
+  if (tensor.hasStaticShape())
+    return FlatRange{0, tensor.getNumElements()};
+  FlatSymbolRefAttr name = dist::bucketOf(type);
+  auto bucket = name ? op->getParentOfType<ModuleOp>().lookupSymbol<dist::BucketOp>(name.getAttr()) : dist::BucketOp();
+  if (!bucket)
+    return op->emitOpError("has no reference rule for a size that the type leaves open: ") << type;
+  unsigned world = options.ranks ? options.ranks->size() : 1;
+  int64_t shard = int64_t(shardElements(bucket.getElements(), world));
+  return dist::isFull(type) ? FlatRange{0, shard * world} : FlatRange{shard * options.rank, shard};
+}
+
+/// The type of the tensor that the interpreter holds for a value: what is pending is there already.
+static RankedTensorType heldType(Type type) {
+  if (auto pending = dyn_cast<dist::PendingType>(type))
+    return pending.getResult();
+  return cast<RankedTensorType>(type);
+}
+
 LogicalResult Interpreter::execute(Operation &op, DenseMap<Value, Tensor> &values) {
   const RuleTable::Rule *rule = table.lookup(op.getName().getStringRef());
   if (!rule)
@@ -28,11 +51,17 @@ LogicalResult Interpreter::execute(Operation &op, DenseMap<Value, Tensor> &value
     operands.push_back(&values.find(operand)->second);
   SmallVector<Tensor> results(op.getNumResults());
   for (auto [result, tensor] : llvm::zip(op.getResults(), results)) {
-    auto type = cast<RankedTensorType>(result.getType());
-    if (type.hasStaticShape())
+    RankedTensorType type = heldType(result.getType());
+    if (type.hasStaticShape()) {
       tensor = Tensor(type);
-    else
+    } else if (dist::bucketOf(type)) {
+      FailureOr<FlatRange> range = flatRange(&op, type);
+      if (failed(range))
+        return failure();
+      tensor = Tensor({range->length}, type.getElementType());
+    } else {
       tensor.elementType = type.getElementType();
+    }
   }
   if (failed((*rule)(&op, operands, results, *this)))
     return failure();

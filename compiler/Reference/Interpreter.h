@@ -8,6 +8,7 @@
 namespace ztc {
 
 class Interpreter;
+class Rendezvous;
 
 /// The values of an op's operands, and where its rule puts the values of its results (already zero-filled for static
 /// result types).
@@ -61,13 +62,25 @@ enum class Precision {
 
 struct InterpreterOptions {
   Precision precision = Precision::F64;
+  Rendezvous *ranks = nullptr; ///< where this rank meets the others; null: it is alone
+  unsigned rank = 0;
+  bool lastMicrostep = true; ///< else `reduce_scatter {only_last}` sends nothing
   /// Rules of further dialects, added after those of graph and dist.
   llvm::SmallVector<void (*)(RuleTable &)> moreRules;
+};
+
+/// Which elements of a bucket a flat value holds, padding included.
+struct FlatRange {
+  int64_t start = 0, length = 0;
 };
 
 class Interpreter {
 public:
   explicit Interpreter(const InterpreterOptions &options);
+  const InterpreterOptions &getOptions() const { return options; }
+  /// What a value of this type holds on this rank: a whole bucket, a shard of it, or any 1-D tensor of static length.
+  /// Fails, with a diagnostic at `op`, where the type says no length.
+  llvm::FailureOr<FlatRange> flatRange(mlir::Operation *op, mlir::Type type) const;
   /// Runs a block whose arguments have these values; returns the operands of its terminator. An op without a rule is a
   /// located error.
   llvm::FailureOr<llvm::SmallVector<Tensor>> run(mlir::Block &block, llvm::ArrayRef<Tensor> arguments);

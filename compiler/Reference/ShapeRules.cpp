@@ -31,11 +31,18 @@ LogicalResult runConstant(graph::ConstantOp op, Operands, Results results) {
   return success();
 }
 
-LogicalResult runIota(graph::IotaOp op, Operands, Results results) {
-  if (!cast<ShapedType>(op.getY().getType()).hasStaticShape())
-    return op.emitOpError("has no reference rule for a size that the type leaves open");
+LogicalResult runIota(Operation *op, Operands, Results results, Interpreter &interpreter) {
+  auto iota = cast<graph::IotaOp>(op);
+  auto type = cast<RankedTensorType>(iota.getY().getType());
+  int64_t start = 0;
+  if (!type.hasStaticShape()) {
+    FailureOr<FlatRange> range = interpreter.flatRange(op, type);
+    if (failed(range))
+      return failure();
+    start = range->start;
+  }
   forEachIndex(results[0].shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    results[0].integers[linear] = index[op.getDimension()];
+    results[0].integers[linear] = start + index[iota.getDimension()];
   });
   return success();
 }
@@ -52,7 +59,7 @@ void runTranspose(graph::TransposeOp op, Operands operands, Results results) {
 
 LogicalResult runBroadcast(graph::BroadcastOp op, Operands operands, Results results) {
   const Tensor &x = *operands[0];
-  if (!cast<ShapedType>(op.getY().getType()).hasStaticShape())
+  if (results[0].rank() != cast<ShapedType>(op.getY().getType()).getRank())
     return op.emitOpError("has no reference rule for a size that the type leaves open");
   SmallVector<int64_t> strides = x.strides();
   int64_t added = results[0].rank() - x.rank();
@@ -118,7 +125,7 @@ LogicalResult runReduce(OpTy op, Operands operands, Results results, double star
 
 void addShapeRules(RuleTable &table) {
   table.add<graph::ConstantOp>(runConstant);
-  table.add<graph::IotaOp>(runIota);
+  table.addNamed(graph::IotaOp::getOperationName(), runIota);
   table.add<graph::ReshapeOp>([](graph::ReshapeOp op, Operands operands, Results results) {
     results[0] = operands[0]->reshaped(cast<ShapedType>(op.getY().getType()).getShape());
   });

@@ -11,7 +11,10 @@ namespace ztc {
 #include "passes/Sharding/Passes.h.inc"
 
 /// Options of phase `shard`.
-struct ShardOptions {};
+struct ShardOptions {
+  unsigned zero = 0;   ///< ZeRO stage
+  bool onMesh = false; ///< layouts and collectives for any number of ranks; else flat buckets of one rank
+};
 
 /// Adds the passes of phase `shard`, without its verifier.
 void populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options = {});

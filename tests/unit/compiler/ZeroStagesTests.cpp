@@ -1,0 +1,310 @@
+// ZeRO in the interpreter: one optimizer step on W ranks, each a thread, at every stage gives the gradients, the norm
+// and the weights of the module without shards on the global batch.
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Reference/Rendezvous.h"
+#include "passes/Autodiff/Passes.h"
+#include "passes/Sharding/Passes.h"
+#include "passes/Verify/Passes.h"
+#include "runtime/Format/Shards.h"
+#include "tests/unit/compiler/GradientCheck.h"
+#include "tests/unit/compiler/LlamaText.h"
+
+using namespace mlir;
+using namespace ztc;
+using namespace ztc::test;
+
+namespace {
+
+/// Tensors by "kind name": a parameter's gradient, new value or moments, or what has no name.
+using Named = std::map<std::string, Tensor>;
+
+std::string stringAttr(func::FuncOp function, unsigned result, StringRef name) {
+  auto attribute = function.getResultAttrOfType<StringAttr>(result, name);
+  return attribute ? attribute.str() : "";
+}
+
+/// `wq0` is called `layers.0.wq`: what one layer has becomes one bucket.
+void nameLayers(ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i : graph::argumentsWithRole(forward, "parameter")) {
+    StringRef name = graph::argString(forward, i, graph::kName);
+    if (llvm::isDigit(name.back()))
+      forward.setArgAttr(
+          i, graph::kName,
+          StringAttr::get(module.getContext(), "layers." + name.take_back(1).str() + "." + name.drop_back(1).str()));
+  }
+}
+
+struct Model {
+  std::string name;
+  bool tied;
+  std::string frozen; ///< pattern
+};
+
+/// A step of a model behind phase `backward`, with the values that all runs share.
+class StepTest {
+public:
+  explicit StepTest(const Model &model) {
+    context.context.loadDialect<dist::DistDialect>();
+    module = context.parse(llamaText(model.tied, false));
+    nameLayers(*module);
+    PassManager pm(&context.context);
+    AutodiffOptions autodiff;
+    autodiff.freeze = model.frozen;
+    populateAutodiffPipeline(pm, autodiff);
+    EXPECT_TRUE(succeeded(pm.run(*module)));
+    std::mt19937_64 generator(7);
+    for (StringRef name : {"microstep", "update"}) {
+      auto function = module->lookupSymbol<func::FuncOp>(name);
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        Tensor tensor = randomTensor(cast<RankedTensorType>(function.getArgumentTypes()[i]), generator, 13);
+        StringRef role = graph::roleOf(function, i);
+        if (role == "exp_avg_sq" || role == "step")
+          for (double &x : tensor.reals)
+            x = std::abs(x);
+        values.try_emplace((role + " " + graph::argString(function, i, graph::kName)).str(), tensor);
+      }
+    }
+    for (StringRef role : {"tokens", "targets"})
+      for (unsigned batch = 0; batch < 6; ++batch)
+        batches[role.str()].push_back(randomTensor(values.at(role.str() + " ").type(), generator, 13));
+    batches["targets"][1].integers[3] = -100; // ranks count different numbers of targets
+  }
+
+  /// Gradients, norm, weights and moments after one step over `batchCount` batches, without shards.
+  Named whole(unsigned batchCount);
+  /// The same at a ZeRO stage on `world` ranks with `accumulate` micro-steps each; every batch is used once.
+  Named sharded(unsigned stage, unsigned world, unsigned accumulate);
+
+private:
+  using RankValues = std::map<std::string, std::vector<Tensor>>; ///< by "role bucket": one tensor per rank
+
+  Tensor fill(ModuleOp sharded, StringRef bucket, StringRef kind, RankedTensorType type, unsigned rank, unsigned world);
+  std::vector<Tensors> rankArguments(func::FuncOp function, RankValues &buckets, unsigned firstBatch, unsigned world);
+  void takeApart(ModuleOp sharded, StringRef kind, StringRef bucket, RankedTensorType type,
+                 const std::vector<Tensor> &ranks, Named &named);
+
+  GraphContext context;
+  OwningOpRef<ModuleOp> module;
+  Named values; ///< by "role name"
+  std::map<std::string, std::vector<Tensor>> batches;
+};
+
+Named StepTest::whole(unsigned batchCount) {
+  auto argumentsOf = [&](func::FuncOp function, unsigned batch, Named &gradients) {
+    Tensors arguments;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      std::string role = graph::roleOf(function, i).str(), name = graph::argString(function, i, graph::kName).str();
+      arguments.push_back(role == "gradient"    ? gradients.at("gradient " + name)
+                          : batches.count(role) ? batches[role][batch]
+                                                : values.at(role + " " + name));
+    }
+    return arguments;
+  };
+  Named result;
+  auto addResults = [&](func::FuncOp function, const Tensors &tensors) {
+    for (auto [i, tensor] : llvm::enumerate(tensors)) {
+      Tensor &sum = result[stringAttr(function, i, graph::kResult) + " " + stringAttr(function, i, graph::kName)];
+      if (sum.elementType)
+        for (auto [x, y] : llvm::zip_equal(sum.reals, tensor.reals))
+          x += y;
+      else
+        sum = tensor;
+    }
+  };
+  auto microstep = module->lookupSymbol<func::FuncOp>("microstep"),
+       update = module->lookupSymbol<func::FuncOp>("update");
+  for (unsigned batch = 0; batch < batchCount; ++batch)
+    addResults(microstep, *interpret(microstep, argumentsOf(microstep, batch, result)));
+  Named gradients = result;
+  addResults(update, *interpret(update, argumentsOf(update, 0, gradients)));
+  return result;
+}
+
+/// A bucket's values as rank `rank` holds them; padding is zero.
+Tensor StepTest::fill(ModuleOp sharded, StringRef bucket, StringRef kind, RankedTensorType type, unsigned rank,
+                      unsigned world) {
+  auto op = sharded.lookupSymbol<dist::BucketOp>(bucket);
+  int64_t shard = int64_t(shardElements(op.getElements(), world));
+  Tensor full({shard * world}, type.getElementType());
+  if (kind != "gradient")
+    for (Attribute entry : op.getParameters()) {
+      dist::BucketParameter parameter = dist::readBucketParameter(entry);
+      llvm::copy(values.at((kind + " " + parameter.name.getValue()).str()).reals,
+                 full.reals.begin() + parameter.offset);
+    }
+  if (dist::isFull(type))
+    return full;
+  Tensor own({shard}, type.getElementType());
+  std::copy_n(full.reals.begin() + rank * shard, shard, own.reals.begin());
+  return own;
+}
+
+std::vector<Tensors> StepTest::rankArguments(func::FuncOp function, RankValues &buckets, unsigned firstBatch,
+                                             unsigned world) {
+  std::vector<Tensors> arguments(world);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    StringRef role = graph::roleOf(function, i);
+    auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
+    for (unsigned rank = 0; rank < world; ++rank) {
+      if (!bucket) {
+        auto batch = batches.find(role.str());
+        arguments[rank].push_back(batch == batches.end() ? values.at(role.str() + " ")
+                                                         : batch->second[firstBatch + rank]);
+        continue;
+      }
+      std::vector<Tensor> &held = buckets[(role + " " + bucket.getValue()).str()];
+      if (held.size() <= rank)
+        held.push_back(fill(function->getParentOfType<ModuleOp>(), bucket.getValue(),
+                            role.drop_back(StringRef("_bucket").size()),
+                            cast<RankedTensorType>(function.getArgumentTypes()[i]), rank, world));
+      arguments[rank].push_back(held[rank]);
+    }
+  }
+  return arguments;
+}
+
+/// The parameters of a bucket, from what the ranks hold of it.
+void StepTest::takeApart(ModuleOp sharded, StringRef kind, StringRef bucket, RankedTensorType type,
+                         const std::vector<Tensor> &ranks, Named &named) {
+  std::vector<double> full = ranks.front().reals;
+  for (const Tensor &other : ArrayRef(ranks).drop_front()) {
+    if (dist::isShard(type))
+      llvm::append_range(full, other.reals);
+    else
+      EXPECT_EQ(other.reals, full) << "ranks differ in " << bucket.str() << " " << kind.str();
+  }
+  for (Attribute entry : sharded.lookupSymbol<dist::BucketOp>(bucket).getParameters()) {
+    dist::BucketParameter parameter = dist::readBucketParameter(entry);
+    Tensor tensor(parameter.shape, type.getElementType());
+    std::copy_n(full.begin() + parameter.offset, tensor.count(), tensor.reals.begin());
+    named[(kind + " " + parameter.name.getValue()).str()] = tensor;
+  }
+}
+
+Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate) {
+  OwningOpRef<ModuleOp> clone = module->clone();
+  PassManager pm(&context.context);
+  ShardOptions shard;
+  shard.zero = stage;
+  shard.onMesh = true;
+  populateShardPipeline(pm, shard);
+  pm.addPass(createVerifyShard());
+  Named result;
+  if (failed(pm.run(*clone))) {
+    ADD_FAILURE() << "phase shard failed";
+    return result;
+  }
+  auto microstep = clone->lookupSymbol<func::FuncOp>("microstep"), update = clone->lookupSymbol<func::FuncOp>("update");
+  RankValues buckets, reduced;
+  for (unsigned m = 0; m < accumulate; ++m) {
+    InterpreterOptions options;
+    options.lastMicrostep = m + 1 == accumulate;
+    auto ranks = interpretOnRanks(microstep, rankArguments(microstep, buckets, m * world, world), options);
+    if (failed(ranks)) {
+      ADD_FAILURE() << "@microstep failed";
+      return result;
+    }
+    for (unsigned i = 0; i < microstep.getNumResults(); ++i) {
+      std::string kind = stringAttr(microstep, i, graph::kResult);
+      auto bucket = microstep.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
+      for (unsigned rank = 0; rank < world; ++rank) {
+        Tensor value = (*ranks)[rank][i];
+        if (!bucket) {
+          Tensor &sum = result[kind + " "];
+          sum = sum.elementType ? sum : Tensor(value.shape, value.elementType);
+          sum.reals[0] += value.reals[0];
+          continue;
+        }
+        auto &kept = kind == "gradient" ? buckets["gradient_bucket " + bucket.getValue().str()]
+                                        : reduced["gradient_bucket " + bucket.getValue().str()];
+        kept.resize(world);
+        kept[rank] = value;
+      }
+    }
+  }
+  for (auto &[name, tensors] : reduced)
+    buckets[name] = tensors;
+  for (unsigned i : graph::argumentsWithRole(update, "gradient_bucket")) {
+    auto bucket = update.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket).getValue();
+    takeApart(*clone, "gradient", bucket, cast<RankedTensorType>(update.getArgumentTypes()[i]),
+              buckets["gradient_bucket " + bucket.str()], result);
+  }
+  auto ranks = interpretOnRanks(update, rankArguments(update, buckets, 0, world));
+  if (failed(ranks)) {
+    ADD_FAILURE() << "@update failed";
+    return result;
+  }
+  for (unsigned i = 0; i < update.getNumResults(); ++i) {
+    std::vector<Tensor> each;
+    for (const Tensors &rank : *ranks)
+      each.push_back(rank[i]);
+    std::string kind = stringAttr(update, i, graph::kResult);
+    if (auto bucket = update.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket))
+      takeApart(*clone, kind, bucket.getValue(), cast<RankedTensorType>(update.getResultTypes()[i]), each, result);
+    else
+      result[kind + " "] = each.front();
+  }
+  return result;
+}
+
+void expectSame(const Named &actual, const Named &expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (const auto &[name, tensor] : expected) {
+    ASSERT_TRUE(actual.count(name)) << name;
+    if (tolerance == 0)
+      EXPECT_EQ(actual.at(name).reals, tensor.reals) << name;
+    else
+      EXPECT_LT(relativeError(actual.at(name), tensor), tolerance) << name;
+    EXPECT_EQ(actual.at(name).integers, tensor.integers) << name;
+  }
+}
+
+class ZeroStages : public testing::TestWithParam<Model> {};
+
+TEST_P(ZeroStages, GiveTheStepOfTheWholeModel) {
+  StepTest step(GetParam());
+  for (unsigned accumulate : {1u, 2u})
+    for (unsigned world : {1u, 2u, 3u}) {
+      SCOPED_TRACE(testing::Message() << "W = " << world << ", M = " << accumulate);
+      Named whole = step.whole(world * accumulate), stages[4];
+      for (unsigned stage = 0; stage < 4; ++stage) {
+        SCOPED_TRACE(testing::Message() << "ZeRO-" << stage);
+        stages[stage] = step.sharded(stage, world, accumulate);
+        expectSame(stages[stage], whole, 1e-12);
+        // Stages 0 and 1 add up over micro-steps before they add over ranks, stages 2 and 3 behind that.
+        expectSame(stages[stage], stages[accumulate == 1 ? 0 : stage / 2 * 2], 0);
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ZeroStages,
+                         testing::Values(Model{"untied", false, ""}, Model{"tied", true, ""},
+                                         Model{"frozen", false, "^layers\\.0\\.w|^embed$"},
+                                         Model{"tiedAndFrozen", true, "^norm$|\\.lm$"}),
+                         [](const auto &info) { return info.param.name; });
+
+TEST(ZeroStages, AFailingRankKeepsNobodyWaiting) {
+  GraphContext context;
+  context.context.loadDialect<dist::DistDialect>();
+  auto module = context.parse(R"(
+    func.func @f(%index: tensor<1xi32>, %table: tensor<2x4xf32>) -> tensor<f32> {
+      %rows = graph.embedding %table, %index : tensor<2x4xf32>, tensor<1xi32> -> tensor<1x4xf32>
+      %flat = graph.reshape %rows : tensor<1x4xf32> -> tensor<4xf32>
+      %sum = graph.sum_squares %flat : tensor<4xf32> -> tensor<f32>
+      %all = dist.all_reduce %sum axis "data" : tensor<f32>
+      return %all : tensor<f32>
+    })");
+  auto function = module->lookupSymbol<func::FuncOp>("f");
+  std::mt19937_64 generator(1);
+  auto type = [&](unsigned i) { return cast<RankedTensorType>(function.getArgumentTypes()[i]); };
+  std::vector<Tensors> arguments(3);
+  for (Tensors &rank : arguments)
+    rank = {randomTensor(type(0), generator), randomTensor(type(1), generator)};
+  EXPECT_TRUE(succeeded(interpretOnRanks(function, arguments)));
+  arguments[1][0].integers[0] = 7;
+  ScopedDiagnosticHandler handler(&context.context, [](Diagnostic &) { return success(); });
+  EXPECT_TRUE(failed(interpretOnRanks(function, arguments)));
+}
+
+} // namespace
