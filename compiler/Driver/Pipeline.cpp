@@ -20,11 +20,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     autodiff.noDecay = options.noDecayPattern;
     return populateAutodiffPipeline(pm, autodiff);
   }
-  case Phase::Shard: {
-    ShardOptions shard;
-    shard.zero = options.zero;
-    return populateShardPipeline(pm, shard);
-  }
+  case Phase::Shard:
+    return populateShardPipeline(pm);
   case Phase::Fuse:
     return populateFusePipeline(pm);
   case Phase::Schedule:

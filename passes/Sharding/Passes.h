@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include <optional>
 
 namespace ztc {
 
@@ -12,8 +13,7 @@ namespace ztc {
 
 /// Options of phase `shard`.
 struct ShardOptions {
-  unsigned zero = 0;   ///< ZeRO stage
-  bool onMesh = false; ///< layouts and collectives for any number of ranks; else flat buckets of one rank
+  std::optional<unsigned> zero; ///< ZeRO stage; absent: plain buckets for one rank, no mesh
 };
 
 /// Adds the passes of phase `shard`, without its verifier.

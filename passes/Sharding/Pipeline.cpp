@@ -1,11 +1,13 @@
 #include "passes/Sharding/Passes.h"
 
 void ztc::populateShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
-  if (!options.onMesh) {
+  if (!options.zero) {
     pm.addPass(createFormBuckets());
     return;
   }
-  pm.addPass(createChooseStage({options.zero}));
+  ChooseStageOptions stage;
+  stage.zero = *options.zero;
+  pm.addPass(createChooseStage(stage));
   pm.addPass(createFormBuckets());
   pm.addPass(createPartitionStates());
   pm.addPass(createInsertCollectives());

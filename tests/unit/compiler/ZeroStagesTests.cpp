@@ -187,7 +187,6 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate) {
   PassManager pm(&context.context);
   ShardOptions shard;
   shard.zero = stage;
-  shard.onMesh = true;
   populateShardPipeline(pm, shard);
   pm.addPass(createVerifyShard());
   Named result;
