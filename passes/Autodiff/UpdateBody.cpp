@@ -47,8 +47,7 @@ struct Clipping {
 
 } // namespace
 
-UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries,
-                             const UpdateOptions &options) {
+UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   Value sum;
   for (const UpdateEntry &entry : entries) {
@@ -58,8 +57,6 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
   }
   if (!sum)
     sum = scalarConstant(builder, loc, 0.0);
-  if (options.sumOverRanks)
-    sum = options.sumOverRanks(builder, loc, sum);
   Clipping clipping(builder, loc, step, sum);
 
   UpdateValues values;

@@ -1,7 +1,6 @@
 // The arithmetic of @update, for whole parameters or for flat buckets.
 #pragma once
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace ztc {
 
@@ -17,14 +16,9 @@ struct UpdateValues {
   mlir::Value finite;                                            ///< scalar i1; where false, nothing changed
 };
 
-struct UpdateOptions {
-  /// Turns this rank's sum of squares (scalar f32) into that of all ranks; null: the local one is the whole.
-  llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::Value)> sumOverRanks = nullptr;
-};
-
 /// Emits clipping and AdamW of all entries; `step` is the vector of runtime/Format/StepParameters.h. Squares are summed
 /// per entry, then over entries in their order. Values of rank 1 are used as they are, others through a 1-D reshape.
 UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step,
-                             llvm::ArrayRef<UpdateEntry> entries, const UpdateOptions &options = {});
+                             llvm::ArrayRef<UpdateEntry> entries);
 
 } // namespace ztc

@@ -68,6 +68,8 @@ public:
     for (StringRef role : {"tokens", "targets"})
       for (unsigned batch = 0; batch < 6; ++batch)
         batches[role.str()].push_back(randomTensor(values.at(role.str() + " ").type(), generator, 13));
+    values["position "] = Tensor({1}, IntegerType::get(&context.context, 32));
+    values["position "].integers[0] = 8;
     batches["targets"][1].integers[3] = -100; // ranks count different numbers of targets
   }
 
@@ -75,8 +77,13 @@ public:
   Named whole(unsigned batchCount);
   /// The same at a ZeRO stage on `world` ranks with `accumulate` micro-steps each; every batch is used once.
   Named sharded(unsigned stage, unsigned world, unsigned accumulate);
+  /// What a function that only goes forward returns on each rank for the batch of its number, without shards and with.
+  std::vector<Tensor> wholeForward(StringRef name, unsigned world);
+  std::vector<Tensor> shardedForward(StringRef name, unsigned stage, unsigned world);
 
 private:
+  OwningOpRef<ModuleOp> shard(unsigned stage);
+  Tensors wholeArguments(func::FuncOp function, unsigned batch, const Named &gradients);
   using RankValues = std::map<std::string, std::vector<Tensor>>; ///< by "role bucket": one tensor per rank
 
   Tensor fill(ModuleOp sharded, StringRef bucket, StringRef kind, RankedTensorType type, unsigned rank, unsigned world);
@@ -90,17 +97,26 @@ private:
   std::map<std::string, std::vector<Tensor>> batches;
 };
 
+Tensors StepTest::wholeArguments(func::FuncOp function, unsigned batch, const Named &gradients) {
+  Tensors arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    std::string role = graph::roleOf(function, i).str(), name = graph::argString(function, i, graph::kName).str();
+    arguments.push_back(role == "gradient"    ? gradients.at("gradient " + name)
+                        : batches.count(role) ? batches[role][batch]
+                                              : values.at(role + " " + name));
+  }
+  return arguments;
+}
+
+std::vector<Tensor> StepTest::wholeForward(StringRef name, unsigned world) {
+  auto function = module->lookupSymbol<func::FuncOp>(name);
+  std::vector<Tensor> results;
+  for (unsigned rank = 0; rank < world; ++rank)
+    results.push_back(interpret(function, wholeArguments(function, rank, {}))->front());
+  return results;
+}
+
 Named StepTest::whole(unsigned batchCount) {
-  auto argumentsOf = [&](func::FuncOp function, unsigned batch, Named &gradients) {
-    Tensors arguments;
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      std::string role = graph::roleOf(function, i).str(), name = graph::argString(function, i, graph::kName).str();
-      arguments.push_back(role == "gradient"    ? gradients.at("gradient " + name)
-                          : batches.count(role) ? batches[role][batch]
-                                                : values.at(role + " " + name));
-    }
-    return arguments;
-  };
   Named result;
   auto addResults = [&](func::FuncOp function, const Tensors &tensors) {
     for (auto [i, tensor] : llvm::enumerate(tensors)) {
@@ -115,9 +131,9 @@ Named StepTest::whole(unsigned batchCount) {
   auto microstep = module->lookupSymbol<func::FuncOp>("microstep"),
        update = module->lookupSymbol<func::FuncOp>("update");
   for (unsigned batch = 0; batch < batchCount; ++batch)
-    addResults(microstep, *interpret(microstep, argumentsOf(microstep, batch, result)));
+    addResults(microstep, *interpret(microstep, wholeArguments(microstep, batch, {})));
   Named gradients = result;
-  addResults(update, *interpret(update, argumentsOf(update, 0, gradients)));
+  addResults(update, *interpret(update, wholeArguments(update, 0, gradients)));
   return result;
 }
 
@@ -182,18 +198,33 @@ void StepTest::takeApart(ModuleOp sharded, StringRef kind, StringRef bucket, Ran
   }
 }
 
-Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate) {
+OwningOpRef<ModuleOp> StepTest::shard(unsigned stage) {
   OwningOpRef<ModuleOp> clone = module->clone();
   PassManager pm(&context.context);
-  ShardOptions shard;
-  shard.zero = stage;
-  populateShardPipeline(pm, shard);
+  ShardOptions options;
+  options.zero = stage;
+  populateShardPipeline(pm, options);
   pm.addPass(createVerifyShard());
+  EXPECT_TRUE(succeeded(pm.run(*clone)));
+  return clone;
+}
+
+std::vector<Tensor> StepTest::shardedForward(StringRef name, unsigned stage, unsigned world) {
+  OwningOpRef<ModuleOp> clone = shard(stage);
+  auto function = clone->lookupSymbol<func::FuncOp>(name);
+  RankValues buckets;
+  std::vector<Tensor> results;
+  auto ranks = interpretOnRanks(function, rankArguments(function, buckets, 0, world));
+  EXPECT_TRUE(succeeded(ranks));
+  if (succeeded(ranks))
+    for (Tensors &rank : *ranks)
+      results.push_back(rank.front());
+  return results;
+}
+
+Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate) {
+  OwningOpRef<ModuleOp> clone = shard(stage);
   Named result;
-  if (failed(pm.run(*clone))) {
-    ADD_FAILURE() << "phase shard failed";
-    return result;
-  }
   auto microstep = clone->lookupSymbol<func::FuncOp>("microstep"), update = clone->lookupSymbol<func::FuncOp>("update");
   RankValues buckets, reduced;
   for (unsigned m = 0; m < accumulate; ++m) {
@@ -274,6 +305,18 @@ TEST_P(ZeroStages, GiveTheStepOfTheWholeModel) {
         // Stages 0 and 1 add up over micro-steps before they add over ranks, stages 2 and 3 behind that.
         expectSame(stages[stage], stages[accumulate == 1 ? 0 : stage / 2 * 2], 0);
       }
+    }
+}
+
+TEST_P(ZeroStages, EvaluateAndGenerateAsTheWholeModel) {
+  StepTest step(GetParam());
+  for (unsigned stage : {0u, 3u})
+    for (StringRef function : {"eval", "generate"}) {
+      SCOPED_TRACE(testing::Message() << "@" << function.str() << ", ZeRO-" << stage);
+      std::vector<Tensor> whole = step.wholeForward(function, 3), sharded = step.shardedForward(function, stage, 3);
+      ASSERT_EQ(sharded.size(), whole.size());
+      for (unsigned rank = 0; rank < 3; ++rank)
+        EXPECT_EQ(sharded[rank].reals, whole[rank].reals) << "rank " << rank;
     }
 }
 

@@ -1,4 +1,5 @@
 // RUN: ztc-opt %s --ztc-form-buckets --ztc-verify-shard | FileCheck %s
+// RUN: ztc-opt %s --ztc-choose-stage=zero=2 --ztc-form-buckets | FileCheck %s --check-prefix=MESH
 
 // The tied embedding stands alone; in the block gate and up are neighbours, what has no weight decay comes last; frozen parameters apart.
 // CHECK:       dist.bucket @embedding {decayed = 20 : i64, elements = 20 : i64, parameters = [{name = "embed.weight", offset = 0 : i64,
@@ -30,6 +31,16 @@
 // CHECK-COUNT-2: graph.sum_squares
 // CHECK:         graph.adamw {{.*}}, 20 : tensor<20xf32>
 // CHECK:         graph.adamw {{.*}}, 32 : tensor<36xf32>
+
+// On a mesh the buckets are whole ones of open length, whatever the stage.
+// MESH:       dist.bucket @block0_frozen {decayed = 0 : i64, elements = 4 : i64
+// MESH-LABEL: func.func @microstep(
+// MESH-SAME:    tensor<?xf32, #dist.full<@block0_frozen>> {graph.bucket = @block0_frozen, graph.role = "parameter_bucket"}
+// MESH-SAME:    tensor<?xf32, #dist.full<@block0>> {graph.bucket = @block0, graph.role = "gradient_bucket"}
+// MESH:         dist.view %{{.*}}[32] : tensor<?xf32, #dist.full<@block0>> -> tensor<4xf32>
+// MESH:         dist.pack {{.*}} at [0, 16, 32] : {{.*}} -> tensor<?xf32, #dist.full<@block0>>
+// MESH-LABEL: func.func @update(
+// MESH:         graph.adamw {{.*}}, 32 : tensor<?xf32, #dist.full<@block0>>
 func.func @microstep(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"}, %step: tensor<16xf32> {graph.role = "step"},
     %w: tensor<5x4xf32> {graph.role = "parameter", graph.name = "embed.weight", graph.tied = ["lm_head.weight"]},
     %n: tensor<4xf32> {graph.role = "parameter", graph.name = "layers.0.norm.weight", graph.no_decay},

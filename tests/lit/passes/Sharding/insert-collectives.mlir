@@ -9,6 +9,9 @@
 // RUN: ztc-opt %inputs/llama2.mlir --ztc-mark-decay --ztc-attach-loss --ztc-build-generate --ztc-drop-forward --ztc-differentiate --ztc-build-update \
 // RUN:   --canonicalize --cse --ztc-choose-stage=zero=1 --ztc-form-buckets --ztc-partition-states --ztc-insert-collectives --cse --ztc-verify-shard \
 // RUN:   | FileCheck %s --check-prefix=ZERO1
+// RUN: ztc-opt %inputs/llama2.mlir --ztc-freeze-parameters="pattern=layernorm|embed" --ztc-mark-decay --ztc-attach-loss --ztc-build-generate --ztc-drop-forward \
+// RUN:   --ztc-differentiate --ztc-build-update --canonicalize --cse --ztc-choose-stage=zero=3 --ztc-form-buckets --ztc-partition-states \
+// RUN:   --ztc-insert-collectives --ztc-verify-shard --remarks-filter=ztc-insert-collectives 2>&1 | FileCheck %s --check-prefix=FROZEN
 
 // A block is gathered for forward and again for backward; the last one stays, as do the norm behind it, the head (the loss op reads it
 // once) and the embedding (its gradient does not read it). Evaluation and generation gather too.
@@ -24,6 +27,13 @@
 // TIED-DAG:   bucket block0 is gathered 2 times in @microstep
 // TIED-DAG:   bucket block1 is gathered 1 time in @microstep
 // TIED-DAG:   bucket embedding is gathered 2 times in @eval
+
+// Frozen norms lie in buckets of their own, read by turns with the matrices of their block: one run all the same. They are gathered and not
+// reduced.
+// FROZEN-DAG: bucket block0 is gathered 2 times in @microstep
+// FROZEN-DAG: bucket block0_frozen is gathered 2 times in @microstep
+// FROZEN-DAG: bucket embedding_frozen is gathered 1 time in @microstep
+// FROZEN-NOT: reduce_scatter {{.*}}_frozen
 
 // A gather stands right before the first use of its bucket ...
 // CHECK-LABEL: func.func @microstep(
