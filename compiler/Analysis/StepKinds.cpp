@@ -34,6 +34,8 @@ std::optional<Alias> aliasOf(Operation *op) {
     return Alias{barrier.getX(), 0};
   if (auto view = dyn_cast<dist::ViewOp>(op))
     return Alias{view.getBucket(), int64_t(view.getOffset()) * elementBytes(view.getY().getType())};
+  if (auto own = dyn_cast<dist::OwnShardOp>(op))
+    return Alias{own.getFull(), 0, true};
   if (auto slice = dyn_cast<graph::SliceOp>(op))
     if (std::optional<int64_t> offset = contiguousOffset(slice))
       return Alias{slice.getX(), *offset * elementBytes(slice.getY().getType())};
@@ -46,7 +48,7 @@ Alias resolveAlias(Value value) {
     std::optional<Alias> next = aliasOf(op);
     if (!next)
       break;
-    result = {next->source, result.offsetBytes + next->offsetBytes};
+    result = {next->source, result.offsetBytes + next->offsetBytes, result.ownShard || next->ownShard};
   }
   return result;
 }
@@ -54,6 +56,17 @@ Alias resolveAlias(Value value) {
 bool isLibraryCall(Operation *op) {
   return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
              graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
+}
+
+bool isCollectiveStart(Operation *op) {
+  return isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp, dist::AllReduceStartOp>(op);
+}
+bool isCollectiveDone(Operation *op) {
+  return isa<dist::AllGatherDoneOp, dist::ReduceScatterDoneOp, dist::AllReduceDoneOp>(op);
+}
+bool isCollective(Operation *op) {
+  return isa<dist::AllGatherOp, dist::ReduceScatterOp, dist::AllReduceOp>(op) || isCollectiveStart(op) ||
+         isCollectiveDone(op);
 }
 
 bool isFree(Operation *op) {

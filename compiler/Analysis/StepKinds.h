@@ -6,22 +6,32 @@
 
 namespace ztc {
 
+/// Module attribute, i64, of phase `schedule`: how many gathers run ahead of the one that is used.
+inline constexpr llvm::StringLiteral kPrefetch = "dist.prefetch";
+
 /// An op whose result is another value's storage.
 struct Alias {
   mlir::Value source;
   int64_t offsetBytes = 0; ///< where the result starts in the source
+  bool ownShard = false;   ///< the result is the rank's shard of the source, a whole bucket
 };
 
-/// What `op`'s one result is an alias of: reshape, recompute_barrier, a contiguous slice, a view of a bucket. Nothing
-/// otherwise (graph.accumulate and dist.pack are not answered here: what they alias is decided by AssignSlots).
+/// What `op`'s one result is an alias of: reshape, recompute_barrier, a contiguous slice, a view or an own shard of a
+/// bucket. Nothing otherwise (graph.accumulate and dist.pack are not answered here: what they alias is decided by
+/// AssignSlots).
 std::optional<Alias> aliasOf(mlir::Operation *op);
 
-/// The value at the end of a chain of aliases, with the sum of the offsets.
+/// The value at the end of a chain of aliases, with the sum of the offsets; an own shard where one is on the way.
 Alias resolveAlias(mlir::Value value);
 
 /// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its
 /// gradient.
 bool isLibraryCall(mlir::Operation *op);
+
+/// True for what sends data between ranks: whole collectives, or the start and the done of one.
+bool isCollective(mlir::Operation *op);
+bool isCollectiveStart(mlir::Operation *op);
+bool isCollectiveDone(mlir::Operation *op);
 
 /// True for ops that cost nothing: aliases, constants, packs, accumulates, terminators.
 bool isFree(mlir::Operation *op);

@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Positions.h"
 
 #define DEBUG_TYPE "ztc-order-steps"
 
@@ -12,39 +13,6 @@ namespace ztc {
 #include "passes/Schedule/Passes.h.inc"
 
 namespace {
-
-/// An alias or a constant: where it stands costs nothing.
-bool floats(Operation *op) {
-  return isa<graph::ConstantOp>(op) || aliasOf(op);
-}
-
-/// The last op of the block that defines an operand of `op`; null where all are arguments.
-Operation *lastOperand(Operation *op) {
-  Operation *last = nullptr;
-  for (Value operand : op->getOperands())
-    if (Operation *definition = operand.getDefiningOp(); definition && (!last || last->isBeforeInBlock(definition)))
-      last = definition;
-  return last;
-}
-
-/// Moves `op` right behind its operands, where that is earlier.
-void hoist(Operation *op) {
-  Operation *last = lastOperand(op);
-  if (last)
-    op->moveAfter(last);
-  else if (op != &op->getBlock()->front())
-    op->moveBefore(&op->getBlock()->front());
-}
-
-/// Moves `op` right before the first op that reads it.
-void sink(Operation *op) {
-  Operation *first = nullptr;
-  for (Operation *user : op->getUsers())
-    if (!first || user->isBeforeInBlock(first))
-      first = user;
-  if (first)
-    op->moveBefore(first);
-}
 
 /// The op that computes the addend, through the aliases that only lead there; null where it is none's alone.
 Operation *soleProducer(Value addend) {
@@ -66,6 +34,12 @@ bool isInBucket(Operation *op) {
   return isa<BlockArgument>(resolveAlias(bottom).source);
 }
 
+/// A product that is only (a part of) a gradient runs as soon as it can: activations die early.
+void hoistProduct(Value gradient) {
+  if (Operation *producer = soleProducer(gradient); isa_and_nonnull<graph::MatmulOp>(producer))
+    hoist(producer);
+}
+
 template <typename Range> SmallVector<Operation *> collect(Range &&ops, function_ref<bool(Operation *)> keep) {
   SmallVector<Operation *> result;
   for (Operation &op : ops)
@@ -79,9 +53,10 @@ void orderBlock(Block &block) {
     hoist(op);
   SmallVector<Operation *> accumulates = collect(block, [](Operation *op) { return isa<graph::AccumulateOp>(op); });
   for (Operation *op : accumulates)
-    if (Operation *producer = soleProducer(cast<graph::AccumulateOp>(op).getX());
-        isa_and_nonnull<graph::MatmulOp>(producer) && isInBucket(op))
-      hoist(producer);
+    if (isInBucket(op))
+      hoistProduct(cast<graph::AccumulateOp>(op).getX());
+  for (auto pack : block.getOps<dist::PackOp>())
+    llvm::for_each(pack.getParts(), hoistProduct);
   for (Operation *op : collect(block, floats))
     hoist(op);
   for (Operation *op : accumulates)

@@ -8,9 +8,35 @@ def OrderSteps : Pass<"ztc-order-steps", "mlir::ModuleOp"> {
   let description = [{
     Afterwards the textual order is the order of execution on one stream, the same on every machine. What differentiation emitted
     stays in its order, except that
-    - a product that is only added to a gradient stands right behind the last of its operands, so that activations die early;
+    - a product that is only added to a gradient, or is one, stands right behind the last of its operands, so that activations die early;
     - an accumulate stands right behind its addend, accumulates of one place in the order of their addends;
     - aliases (views, reshapes) and constants stand right before their first reader.
   }];
+}
+
+def OverlapCollectives : Pass<"ztc-overlap-collectives", "mlir::ModuleOp"> {
+  let summary = "Collectives run beside the computation: each becomes a start and a done, apart from one another.";
+  let description = [{
+    - all_gather of what a function takes: the done stands right before the first use; the start where the gather `prefetch` places before it in the
+      order of first uses is first used. At most prefetch + 1 blocks have gathered parameters (`dist.prefetch` on the module).
+    - all_gather of what is computed: start right behind that, done before the first use, or at the function's end.
+    - reduce_scatter: start right behind the gradient's last part; the done, and what keeps the result, right before the next one's start, the last at the
+      function's end: one is on its way.
+    - all_reduce: start and done where it stands.
+
+        %f = dist.all_gather %s axis "data" : ...
+    becomes
+        %p = dist.all_gather_start %s axis "data" : ... -> !dist.pending<...>
+        ... the computation of the block before ...
+        %f = dist.all_gather_done %p : !dist.pending<...>
+  }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
+  let options = [Option<"prefetch", "prefetch", "unsigned", "1", "gathers that run ahead of the one that is used">];
+}
+
+def OrderCollectives : Pass<"ztc-order-collectives", "mlir::ModuleOp"> {
+  let summary = "Numbers the starts of collectives in the order of the text: the one order in which all ranks launch them.";
+  let description = [{ Function by function, from 0 on. The order is that of the program on every rank, whatever communicators there are. }];
+  let dependentDialects = ["::ztc::dist::DistDialect"];
 }
 #endif

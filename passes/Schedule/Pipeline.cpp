@@ -2,4 +2,8 @@
 
 void ztc::populateSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
   pm.addPass(createOrderSteps());
+  OverlapCollectivesOptions overlap;
+  overlap.prefetch = options.prefetch;
+  pm.addPass(createOverlapCollectives(overlap));
+  pm.addPass(createOrderCollectives());
 }

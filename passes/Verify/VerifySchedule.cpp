@@ -1,3 +1,4 @@
+#include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Verify/Passes.h"
@@ -39,8 +40,118 @@ LogicalResult checkSum(graph::AccumulateOp accumulate) {
   return success();
 }
 
+/// The last op of the block that reads a result of `op`, through aliases; `op` itself where nobody does.
+Operation *lastReader(Operation *op) {
+  Operation *last = op;
+  SmallVector<Operation *> todo{op};
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val()->getUsers()) {
+      if (aliasOf(user))
+        todo.push_back(user);
+      else if (last->isBeforeInBlock(user))
+        last = user;
+    }
+  return last;
+}
+
+/// The first op of the block that reads a result of `op`, through aliases; `op` itself where nobody does.
+Operation *firstReader(Operation *op) {
+  Operation *first = nullptr;
+  SmallVector<Operation *> todo{op};
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val()->getUsers()) {
+      if (aliasOf(user))
+        todo.push_back(user);
+      else if (!first || user->isBeforeInBlock(first))
+        first = user;
+    }
+  return first ? first : op;
+}
+
+/// The start of a gather that needs storage of its own: what it gathers lies elsewhere, as a shard.
+dist::AllGatherStartOp gatherOfShard(Operation &op) {
+  auto start = dyn_cast<dist::AllGatherStartOp>(op);
+  return start && isa<BlockArgument>(start.getShard()) ? start : dist::AllGatherStartOp();
+}
+
+/// (O4)
+LogicalResult checkOrder(func::FuncOp function) {
+  std::optional<int64_t> last;
+  for (Operation &op : function.getBody().front()) {
+    if (isCollective(&op) && !isCollectiveStart(&op) && !isCollectiveDone(&op))
+      return op.emitOpError("O4: is not taken apart into start and done");
+    if (!isCollectiveStart(&op))
+      continue;
+    auto order = op.getAttrOfType<IntegerAttr>("order");
+    if (!order || (last && order.getInt() <= *last))
+      return op.emitOpError("O4: its place in the launch order, ")
+             << (order ? std::to_string(order.getInt()) : "none") << ", is not behind "
+             << (last ? std::to_string(*last) : "nothing");
+    last = order.getInt();
+  }
+  return success();
+}
+
+/// (O5)
+LogicalResult checkGathered(func::FuncOp function, int64_t prefetch) {
+  llvm::DenseMap<Operation *, SmallVector<int64_t>> dying;
+  llvm::DenseMap<int64_t, unsigned> alive; // gathers by transformer block
+  for (Operation &op : function.getBody().front()) {
+    if (dist::AllGatherStartOp start = gatherOfShard(op)) {
+      int64_t layer = layerOfBucket(dist::bucketOf(start.getShard().getType()).getValue());
+      if (layer >= 0) {
+        ++alive[layer];
+        dying[lastReader(*start.getPending().user_begin())].push_back(layer);
+        if (int64_t(alive.size()) > prefetch + 1)
+          return op.emitOpError("O5: ") << alive.size() << " blocks would have gathered parameters, " << prefetch
+                                        << " may run ahead";
+      }
+    }
+    for (int64_t layer : dying.lookup(&op))
+      if (--alive[layer] == 0)
+        alive.erase(layer);
+  }
+  return success();
+}
+
+/// (O6)
+LogicalResult checkTurningPoint(func::FuncOp function) {
+  Operation *turningPoint = nullptr;
+  for (auto loss : function.getBody().front().getOps<graph::LinearCrossEntropyOp>())
+    if (loss.getScale())
+      turningPoint = loss;
+  llvm::DenseMap<Value, SmallVector<Operation *>> gathers;
+  if (turningPoint)
+    for (Operation &op : function.getBody().front())
+      if (dist::AllGatherStartOp start = gatherOfShard(op))
+        gathers[start.getShard()].push_back(*start.getPending().user_begin());
+  for (auto &[bucket, dones] : gathers)
+    for (Operation *done : dones)
+      if (dones.size() > 1 && firstReader(done)->isBeforeInBlock(turningPoint) &&
+          turningPoint->isBeforeInBlock(lastReader(done)))
+        return done->emitOpError("O6: is kept from forward to backward, though ")
+               << dist::bucketOf(bucket.getType()) << " is gathered again";
+  return success();
+}
+
+/// (O7)
+LogicalResult checkReductions(func::FuncOp function) {
+  Operation *running = nullptr;
+  for (Operation &op : function.getBody().front()) {
+    if (isa<dist::ReduceScatterStartOp>(op)) {
+      if (running)
+        return op.emitOpError("O7: starts while another reduce_scatter is on its way");
+      running = &op;
+    }
+    if (isa<dist::ReduceScatterDoneOp>(op))
+      running = nullptr;
+  }
+  return success();
+}
+
 struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
   void runOnOperation() override {
+    auto prefetch = getOperation()->getAttrOfType<IntegerAttr>(kPrefetch);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function.getBody().hasOneBlock()) {
         function.emitOpError("O1: has more than one block");
@@ -51,6 +162,9 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
         if ((floats(&op) && !op.use_empty() && failed(checkAlias(&op))) || (accumulate && failed(checkSum(accumulate))))
           return signalPassFailure();
       }
+      if (failed(checkOrder(function)) || (prefetch && failed(checkGathered(function, prefetch.getInt()))) ||
+          failed(checkTurningPoint(function)) || failed(checkReductions(function)))
+        return signalPassFailure();
     }
   }
 };

@@ -1,0 +1,25 @@
+#include "compiler/Analysis/BucketTable.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+int64_t BucketTable::elements(Type type) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return 0;
+  if (tensor.hasStaticShape())
+    return tensor.getNumElements();
+  dist::BucketOp bucket = lookup(dist::bucketOf(tensor));
+  return bucket ? int64_t(bucket.getElements()) : 0;
+}
+
+int64_t layerOfBucket(StringRef name) {
+  int64_t layer;
+  if (!name.consume_front("block") || name.take_while(llvm::isDigit).getAsInteger(10, layer))
+    return -1;
+  return layer;
+}
+
+} // namespace ztc

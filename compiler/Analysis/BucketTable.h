@@ -1,0 +1,32 @@
+// The buckets of a module by name, for who needs the length of a flat value.
+#pragma once
+#include "compiler/Dialect/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace ztc {
+
+class BucketTable {
+public:
+  explicit BucketTable(mlir::ModuleOp module) {
+    for (auto bucket : module.getOps<dist::BucketOp>())
+      buckets[bucket.getSymNameAttr()] = bucket;
+  }
+
+  /// The bucket of that name; null where there is none.
+  dist::BucketOp lookup(mlir::FlatSymbolRefAttr name) const {
+    return name ? buckets.lookup(name.getAttr()) : dist::BucketOp();
+  }
+
+  /// Elements of a value's type: of a shard or a whole bucket those of the bucket, without padding. 0 where the length
+  /// is open and no bucket says it.
+  int64_t elements(mlir::Type type) const;
+
+private:
+  llvm::DenseMap<mlir::StringAttr, dist::BucketOp> buckets;
+};
+
+/// The transformer block that a bucket's name belongs to (block3, block3_frozen), or -1.
+int64_t layerOfBucket(llvm::StringRef name);
+
+} // namespace ztc

@@ -1,0 +1,177 @@
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Positions.h"
+#include "llvm/ADT/SetVector.h"
+
+#define DEBUG_TYPE "ztc-overlap-collectives"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_OVERLAPCOLLECTIVES
+#include "passes/Schedule/Passes.h.inc"
+
+namespace {
+
+/// A collective taken apart.
+struct Split {
+  Operation *start, *done;
+};
+
+/// Writes start and done where the collective stood.
+Split split(Operation *op) {
+  OpBuilder builder(op);
+  Type pending = dist::PendingType::get(op->getContext(), cast<RankedTensorType>(op->getResult(0).getType()));
+  Location loc = op->getLoc();
+  Split result;
+  if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
+    result.start = dist::AllGatherStartOp::create(builder, loc, pending, gather.getShard(), gather.getAxisAttr(),
+                                                  /*order=*/IntegerAttr());
+    result.done = dist::AllGatherDoneOp::create(builder, loc, gather.getY().getType(), result.start->getResult(0));
+  } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
+    result.start = dist::ReduceScatterStartOp::create(builder, loc, pending, scatter.getFull(), scatter.getAxisAttr(),
+                                                      /*order=*/IntegerAttr(), scatter.getOnlyLastAttr());
+    result.done = dist::ReduceScatterDoneOp::create(builder, loc, scatter.getY().getType(), result.start->getResult(0));
+  } else {
+    auto reduce = cast<dist::AllReduceOp>(op);
+    result.start = dist::AllReduceStartOp::create(builder, loc, pending, reduce.getX(), reduce.getAxisAttr(),
+                                                  /*order=*/IntegerAttr());
+    result.done = dist::AllReduceDoneOp::create(builder, loc, reduce.getY().getType(), result.start->getResult(0));
+  }
+  op->getResult(0).replaceAllUsesWith(result.done->getResult(0));
+  op->erase();
+  return result;
+}
+
+/// Moves `op` before `position` and the aliases and constants that stand there for the same reader.
+void moveBeforeReader(Operation *op, Operation *position) {
+  while (Operation *previous = position->getPrevNode()) {
+    if (previous == op || !floats(previous))
+      break;
+    position = previous;
+  }
+  if (position->getPrevNode() != op)
+    op->moveBefore(position);
+}
+
+/// The op that reads the own shard of an argument does so through an alias: it moves along.
+void moveStartBefore(Operation *start, Operation *position) {
+  start->moveBefore(position);
+  if (Operation *alias = start->getOperand(0).getDefiningOp(); alias && aliasOf(alias))
+    alias->moveBefore(start);
+}
+
+class Overlapper {
+public:
+  Overlapper(Block &block, unsigned prefetch) : block(block), prefetch(prefetch) {}
+
+  void run() {
+    for (auto reduce : llvm::make_early_inc_range(block.getOps<dist::AllReduceOp>()))
+      split(reduce);
+    overlapGathers();
+    overlapReductions();
+  }
+
+private:
+  void overlapGathers() {
+    SmallVector<Operation *> ofArguments, ofValues;
+    for (auto gather : block.getOps<dist::AllGatherOp>())
+      if (firstUser(gather))
+        (isa<BlockArgument>(resolveAlias(gather.getShard()).source) ? ofArguments : ofValues).push_back(gather);
+    llvm::stable_sort(ofArguments,
+                      [](Operation *a, Operation *b) { return firstUser(a)->isBeforeInBlock(firstUser(b)); });
+    SmallVector<Split> gathers;
+    for (Operation *gather : ofArguments) {
+      gathers.push_back(split(gather));
+      moveBeforeReader(gathers.back().done, firstUser(gathers.back().done));
+    }
+    for (auto [index, gather] : llvm::enumerate(gathers))
+      moveStartBefore(gather.start, gathers[index < prefetch ? 0 : index - prefetch].done);
+    for (Operation *gather : ofValues) {
+      Split parts = split(gather);
+      hoist(parts.start);
+      moveBeforeReader(parts.done, firstUser(parts.done));
+    }
+  }
+
+  /// A gradient is complete behind its last part.
+  static void hoistPack(dist::PackOp pack) {
+    SmallVector<Operation *> aliases;
+    collectAliases(pack, aliases);
+    for (Operation *alias : llvm::reverse(aliases))
+      hoist(alias);
+    hoist(pack);
+    for (Operation *alias : aliases)
+      sink(alias);
+  }
+
+  /// The aliases that only lead to `op`, the nearest first.
+  static void collectAliases(Operation *op, SmallVectorImpl<Operation *> &aliases) {
+    for (Value operand : op->getOperands())
+      if (Operation *definition = operand.getDefiningOp(); definition && aliasOf(definition) && operand.hasOneUse()) {
+        aliases.push_back(definition);
+        collectAliases(definition, aliases);
+      }
+  }
+
+  /// Everything that is made of `done`, in order, without the return.
+  static SmallVector<Operation *> followers(Operation *done) {
+    llvm::SetVector<Operation *> ops;
+    ops.insert(done);
+    for (unsigned i = 0; i < ops.size(); ++i)
+      for (Operation *user : ops[i]->getUsers())
+        if (!user->hasTrait<OpTrait::IsTerminator>())
+          ops.insert(user);
+    SmallVector<Operation *> sorted(ops.begin(), ops.end());
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return sorted;
+  }
+
+  void overlapReductions() {
+    SmallVector<Operation *> scatters;
+    for (auto scatter : block.getOps<dist::ReduceScatterOp>()) {
+      if (auto pack = scatter.getFull().getDefiningOp<dist::PackOp>())
+        hoistPack(pack);
+      scatters.push_back(scatter);
+    }
+    llvm::stable_sort(scatters, [](Operation *a, Operation *b) {
+      Operation *first = lastOperand(a), *second = lastOperand(b);
+      return first && second ? first->isBeforeInBlock(second) : !first && second;
+    });
+    SmallVector<Split> reductions;
+    for (Operation *scatter : scatters) {
+      reductions.push_back(split(scatter));
+      hoist(reductions.back().start);
+    }
+    for (auto [index, reduction] : llvm::enumerate(reductions)) {
+      Operation *behind = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
+      for (Operation *op : followers(reduction.done))
+        op->moveBefore(behind);
+    }
+  }
+
+  Block &block;
+  unsigned prefetch;
+};
+
+struct OverlapCollectives : impl::OverlapCollectivesBase<OverlapCollectives> {
+  using OverlapCollectivesBase::OverlapCollectivesBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    bool any = false;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      Block &block = function.getBody().front();
+      any |= llvm::any_of(block, isCollectiveOp);
+      Overlapper(block, prefetch).run();
+    }
+    if (any)
+      module->setAttr(kPrefetch, Builder(&getContext()).getI64IntegerAttr(prefetch));
+  }
+
+  static bool isCollectiveOp(Operation &op) { return isCollective(&op); }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,22 @@
+// Where ops of one block may move.
+#pragma once
+#include "mlir/IR/Operation.h"
+
+namespace ztc {
+
+/// An alias or a constant: where it stands costs nothing.
+bool floats(mlir::Operation *op);
+
+/// The last op of the block that defines an operand of `op`; null where all are arguments.
+mlir::Operation *lastOperand(mlir::Operation *op);
+
+/// Moves `op` right behind its operands, where that is earlier.
+void hoist(mlir::Operation *op);
+
+/// Moves `op` right before the first op that reads it.
+void sink(mlir::Operation *op);
+
+/// The first op of the block that reads a result of `op`, aliases included; null where nobody does.
+mlir::Operation *firstUser(mlir::Operation *op);
+
+} // namespace ztc
