@@ -151,7 +151,7 @@ private:
     // One block, however long the shard is: the kernel is told the length as every flat kernel is.
     fold.description.flat = true;
     fold.description.flatBlock = uint64_t(1) << 62;
-    fold.description.extent = ShapedType::isDynamic(length) ? 0 : 1;
+    fold.description.extent = 1;
     fold.description.scalars = plan_.kernels.front().description.scalars;
     addOutputs(fold, afterwards);
     plan_.kernels.push_back(std::move(fold));

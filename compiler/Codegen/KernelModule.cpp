@@ -66,7 +66,13 @@ void KernelModule::State::finishKernel(codegen::KernelBuilder &b, func::FuncOp k
 KernelModule::KernelModule() : state_(std::make_unique<State>()) {}
 KernelModule::~KernelModule() = default;
 
-/// A group without names and locations: equal text, equal kernel.
+/// What a kernel sees of a type: a shard of one bucket is as that of any other.
+static Type withoutLayout(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? RankedTensorType::get(tensor.getShape(), tensor.getElementType()) : type;
+}
+
+/// A group without names, layouts and locations: equal text, equal kernel.
 static std::string structuralKey(graph::FusionOp group) {
   std::string key;
   llvm::raw_string_ostream stream(key);
@@ -74,7 +80,7 @@ static std::string structuralKey(graph::FusionOp group) {
   Block &body = group->getRegion(0).front();
   for (BlockArgument argument : body.getArguments()) {
     numbers.try_emplace(argument, numbers.size());
-    stream << argument.getType() << ';';
+    stream << withoutLayout(argument.getType()) << ';';
   }
   for (Operation &op : body) {
     stream << op.getName() << op.getAttrDictionary() << '(';
@@ -83,7 +89,7 @@ static std::string structuralKey(graph::FusionOp group) {
     stream << ')';
     for (Value result : op.getResults()) {
       numbers.try_emplace(result, numbers.size());
-      stream << result.getType() << ';';
+      stream << withoutLayout(result.getType()) << ';';
     }
   }
   return key;

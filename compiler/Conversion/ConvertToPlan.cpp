@@ -1,3 +1,4 @@
+#include "compiler/Analysis/StepKinds.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepEmitter.h"
 #include "compiler/Dialect/Dist/Dist.h"
@@ -25,7 +26,8 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder builder(&getContext());
-    int64_t microstepFlops = 0;
+    int64_t microstepFlops = 0, events = 0;
+    const BucketTable buckets(module);
     std::vector<std::string> remarks;
     for (StringRef name : kPrograms) {
       auto function = module.lookupSymbol<func::FuncOp>(name);
@@ -34,7 +36,7 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       builder.setInsertionPoint(function);
       auto program = plan_ir::ProgramOp::create(builder, function.getLoc(), builder.getStringAttr(name));
       OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
-      StepEmitter emitter(function, steps);
+      StepEmitter emitter(function, steps, buckets, events);
       if (failed(emitter.run()))
         return signalPassFailure();
       if (name == "microstep")
@@ -53,6 +55,10 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     for (StringRef name : {graph::kBatch, graph::kSequence, graph::kVocabulary, graph::kPositionLimit, graph::kLayers})
       module->removeAttr(name);
     module->removeAttr("graph.model");
+    module->removeAttr(dist::kZero);
+    module->removeAttr(kPrefetch);
+    for (auto mesh : llvm::make_early_inc_range(module.getOps<dist::MeshOp>()))
+      mesh.erase();
   }
 
   static FlatSymbolRefAttr slotOf(ModuleOp module, StringRef bucket, StringRef kind) {
@@ -98,12 +104,12 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     auto program = plan_ir::ProgramOp::create(builder, module.getLoc(), builder.getStringAttr("transfer"));
     SmallVector<Attribute> slots;
     auto add = [&](plan_ir::SlotOp slot, plan_ir::Access access) {
-      slots.push_back(
-          plan_ir::OperandAttr::get(builder.getContext(), access, FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0));
+      slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), access,
+                                                FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0, false));
     };
     add(staging, plan_ir::Access::ReadWrite);
     for (auto slot : module.getOps<plan_ir::SlotOp>())
-      if (slot.getSlotClass() == plan_ir::SlotClass::Gradients)
+      if (slot.getSlotClass() == plan_ir::SlotClass::Gradients && slot.getAccumulator())
         add(slot, plan_ir::Access::Read);
     OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
     plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots),

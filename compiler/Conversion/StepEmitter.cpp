@@ -20,6 +20,17 @@ int64_t dimension(Value value, unsigned index) {
 int64_t elements(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
+/// Operations per element of a group over a bucket, whose length no type says.
+int64_t flatFlops(graph::FusionOp fusion) {
+  int64_t count = 0;
+  for (Operation &op : fusion.getBody().front()) {
+    if (isa<graph::SumSquaresOp>(op))
+      count += 2;
+    else if (op.hasTrait<OpTrait::Elementwise>() && dist::bucketOf(op.getResult(0).getType()))
+      count += 1;
+  }
+  return count;
+}
 UnitAttr unit(OpBuilder &builder, bool set) {
   return set ? builder.getUnitAttr() : UnitAttr();
 }
@@ -39,7 +50,7 @@ plan_ir::PlaceAttr StepEmitter::placeOf(Value value) {
 Attribute StepEmitter::operand(Value value, Access access) {
   plan_ir::PlaceAttr place = placeOf(value);
   return plan_ir::OperandAttr::get(builder.getContext(), access, place.getSlot(), place.getOffset(),
-                                   tensorBytes(value.getType()));
+                                   tensorBytes(value.getType()), place.getOwnShard());
 }
 
 plan_ir::AccumulateAttr StepEmitter::modeOf(OpResult value) {
@@ -54,7 +65,7 @@ Attribute StepEmitter::result(OpResult value) {
 
 Attribute StepEmitter::scratch(Operation *op, unsigned index, Access access) {
   auto place = cast<plan_ir::PlaceAttr>(op->getAttrOfType<ArrayAttr>(plan_ir::kScratch)[index]);
-  return plan_ir::OperandAttr::get(builder.getContext(), access, place.getSlot(), place.getOffset(), 0);
+  return plan_ir::OperandAttr::get(builder.getContext(), access, place.getSlot(), place.getOffset(), 0, false);
 }
 
 FlatSymbolRefAttr StepEmitter::serviceKernel(Operation *op, StringRef field) {
@@ -62,13 +73,29 @@ FlatSymbolRefAttr StepEmitter::serviceKernel(Operation *op, StringRef field) {
   return kernels ? kernels.getAs<FlatSymbolRefAttr>(field) : FlatSymbolRefAttr();
 }
 
+Type StepEmitter::bucketType(Operation *op) {
+  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (dist::bucketOf(type))
+        return type;
+  return {};
+}
+
 /// The bucket that a flat kernel works on.
 FlatSymbolRefAttr StepEmitter::bucketOf(Operation *op) {
+  if (Type type = bucketType(op))
+    return dist::bucketOf(type);
   for (Value value : op->getOperands())
     if (auto argument = dyn_cast<BlockArgument>(resolveAlias(value).source))
       if (auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), graph::kBucket))
         return bucket;
   return {};
+}
+
+StringAttr StepEmitter::uniqueLabel(std::string label) {
+  if (unsigned count = labels[label]++)
+    label += " " + std::to_string(count + 1);
+  return builder.getStringAttr(label);
 }
 
 StepEmitter::Common StepEmitter::describe(Operation *op, StringRef kind, StringRef reason) {
@@ -85,13 +112,14 @@ StepEmitter::Common StepEmitter::describe(Operation *op, StringRef kind, StringR
     label = path + " ";
   }
   label += kind;
-  if (unsigned count = labels[label]++)
-    label += " " + std::to_string(count + 1);
   int64_t flops = 0;
   if (auto cost = dyn_cast<CostOpInterface>(op))
     flops = cost.getFlops();
+  if (auto fusion = dyn_cast<graph::FusionOp>(op))
+    if (Type flat = bucketType(op))
+      flops += flatFlops(fusion) * buckets.elements(flat);
   totalFlops += flops;
-  return {builder.getStringAttr(label), number(layer), number(flops), builder.getStringAttr(reason)};
+  return {uniqueLabel(std::move(label)), number(layer), number(flops), builder.getStringAttr(reason)};
 }
 
 LogicalResult StepEmitter::emitLaunches(Operation *op) {
@@ -106,10 +134,11 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
       slots.push_back(operand(value, Access::Read));
     for (OpResult value : op->getResults())
       slots.push_back(result(value));
-    plan_ir::LaunchOp::create(
-        builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
-        common.flops, FlatSymbolRefAttr(), plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite),
-        FlatSymbolRefAttr(), number(0), number(1), FlatSymbolRefAttr(), number(0), builder.getDenseI64ArrayAttr({}));
+    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
+                              common.reason, common.flops, FlatSymbolRefAttr(),
+                              plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite),
+                              FlatSymbolRefAttr(), number(0), number(1), FlatSymbolRefAttr(), UnitAttr(), number(0),
+                              builder.getDenseI64ArrayAttr({}));
     return success();
   }
   for (auto [index, spec] : llvm::enumerate(launches.getAsRange<plan_ir::LaunchSpecAttr>())) {
@@ -147,12 +176,13 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
       add = FlatSymbolRefAttr::get(builder.getContext(), (spec.getKernel().getValue() + "_add").str());
     }
     FlatSymbolRefAttr bucket = spec.getFlatBlock() ? bucketOf(op) : FlatSymbolRefAttr();
-    int64_t extent = spec.getExtent();
-    if (spec.getFlatBlock() && !bucket)
-      extent = (spec.getScalars().asArrayRef().front() + spec.getFlatBlock() - 1) / spec.getFlatBlock();
+    Type flat = bucketType(op);
+    // Of an open length the kernel's range is cut into blocks at run time, unless it has but one unit.
+    int64_t extent = bucket && !flat ? 0 : spec.getExtent();
     plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
-                              common.reason, common.flops, spec.getKernel(), mode, add, number(bucket ? 0 : extent),
-                              number(spec.getGrain()), bucket, number(bucket ? spec.getFlatBlock() : 0),
+                              common.reason, common.flops, spec.getKernel(), mode, add, number(extent),
+                              number(spec.getGrain()), bucket, unit(builder, bucket && !(flat && dist::isShard(flat))),
+                              number(bucket ? spec.getFlatBlock() : 0),
                               bucket ? builder.getDenseI64ArrayAttr({}) : spec.getScalars());
   }
   return success();
@@ -266,13 +296,13 @@ void StepEmitter::emitCopy(Operation *op) {
 void StepEmitter::emitGaps(Operation *op) {
   auto pack = cast<dist::PackOp>(op);
   plan_ir::PlaceAttr place = placeOf(pack.getBucket());
-  int64_t width = tensorBytes(pack.getBucket().getType()) / elements(pack.getBucket()), end = 0;
+  int64_t width = (getElementTypeOrSelf(pack.getBucket().getType()).getIntOrFloatBitWidth() + 7) / 8, end = 0;
   auto fill = [&](int64_t from, int64_t to) {
     if (from == to)
       return;
     Common common = describe(op, "gap", "a bucket is zero between parameters");
     auto slot = plan_ir::OperandAttr::get(builder.getContext(), Access::Write, place.getSlot(),
-                                          place.getOffset() + from * width, (to - from) * width);
+                                          place.getOffset() + from * width, (to - from) * width, false);
     plan_ir::FillOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr({slot}), common.layer, number(0),
                             common.reason, common.flops, number(0));
   };
@@ -280,7 +310,69 @@ void StepEmitter::emitGaps(Operation *op) {
     fill(end, offset);
     end = offset + elements(part);
   }
-  fill(end, elements(pack.getBucket()));
+  fill(end, buckets.elements(pack.getBucket().getType()));
+}
+
+void StepEmitter::emitRecord(Operation *start, StringRef what, Stream stream, int64_t event) {
+  const Pending &collective = pending[start];
+  plan_ir::RecordOp::create(builder, start->getLoc(), uniqueLabel((collective.label + " " + what).str()),
+                            builder.getArrayAttr({}), number(collective.layer), number(int64_t(stream)),
+                            builder.getStringAttr("another stream waits for it"), number(0), number(event),
+                            start->getAttrOfType<UnitAttr>("only_last"));
+}
+
+void StepEmitter::emitWait(Operation *start, StringRef what, Stream stream, int64_t event, ArrayRef<Attribute> slots) {
+  const Pending &collective = pending[start];
+  plan_ir::WaitOp::create(builder, start->getLoc(), uniqueLabel((collective.label + " " + what).str()),
+                          builder.getArrayAttr(slots), number(collective.layer), number(int64_t(stream)),
+                          builder.getStringAttr("for the other stream"), number(0), number(event),
+                          start->getAttrOfType<UnitAttr>("only_last"));
+}
+
+void StepEmitter::emitStart(Operation *op) {
+  using Kind = plan_ir::CollectiveKind;
+  Kind kind = Kind::AllReduce;
+  std::string name = "all_reduce", reason = "the sum of one number over all ranks";
+  FlatSymbolRefAttr bucket = dist::bucketOf(op->getOperand(0).getType());
+  Pending collective;
+  if (isa<dist::AllGatherStartOp>(op)) {
+    kind = Kind::AllGather;
+    name = "all_gather " + bucket.getValue().str();
+    reason = "the shards of all ranks";
+    collective.slots = {operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)};
+  } else if (isa<dist::ReduceScatterStartOp>(op)) {
+    kind = Kind::ReduceScatter;
+    name = "reduce_scatter " + bucket.getValue().str();
+    reason = "the sum over all ranks, to each its shard";
+    collective.slots = {operand(op->getOperand(0), Access::ReadWrite), scratch(op, 0)};
+  } else {
+    collective.slots = {operand(op->getOperand(0), Access::ReadWrite), scratch(op, 0)};
+  }
+  if (bucket)
+    collective.layer = layerOfBucket(bucket.getValue());
+  StringAttr label = uniqueLabel(name);
+  collective.label = label.str();
+  int64_t ready = events++;
+  collective.finished = events++;
+  SmallVector<Attribute> slots = collective.slots;
+  int64_t layer = collective.layer, finished = collective.finished;
+  pending[op] = std::move(collective);
+  emitRecord(op, "ready", Stream::Compute, ready);
+  emitWait(op, "begin", Stream::Communication, ready, {});
+  auto order = op->getAttrOfType<IntegerAttr>("order");
+  plan_ir::CollectiveOp::create(builder, op->getLoc(), label, builder.getArrayAttr(slots), number(layer),
+                                number(int64_t(Stream::Communication)), builder.getStringAttr(reason), number(0),
+                                plan_ir::CollectiveKindAttr::get(builder.getContext(), kind), bucket,
+                                op->getAttrOfType<StringAttr>("axis"), elementType(op->getOperand(0)),
+                                order ? order : number(0), op->getAttrOfType<UnitAttr>("only_last"));
+  emitRecord(op, "end", Stream::Communication, finished);
+}
+
+void StepEmitter::emitDone(Operation *op) {
+  Operation *start = op->getOperand(0).getDefiningOp();
+  const Pending &collective = pending[start];
+  SmallVector<Attribute> slots = collective.slots;
+  emitWait(start, "done", Stream::Compute, collective.finished, slots);
 }
 
 LogicalResult StepEmitter::emit(Operation *op) {
@@ -300,6 +392,12 @@ LogicalResult StepEmitter::emit(Operation *op) {
       {graph::LinearCrossEntropyOp::getOperationName(), &StepEmitter::emitLinearCrossEntropy},
       {graph::EmbeddingOp::getOperationName(), &StepEmitter::emitGather},
       {graph::EmbeddingGradOp::getOperationName(), &StepEmitter::emitScatterAdd},
+      {dist::AllGatherStartOp::getOperationName(), &StepEmitter::emitStart},
+      {dist::AllGatherDoneOp::getOperationName(), &StepEmitter::emitDone},
+      {dist::ReduceScatterStartOp::getOperationName(), &StepEmitter::emitStart},
+      {dist::ReduceScatterDoneOp::getOperationName(), &StepEmitter::emitDone},
+      {dist::AllReduceStartOp::getOperationName(), &StepEmitter::emitStart},
+      {dist::AllReduceDoneOp::getOperationName(), &StepEmitter::emitDone},
       {dist::CopyOp::getOperationName(), &StepEmitter::emitCopy},
       {dist::PackOp::getOperationName(), &StepEmitter::emitGaps},
   };

@@ -21,11 +21,14 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     return populateAutodiffPipeline(pm, autodiff);
   }
   case Phase::Shard:
-    return populateShardPipeline(pm);
+    return populateShardPipeline(pm, {options.zero});
   case Phase::Fuse:
     return populateFusePipeline(pm);
-  case Phase::Schedule:
-    return populateSchedulePipeline(pm);
+  case Phase::Schedule: {
+    ScheduleOptions schedule;
+    schedule.prefetch = options.prefetch.value_or(schedule.prefetch);
+    return populateSchedulePipeline(pm, schedule);
+  }
   case Phase::Assign:
     return populateAssignPipeline(pm);
   case Phase::Codegen: {

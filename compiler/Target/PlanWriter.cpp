@@ -57,6 +57,7 @@ private:
   LogicalResult writeAttention(plan_ir::AttentionOp op, plan::Attention &record);
   LogicalResult writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record);
   LogicalResult writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record);
+  LogicalResult writeCollective(plan_ir::CollectiveOp op, plan::Collective &record);
 
   using Indices = llvm::DenseMap<StringAttr, uint32_t>;
   FailureOr<uint32_t> indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what);
@@ -128,6 +129,7 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
   size.set_elements(slot.getElements());
   size.set_element_bytes(slot.getElementBytes());
   size.set_only_if_accumulating(slot.getOnlyIfAccumulating());
+  size.set_only_if_several_ranks(slot.getOnlyIfSeveralRanks());
   FailureOr<plan::DataType> type = dataType(slot, slot.getType());
   if (failed(type))
     return failure();
@@ -138,6 +140,12 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
   record.set_reason(slot.getReason().str());
   record.set_persistent(slot.getPersistent());
   record.set_accumulator(slot.getAccumulator());
+  if (FlatSymbolRefAttr other = slot.getSameAsAtOneRankAttr()) {
+    FailureOr<uint32_t> index = indexOf(slot, slots, other, "earlier slot");
+    if (failed(index))
+      return failure();
+    record.set_same_as_at_one_rank(*index + 1);
+  }
   return success();
 }
 
@@ -291,7 +299,7 @@ LogicalResult PlanWriter::writeLaunch(plan_ir::LaunchOp op, plan::Launch &record
     if (failed(bucket))
       return failure();
     record.set_flat(true);
-    record.set_flat_range(plan::Launch::WHOLE);
+    record.set_flat_range(op.getWhole() ? plan::Launch::WHOLE : plan::Launch::OWN_SHARD);
     record.set_bucket(*bucket);
   }
   return failure(failed(setKernel(op, op.getKernelAttr(),
@@ -366,6 +374,23 @@ LogicalResult PlanWriter::writeScatterAdd(plan_ir::ScatterAddOp op, plan::Scatte
   return success();
 }
 
+LogicalResult PlanWriter::writeCollective(plan_ir::CollectiveOp op, plan::Collective &record) {
+  record.set_kind(static_cast<plan::Collective::Kind>(op.getKind()));
+  record.set_axis(op.getAxis().str());
+  record.set_launch_order(op.getLaunchOrder());
+  FailureOr<plan::DataType> type = dataType(op, op.getType());
+  if (failed(type))
+    return failure();
+  record.set_type(*type);
+  if (FlatSymbolRefAttr symbol = op.getBucketAttr()) {
+    FailureOr<uint32_t> bucket = indexOf(op, buckets, symbol, "bucket");
+    if (failed(bucket))
+      return failure();
+    record.set_bucket(*bucket);
+  }
+  return success();
+}
+
 LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](plan_ir::LaunchOp step) { return writeLaunch(step, *record.mutable_launch()); })
@@ -384,6 +409,9 @@ LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
       })
       .Case([&](plan_ir::CopyOp step) { return record.mutable_copy()->set_bytes(step.getBytes()), success(); })
       .Case([&](plan_ir::FillOp step) { return record.mutable_fill()->set_value(step.getValue()), success(); })
+      .Case([&](plan_ir::CollectiveOp step) { return writeCollective(step, *record.mutable_collective()); })
+      .Case([&](plan_ir::RecordOp step) { return record.mutable_record()->set_event(step.getEvent()), success(); })
+      .Case([&](plan_ir::WaitOp step) { return record.mutable_wait()->set_event(step.getEvent()), success(); })
       .Case([&](plan_ir::TransferOp) { return record.mutable_transfer(), success(); })
       .Default([](Operation *other) { return other->emitOpError("the plan file has no such step"); });
 }
@@ -394,6 +422,7 @@ LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &r
   record.set_stream(step.getStepStream());
   record.set_reason(step.getStepReason().str());
   record.set_flops(step.getStepFlops());
+  record.set_only_last_microstep(step.isOnlyLast());
   for (auto operand : step.getStepSlots().getAsRange<plan_ir::OperandAttr>()) {
     FailureOr<uint32_t> slot = indexOf(step, slots, operand.getSlot(), "slot");
     if (failed(slot))
@@ -403,6 +432,7 @@ LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &r
     entry.set_offset(operand.getOffset());
     entry.set_bytes(operand.getBytes());
     entry.set_access(static_cast<plan::Operand::Access>(operand.getAccess()));
+    entry.set_own_shard(operand.getOwnShard());
   }
   return writeKind(step, record);
 }

@@ -1,4 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Fusion/Group.h"
@@ -23,7 +24,7 @@ bool isScalar(Operation *op) {
   return type && type.getRank() == 0;
 }
 bool computes(Operation *op) {
-  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op);
+  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op) && !isCollective(op);
 }
 ArrayRef<int64_t> shapeOf(Operation *op) {
   return cast<RankedTensorType>(op->getResult(0).getType()).getShape();
@@ -151,15 +152,19 @@ void copyAddend(graph::AccumulateOp accumulate) {
     return;
   Value addend = accumulate.getX();
   OpBuilder builder(accumulate);
-  auto fusion =
-      graph::FusionOp::create(builder, accumulate.getLoc(), addend.getType(), addend, builder.getStringAttr("copy"),
-                              builder.getStringAttr("the addend of a sum has another reader"));
+  bool isReduced = isa_and_nonnull<dist::ReduceScatterOp>(addend.getDefiningOp());
+  auto fusion = graph::FusionOp::create(builder, accumulate.getLoc(), addend.getType(), addend,
+                                        builder.getStringAttr(isReduced ? "accumulate" : "copy"),
+                                        builder.getStringAttr(isReduced ? "the rank's shard of a sum over ranks is kept"
+                                                                        : "the addend of a sum has another reader"));
   Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
   body.clear();
   body.addArgument(addend.getType(), addend.getLoc());
   builder.setInsertionPointToEnd(&body);
   graph::YieldOp::create(builder, accumulate.getLoc(), ValueRange(body.getArguments()));
   accumulate.getXMutable().assign(fusion.getResult(0));
+  if (isReduced)
+    return;
   remark::missed(accumulate.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
       << "the addend of a sum is copied: it has another reader";
 }

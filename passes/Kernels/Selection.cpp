@@ -1,4 +1,5 @@
 #include "passes/Kernels/Selection.h"
+#include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "llvm/ADT/StringMap.h"
@@ -33,7 +34,7 @@ plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kern
 
 class Selector {
 public:
-  Selector(KernelModule &kernels, MLIRContext *context) : kernels(kernels), builder(context) {}
+  Selector(KernelModule &kernels, ModuleOp module) : kernels(kernels), builder(module.getContext()), buckets(module) {}
 
   LogicalResult select(Operation *op) {
     if (auto fusion = dyn_cast<graph::FusionOp>(op))
@@ -70,14 +71,24 @@ private:
     for (const KernelDescription &kernel : group->kernels) {
       specs.push_back(specOf(builder, kernel));
       note(kernel, group->text);
-      if (kernel.flat && group->workspaceBytesPerFlatBlock)
-        workspace +=
-            (kernel.scalars.front() + kernel.flatBlock - 1) / kernel.flatBlock * group->workspaceBytesPerFlatBlock;
     }
+    // What a whole bucket takes: an upper bound for a shard of it, and small.
+    if (group->workspaceBytesPerFlatBlock)
+      workspace +=
+          llvm::divideCeil(flatElements(fusion), group->kernels.front().flatBlock) * group->workspaceBytesPerFlatBlock;
     fusion->setAttr(plan_ir::kLaunches, builder.getArrayAttr(specs));
     if (workspace)
       fusion->setAttr(plan_ir::kWorkspaceBytes, builder.getI64IntegerAttr(workspace));
     return success();
+  }
+
+  /// Elements of the bucket that a flat group works on.
+  uint64_t flatElements(graph::FusionOp fusion) {
+    int64_t elements = 0;
+    for (Type type : fusion->getOperandTypes())
+      if (dist::bucketOf(type))
+        elements = std::max(elements, buckets.elements(type));
+    return elements;
   }
 
   void note(const KernelDescription &kernel, StringRef text) {
@@ -89,13 +100,14 @@ private:
 
   KernelModule &kernels;
   OpBuilder builder;
+  BucketTable buckets;
   llvm::StringMap<size_t> known;
 };
 
 } // namespace
 
 FailureOr<std::vector<SelectedKernel>> selectKernels(ModuleOp module, KernelModule &kernels) {
-  Selector selector(kernels, module.getContext());
+  Selector selector(kernels, module);
   for (auto function : module.getOps<func::FuncOp>())
     for (Operation &op : function.getBody().front())
       if (failed(selector.select(&op)))

@@ -23,11 +23,12 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     options.attentionBlock = attentionBlock;
     options.stagingBytes = stagingBytes;
     SlotTable slots(module);
-    addBuckets(module, slots);
+    BucketSlots buckets(module, slots);
+    buckets.addAll();
     // The planner's timeline is microstep, update, eval, generate, transfer: slots stand in that order too.
     for (StringRef name : {"microstep", "update", "eval", "generate"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name))
-        if (failed(FunctionPlacer(function, slots, options).run()))
+        if (failed(FunctionPlacer(function, slots, buckets, options).run()))
           return signalPassFailure();
     SlotSpec staging;
     staging.name = "staging";
@@ -37,17 +38,6 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     staging.reason = "buffer for checkpoints, export and gradient dumps";
     slots.bind("staging", slots.add(staging));
     slots.finish();
-  }
-
-  /// Parameters of all buckets first, then their states: frozen ones too, which @update does not mention.
-  void addBuckets(ModuleOp module, SlotTable &slots) {
-    for (StringRef kind : {"parameter", "exp_avg", "exp_avg_sq", "gradient"})
-      for (auto bucket : module.getOps<dist::BucketOp>())
-        if (kind == "parameter" || bucket.getTrainable()) {
-          // All buckets of a module have one type until `precision` says otherwise.
-          auto type = RankedTensorType::get({int64_t(bucket.getElements())}, Float32Type::get(&getContext()));
-          (void)slots.shared(bucketSlot(bucket.getSymName(), kind, type));
-        }
   }
 };
 } // namespace

@@ -1,5 +1,4 @@
 #include "passes/Placement/FunctionPlacer.h"
-#include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
@@ -39,6 +38,11 @@ bool isBefore(Operation *op, Operation *other) {
   return !op ? other != nullptr : other && op->isBeforeInBlock(other);
 }
 
+/// An alias that is all of its source.
+bool isWhole(Operation *op) {
+  return isa<graph::ReshapeOp, graph::BarrierOp>(op);
+}
+
 /// The op that computes a value, through aliases; null for arguments.
 OpResult computedResult(Value value) {
   return dyn_cast<OpResult>(resolveAlias(value).source);
@@ -46,29 +50,13 @@ OpResult computedResult(Value value) {
 
 } // namespace
 
-SlotSpec bucketSlot(StringRef bucket, StringRef kind, RankedTensorType type) {
-  SlotSpec spec = valueSlot((bucket + "." + kind).str(), type, SlotClass::Optimizer);
-  spec.kind = SizeKind::Full;
-  StringRef digits = bucket;
-  unsigned layer;
-  if (digits.consume_front("block") && !digits.take_while(llvm::isDigit).getAsInteger(10, layer))
-    spec.layer = layer;
-  spec.persistent = kind != "gradient";
-  spec.accumulator = !spec.persistent;
-  if (kind == "parameter")
-    spec.slotClass = SlotClass::Parameters;
-  if (kind == "gradient")
-    spec.slotClass = SlotClass::Gradients;
-  spec.reason = spec.persistent ? "kept from step to step" : "from backward to the update";
-  return spec;
-}
-
 LogicalResult FunctionPlacer::run() {
   for (auto loss : function.getBody().front().getOps<graph::LinearCrossEntropyOp>())
     if (loss.getScale())
       turningPoint = loss;
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
+  placePacks();
   joinSums();
   placeOps();
   writeAttributes();
@@ -82,7 +70,7 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
     if (!bucket)
       return function.emitOpError("argument ") << index << " has the role " << role << " but no bucket", failure();
-    return slots.shared(bucketSlot(bucket.getValue(), kind, type));
+    return buckets.place(function, bucket, kind, type);
   }
   if (role == "step") {
     SlotPlace place = slots.shared(boundSlot("step_parameters", type, "numbers of one optimizer step"));
@@ -115,7 +103,7 @@ FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
   if (!kind)
     return function.emitOpError("result ") << index << " has no graph.result", failure();
   if (auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket))
-    return slots.shared(bucketSlot(bucket.getValue(), kind.getValue(), type));
+    return buckets.place(function, bucket, kind.getValue(), type);
   std::string name = kind.getValue() == "loss" && function.getName() == "eval" ? "eval_loss" : kind.getValue().str();
   SlotPlace place = slots.shared(boundSlot(name, type, "output"));
   slots.bind(name, place);
@@ -153,25 +141,18 @@ void FunctionPlacer::insertCopy(OpOperand &use, SlotPlace place, StringRef why) 
 
 void FunctionPlacer::demand(OpOperand &use, SlotPlace place) {
   Value value = use.get();
-  if (auto found = places.find(resolveAlias(value).source); found != places.end()) {
-    SlotPlace current{found->second.slot, found->second.offset + uint64_t(resolveAlias(value).offsetBytes)};
-    if (!(current == place))
+  if (places.contains(resolveAlias(value).source)) {
+    if (!(placeOf(value) == place))
       insertCopy(use, place, "the value belongs elsewhere too");
     return;
   }
   Operation *definition = value.getDefiningOp();
-  if (std::optional<Alias> alias = aliasOf(definition)) {
-    if (alias->offsetBytes || !isa<graph::ReshapeOp, graph::BarrierOp>(definition))
-      return insertCopy(use, place, "the value is a piece of another one");
-    return demand(definition->getOpOperand(0), place);
-  }
-  if (auto pack = dyn_cast<dist::PackOp>(definition)) {
-    places[value] = place;
-    uint64_t width = elementBytes(value.getType());
-    for (auto [part, offset] : llvm::zip_equal(pack.getPartsMutable(), pack.getOffsets()))
-      demand(part, {place.slot, place.offset + uint64_t(offset) * width});
-    return;
-  }
+  if (std::optional<Alias> alias = aliasOf(definition))
+    return demandSource(use, *alias, place);
+  if (isCollectiveDone(definition))
+    return demandCollective(definition, place);
+  if (auto pack = dyn_cast<dist::PackOp>(definition))
+    return demandParts(pack, place);
   if (auto accumulate = dyn_cast<graph::AccumulateOp>(definition)) {
     // Outermost first; the accumulator at the bottom of the chain is what lies there already.
     SmallVector<Operation *> chain;
@@ -187,6 +168,41 @@ void FunctionPlacer::demand(OpOperand &use, SlotPlace place) {
   if (isa<graph::ConstantOp>(definition))
     return insertCopy(use, place, "the value is a constant");
   places[value] = place;
+}
+
+/// The source of the alias that `use` reads takes the place.
+void FunctionPlacer::demandSource(OpOperand &use, const Alias &alias, SlotPlace place) {
+  Operation *definition = use.get().getDefiningOp();
+  if (alias.ownShard && place.ownShard)
+    return demand(definition->getOpOperand(0), {place.slot});
+  if (!isWhole(definition))
+    return insertCopy(use, place, "the value is a piece of another one");
+  demand(definition->getOpOperand(0), place);
+}
+
+/// What is gathered in place comes from the own shard of it, a sum over ranks stands in the own shard of its addend.
+void FunctionPlacer::demandCollective(Operation *done, SlotPlace place) {
+  Operation *start = done->getOperand(0).getDefiningOp();
+  places[done->getResult(0)] = places[start->getResult(0)] = place;
+  if (isa<dist::AllGatherStartOp>(start))
+    place.ownShard = true;
+  else if (isa<dist::ReduceScatterStartOp>(start))
+    place.ownShard = false;
+  demand(start->getOpOperand(0), place);
+}
+
+void FunctionPlacer::demandParts(dist::PackOp pack, SlotPlace place) {
+  places[pack.getBucket()] = place;
+  uint64_t width = elementBytes(pack.getBucket().getType());
+  for (auto [part, offset] : llvm::zip_equal(pack.getPartsMutable(), pack.getOffsets()))
+    demand(part, {place.slot, place.offset + uint64_t(offset) * width});
+}
+
+/// Packs that no result is: local gradients of which only the sum over ranks is kept.
+void FunctionPlacer::placePacks() {
+  for (auto pack : function.getBody().front().getOps<dist::PackOp>())
+    if (dist::isFull(pack.getBucket().getType()) && !places.contains(pack.getBucket()))
+      demandParts(pack, buckets.localGradient(cast<RankedTensorType>(pack.getBucket().getType())));
 }
 
 /// The addends of one place: whichever is computed first may write (in the first micro-step), the others add.
@@ -235,7 +251,9 @@ std::string FunctionPlacer::reasonFor(Value value) {
   if (!last)
     return "written, never read";
   auto fusion = dyn_cast<graph::FusionOp>(last);
-  std::string reader = fusion ? fusion.getName().str() : last->getName().stripDialect().str();
+  StringRef kind = last->getName().stripDialect();
+  (void)kind.consume_back("_start");
+  std::string reader = fusion ? fusion.getName().str() : kind.str();
   if (int64_t layer = layerOf(last->getLoc()); layer >= 0)
     reader += " of layer " + std::to_string(layer);
   bool saved = turningPoint && isBefore(value.getDefiningOp(), turningPoint) && isBefore(turningPoint, last);
@@ -257,7 +275,24 @@ void FunctionPlacer::joinSums() {
 SlotPlace FunctionPlacer::placeOf(Value value) {
   Alias alias = resolveAlias(value);
   SlotPlace source = places.lookup(alias.source);
-  return {source.slot, source.offset + uint64_t(alias.offsetBytes)};
+  return {source.slot, source.offset + uint64_t(alias.offsetBytes), source.ownShard || alias.ownShard};
+}
+
+SlotPlace FunctionPlacer::collectivePlace(Operation *op) {
+  if (isCollectiveDone(op))
+    return places.lookup(op->getOperand(0));
+  SlotPlace place = placeOf(op->getOperand(0));
+  if (isa<dist::ReduceScatterStartOp>(op)) {
+    place.ownShard = true;
+    return place;
+  }
+  auto gather = dyn_cast<dist::AllGatherStartOp>(op);
+  if (!gather)
+    return place;
+  if (place.ownShard)
+    return {place.slot};
+  Operation *done = *gather.getPending().user_begin();
+  return buckets.gathered(gather.getPending().getType().getResult(), place, reasonFor(done->getResult(0)));
 }
 
 void FunctionPlacer::placeResult(OpResult result) {
@@ -278,6 +313,10 @@ void FunctionPlacer::placeResult(OpResult result) {
   }
   if (aliasOf(op)) {
     places[result] = placeOf(result);
+    return;
+  }
+  if (isCollective(op)) {
+    places[result] = collectivePlace(op);
     return;
   }
   SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
@@ -324,6 +363,20 @@ void FunctionPlacer::placeScratch(Operation *op) {
         scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
   }
+  if (auto scatter = dyn_cast<dist::ReduceScatterStartOp>(op)) {
+    StringRef bucket = dist::bucketOf(scatter.getFull().getType()).getValue();
+    uint64_t elements = buckets.table().elements(scatter.getFull().getType());
+    scratch.push_back(buckets
+                          .receiveBuffer(bucket + ".receive", scatter.getFull().getType(),
+                                         std::min(elements, kReceiveElements), layerOfBucket(bucket),
+                                         "what other ranks send of their gradients, piece by piece")
+                          .attribute());
+  }
+  if (auto sum = dyn_cast<dist::AllReduceStartOp>(op))
+    scratch.push_back(buckets
+                          .receiveBuffer(function.getName() + ".receive", sum.getX().getType(), kScalarElements, -1,
+                                         "one number of every rank")
+                          .attribute());
   if (auto workspace = op->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
     scratch.push_back(scratchSlot(op, "partials", SizeKind::Constant, workspace.getInt()).attribute());
   if (!scratch.empty())

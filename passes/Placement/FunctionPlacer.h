@@ -1,8 +1,9 @@
 // Places of the values of one function.
 #pragma once
+#include "compiler/Analysis/StepKinds.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Placement/BucketSlots.h"
 #include "passes/Placement/Passes.h"
-#include "passes/Placement/SlotTable.h"
 
 namespace ztc {
 
@@ -10,8 +11,8 @@ namespace ztc {
 /// the rest.
 class FunctionPlacer {
 public:
-  FunctionPlacer(mlir::func::FuncOp function, SlotTable &slots, const AssignOptions &options)
-      : function(function), slots(slots), options(options) {}
+  FunctionPlacer(mlir::func::FuncOp function, SlotTable &slots, BucketSlots &buckets, const AssignOptions &options)
+      : function(function), slots(slots), buckets(buckets), options(options) {}
   llvm::LogicalResult run();
 
 private:
@@ -21,13 +22,19 @@ private:
   llvm::FailureOr<SlotPlace> resultPlace(unsigned index);
   /// Makes the value of `use` lie at `place`: its producer writes there, or a copy does.
   void demand(mlir::OpOperand &use, SlotPlace place);
+  void demandSource(mlir::OpOperand &use, const Alias &alias, SlotPlace place);
+  void demandCollective(mlir::Operation *done, SlotPlace place);
+  void demandParts(dist::PackOp pack, SlotPlace place);
   void demandAddends(llvm::ArrayRef<mlir::Operation *> chain, SlotPlace place);
   void insertCopy(mlir::OpOperand &use, SlotPlace place, llvm::StringRef why);
 
+  void placePacks();
   void joinSums();
   SlotPlace placeOf(mlir::Value value);
   void placeOps();
   void placeResult(mlir::OpResult result);
+  /// Where what a collective gives lies: in the place of what it takes, or in a slot of its own.
+  SlotPlace collectivePlace(mlir::Operation *op);
   void placeScratch(mlir::Operation *op);
   SlotPlace scratchSlot(mlir::Operation *op, llvm::StringRef name, plan_ir::SizeKind kind, uint64_t bytes);
   std::string reasonFor(mlir::Value value);
@@ -36,14 +43,12 @@ private:
 
   mlir::func::FuncOp function;
   SlotTable &slots;
+  BucketSlots &buckets;
   const AssignOptions &options;
   llvm::DenseMap<mlir::Value, SlotPlace> places;
   llvm::DenseMap<mlir::Value, plan_ir::Accumulate> modes;
   llvm::DenseMap<mlir::Value, mlir::Value> sums; ///< computed value => the accumulator in whose place it is added
   mlir::Operation *turningPoint = nullptr;       ///< the training form of the loss: forward before, backward behind
 };
-
-/// Slot spec of a bucket value of one kind (parameter, gradient, exp_avg, exp_avg_sq).
-SlotSpec bucketSlot(llvm::StringRef bucket, llvm::StringRef kind, mlir::RankedTensorType type);
 
 } // namespace ztc

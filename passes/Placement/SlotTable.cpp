@@ -22,8 +22,8 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
   if (unsigned count = names[spec.name]++)
     name += "." + std::to_string(count);
   plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements,
-                          elementBytes(spec.type), false, spec.type, spec.shape, spec.layer, spec.reason,
-                          spec.persistent, spec.accumulator);
+                          elementBytes(spec.type), false, spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer,
+                          spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank);
   return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
 }
 

@@ -18,14 +18,17 @@ struct SlotSpec {
   int64_t layer = -1;
   std::string reason;
   bool persistent = false, accumulator = false;
+  bool onlyIfSeveralRanks = false;         ///< zero bytes at one rank
+  mlir::FlatSymbolRefAttr sameAsAtOneRank; ///< the slot whose storage this one is at one rank; null: none
 };
 
-/// Slot and offset in bytes.
+/// Slot and offset in bytes, or the rank's own shard of a slot that holds a whole bucket.
 struct SlotPlace {
   mlir::FlatSymbolRefAttr slot;
   uint64_t offset = 0;
+  bool ownShard = false;
   bool operator==(const SlotPlace &) const = default;
-  mlir::Attribute attribute() const { return plan_ir::PlaceAttr::get(slot.getContext(), slot, offset); }
+  mlir::Attribute attribute() const { return plan_ir::PlaceAttr::get(slot.getContext(), slot, offset, ownShard); }
 };
 
 /// Creates plan.slot ops, in order, behind what stands at the module's start.

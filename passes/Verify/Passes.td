@@ -46,7 +46,7 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
 def VerifyFuse : Pass<"ztc-verify-fuse", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `fuse`.";
   let description = [{
-    (F1) an op outside of groups is a library call, an alias, a constant, a pack or an accumulate.
+    (F1) an op outside of groups is a library call, a collective, an alias, a constant, a pack or an accumulate.
     (F2) no macro op stands in a group.
     (F3) what an accumulate adds comes from an op that can add in place.
   }];
@@ -58,6 +58,10 @@ def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
     (O1) a function has one block (the dialects have no other op for control flow: no test can break it).
     (O2) between an alias and its first reader stand only aliases and constants.
     (O3) the sum of an accumulate outside of buckets is computed before its addend.
+    (O4) collectives are starts, each with an `order` that ascends in the text, and dones behind them: all ranks launch them in one order.
+    (O5) at any moment at most `dist.prefetch` + 1 transformer blocks have gathered parameters.
+    (O6) of a bucket that is gathered more than once, nothing gathered before the loss is read behind it.
+    (O7) a reduce_scatter is done before the next one starts.
   }];
 }
 
@@ -68,6 +72,8 @@ def VerifyAssign : Pass<"ztc-verify-assign", "mlir::ModuleOp"> {
     (A2) an alias lies where its source does, an accumulate where its accumulator does, a pack's parts lie at their offsets in it.
     (A3) what an op reads has not been overwritten since it was computed.
     (A4) a result that a function returns for a bucket lies in that bucket's slot.
+    (A5) a sum over ranks stands in the own shard of its addend; what is gathered lies where the shard does, at one rank: around the own shard
+    that it is made of, or in a slot that is the shard's there.
   }];
 }
 

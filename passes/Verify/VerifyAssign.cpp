@@ -1,5 +1,5 @@
+#include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
-#include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -66,7 +66,8 @@ private:
 
 class PlaceChecker {
 public:
-  PlaceChecker(ModuleOp module, func::FuncOp function) : symbols(module), function(function) {}
+  PlaceChecker(ModuleOp module, const BucketTable &buckets, func::FuncOp function)
+      : symbols(module), buckets(buckets), function(function) {}
 
   LogicalResult check() {
     for (BlockArgument argument : function.getArguments())
@@ -93,9 +94,18 @@ private:
     plan_ir::PlaceAttr place = placeOf(value);
     if (!place)
       return std::nullopt;
-    return Piece{place.getSlot().getAttr(), place.getOffset(),
-                 place.getOffset() + uint64_t(tensorBytes(value.getType()))};
+    return Piece{place.getSlot().getAttr(), place.getOffset(), place.getOffset() + valueBytes(value.getType())};
   }
+
+  /// Of a bucket's shard as much as of the bucket: that is what it has at one rank.
+  uint64_t valueBytes(Type type) {
+    if (auto pending = dyn_cast<dist::PendingType>(type))
+      type = pending.getResult();
+    if (dist::bucketOf(type))
+      return buckets.elements(type) * widthOf(type);
+    return tensorBytes(type);
+  }
+  static uint64_t widthOf(Type type) { return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8; }
 
   /// (A1)
   LogicalResult checkPlace(Value value) {
@@ -108,16 +118,20 @@ private:
       if (!slot)
         return emitError(value.getLoc(), "A1: there is no slot ") << piece->slot;
       found->second = slot.getElements() * slot.getElementBytes();
+      slotKinds[piece->slot] = slot.getSizeKind();
     }
+    if (placeOf(value).getOwnShard() && (slotKinds[piece->slot] != plan_ir::SizeKind::Full || piece->begin))
+      return emitError(value.getLoc(), "A1: the own shard of slot ") << piece->slot << ", which holds no whole bucket";
     if (piece->end > found->second)
       return emitError(value.getLoc(), "A1: a value ends at byte ")
              << piece->end << " of slot " << piece->slot << ", which has " << found->second;
     return success();
   }
 
-  LogicalResult expectPlace(Operation *op, Value value, Value source, uint64_t offset) {
+  LogicalResult expectPlace(Operation *op, Value value, Value source, uint64_t offset, bool ownShard = false) {
     std::optional<Piece> piece = pieceOf(value), from = pieceOf(source);
-    if (!piece || !from || piece->slot != from->slot || piece->begin != from->begin + offset)
+    if (!piece || !from || piece->slot != from->slot || piece->begin != from->begin + offset ||
+        placeOf(value).getOwnShard() != (ownShard || placeOf(source).getOwnShard()))
       return op->emitOpError("A2: lies at ")
              << placeOf(value) << ", what it aliases at " << placeOf(source) << " plus " << offset;
     return success();
@@ -126,16 +140,33 @@ private:
   /// (A2)
   LogicalResult checkAliases(Operation *op) {
     if (std::optional<Alias> alias = aliasOf(op))
-      return expectPlace(op, op->getResult(0), alias->source, alias->offsetBytes);
+      return expectPlace(op, op->getResult(0), alias->source, alias->offsetBytes, alias->ownShard);
+    if (isCollective(op))
+      return checkCollective(op);
     if (auto accumulate = dyn_cast<graph::AccumulateOp>(op))
       return failure(failed(expectPlace(op, accumulate.getY(), accumulate.getAccumulator(), 0)) ||
                      failed(expectPlace(op, accumulate.getX(), accumulate.getY(), 0)));
     if (auto pack = dyn_cast<dist::PackOp>(op))
       for (auto [part, offset] : llvm::zip_equal(pack.getParts(), pack.getOffsets()))
-        if (failed(expectPlace(
-                op, part, pack.getBucket(),
-                offset * (tensorBytes(part.getType()) / cast<RankedTensorType>(part.getType()).getNumElements()))))
+        if (failed(expectPlace(op, part, pack.getBucket(), offset * widthOf(part.getType()))))
           return failure();
+    return success();
+  }
+
+  /// (A5)
+  LogicalResult checkCollective(Operation *op) {
+    Value from = op->getOperand(0), to = op->getResult(0);
+    if (isCollectiveDone(op))
+      return expectPlace(op, to, from, 0);
+    if (isa<dist::ReduceScatterStartOp>(op))
+      return expectPlace(op, to, from, 0, /*ownShard=*/true);
+    if (isa<dist::AllReduceStartOp>(op))
+      return expectPlace(op, to, from, 0);
+    plan_ir::PlaceAttr shard = placeOf(from), full = placeOf(to);
+    auto slot = symbols.lookup<plan_ir::SlotOp>(full.getSlot().getAttr());
+    bool inPlace = shard.getOwnShard() && shard.getSlot() == full.getSlot();
+    if (full.getOwnShard() || full.getOffset() || (!inPlace && slot.getSameAsAtOneRankAttr() != shard.getSlot()))
+      return op->emitOpError("A5: gathers ") << shard << " to " << full << ", which is another place at one rank";
     return success();
   }
 
@@ -150,11 +181,20 @@ private:
     return a && b && b->isBeforeInBlock(a) ? before : last;
   }
 
+  /// What `op` leaves in the place of its results: until a collective is done its place holds what is on its way.
+  void noteWritten(Operation *op) {
+    if (isCollectiveDone(op) || (isFree(op) && !isa<graph::ConstantOp>(op)))
+      return;
+    for (Value result : op->getResults())
+      contents.write(*pieceOf(result), isCollectiveStart(op) ? (*result.user_begin())->getResult(0) : result);
+  }
+
   /// (A3)
   LogicalResult checkReads(Operation *op) {
     for (Value value : op->getOperands()) {
-      if (value.getDefiningOp<dist::PackOp>())
-        continue; // its parts were checked where it stands
+      // The parts of a pack were checked where it stands; a done reads nothing.
+      if (value.getDefiningOp<dist::PackOp>() || isCollectiveDone(op))
+        continue;
       Value expected = writtenAs(value);
       if (Value other = contents.foreign(*pieceOf(value), expected)) {
         InFlightDiagnostic error = op->emitOpError("A3: reads what has been overwritten in slot ")
@@ -176,9 +216,7 @@ private:
     bool reads = !isFree(op) || isa<dist::PackOp>(op) || op->hasTrait<OpTrait::IsTerminator>();
     if (reads && failed(checkReads(op)))
       return failure();
-    if (!isFree(op) || isa<graph::ConstantOp>(op))
-      for (Value result : op->getResults())
-        contents.write(*pieceOf(result), result);
+    noteWritten(op);
     return success();
   }
 
@@ -190,7 +228,8 @@ private:
       auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
       if (!bucket || !kind)
         continue;
-      std::string expected = (bucket.getValue() + "." + kind.getValue()).str();
+      StringRef slot = kind.getValue() == "reduced_gradient" ? StringRef("gradient") : kind.getValue();
+      std::string expected = (bucket.getValue() + "." + slot).str();
       std::optional<Piece> piece = pieceOf(terminator->getOperand(index));
       if (!piece || piece->slot.getValue() != expected || piece->begin)
         return function.emitOpError("A4: result ") << index << " does not lie in slot " << expected;
@@ -199,15 +238,18 @@ private:
   }
 
   SymbolTable symbols;
+  const BucketTable &buckets;
   func::FuncOp function;
   Contents contents;
   llvm::DenseMap<StringAttr, uint64_t> slotBytes;
+  llvm::DenseMap<StringAttr, plan_ir::SizeKind> slotKinds;
 };
 
 struct VerifyAssign : impl::VerifyAssignBase<VerifyAssign> {
   void runOnOperation() override {
+    const BucketTable buckets(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(PlaceChecker(getOperation(), function).check()))
+      if (failed(PlaceChecker(getOperation(), buckets, function).check()))
         return signalPassFailure();
   }
 };

@@ -19,7 +19,7 @@ LogicalResult checkOp(Operation *op) {
         return inner.emitOpError("F2: is a macro op inside of a group");
     return success();
   }
-  if (!isFree(op) && !isLibraryCall(op))
+  if (!isFree(op) && !isLibraryCall(op) && !isCollective(op))
     return op->emitOpError("F1: computes, but is neither in a group nor a library call");
   if (auto accumulate = dyn_cast<graph::AccumulateOp>(op)) {
     auto addend = dyn_cast<OpResult>(resolveAlias(accumulate.getX()).source);

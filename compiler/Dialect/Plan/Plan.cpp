@@ -5,6 +5,16 @@
 using namespace mlir;
 using namespace ztc::plan_ir;
 
+/// `, own_shard` at the end of a place or an operand.
+static ParseResult parseOwnShard(AsmParser &parser, bool &ownShard) {
+  ownShard = succeeded(parser.parseOptionalComma());
+  return ownShard ? parser.parseKeyword("own_shard") : ParseResult(success());
+}
+static void printOwnShard(AsmPrinter &printer, bool ownShard) {
+  if (ownShard)
+    printer << ", own_shard";
+}
+
 #include "compiler/Dialect/Plan/PlanDialect.cpp.inc"
 #include "compiler/Dialect/Plan/PlanEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES

@@ -26,6 +26,8 @@ def Plan_SlotClass : Plan_Enum<"SlotClass", [
 def Plan_SizeKind : Plan_Enum<"SizeKind", [
   I32EnumCase<"Constant", 0, "constant">, I32EnumCase<"Shard", 1, "shard">, I32EnumCase<"Full", 2, "full">,
   I32EnumCase<"PerThread", 3, "per_thread">]>;
+def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", [
+  I32EnumCase<"AllGather", 0, "all_gather">, I32EnumCase<"ReduceScatter", 1, "reduce_scatter">, I32EnumCase<"AllReduce", 2, "all_reduce">]>;
 def Plan_Access : Plan_Enum<"Access", [I32EnumCase<"Read", 0, "read">, I32EnumCase<"Write", 1, "write">, I32EnumCase<"ReadWrite", 2, "read_write">]>;
 def Plan_Accumulate : Plan_Enum<"Accumulate", [
   I32EnumCase<"Overwrite", 0, "overwrite">, I32EnumCase<"Add", 1, "add">, I32EnumCase<"AddUnlessFirst", 2, "add_unless_first">]>;
@@ -33,23 +35,25 @@ def Plan_Accumulate : Plan_Enum<"Accumulate", [
 class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
 def Plan_SlotClassAttr : EnumAttr<Plan_Dialect, Plan_SlotClass, "slot_class">;
 def Plan_SizeKindAttr : EnumAttr<Plan_Dialect, Plan_SizeKind, "size_kind">;
+def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective"> { let assemblyFormat = "`<` $value `>`"; }
 def Plan_AccumulateAttr : EnumAttr<Plan_Dialect, Plan_Accumulate, "accumulate"> { let assemblyFormat = "`<` $value `>`"; }
 
 def Plan_PlaceAttr : Plan_Attr<"Place", "place"> {
-  let summary = "Where a value lies: a slot, and an offset in bytes.";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset);
-  let assemblyFormat = "`<` $slot `,` $offset `>`";
+  let summary = "Where a value lies: a slot, and an offset in bytes; or the rank's own shard of a slot that holds a whole bucket.";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "bool":$own_shard);
+  let assemblyFormat = "`<` $slot `,` $offset `` custom<OwnShard>($own_shard) `>`";
 }
 def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
-  let summary = "One operand of a step: access, slot, offset and length in bytes (0: the rest of the slot).";
-  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes);
-  let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `>`";
+  let summary = "One operand of a step: access, slot, offset and length in bytes (0: the rest of the slot, or its own shard).";
+  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes, "bool":$own_shard);
+  let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `` custom<OwnShard>($own_shard) `>`";
 }
 def Plan_LaunchSpecAttr : Plan_Attr<"LaunchSpec", "launch_spec"> {
   let summary = "One launch of a generated kernel, before places are known.";
   let description = [{
     `buffers` are the kernel's buffers in order, three numbers each: kind (0 operand, 1 result, 2 workspace), index, written (0 or 1).
-    `extent` and `scalars` are those of a static range; a flat kernel's range counts blocks of `flat_block` elements instead.
+    `extent` and `scalars` are those of a static range. A flat kernel over a bucket gets its length when the world size is known: it has no
+    scalars, and its range counts blocks of `flat_block` elements where `extent` is 0.
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$kernel, "::mlir::StringAttr":$form, "uint64_t":$extent, "uint64_t":$grain,
                         "uint64_t":$flat_block, "uint64_t":$has_add, "::mlir::DenseI64ArrayAttr":$scalars, "::mlir::DenseI64ArrayAttr":$buffers);

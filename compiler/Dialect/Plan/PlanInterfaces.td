@@ -12,6 +12,8 @@ def StepOpInterface : OpInterface<"StepOpInterface"> {
     InterfaceMethod<"Transformer block, or -1.", "int64_t", "getStepLayer", (ins), [{}], [{ return int64_t($_op.getLayer()); }]>,
     InterfaceMethod<"Stream.", "int64_t", "getStepStream", (ins), [{}], [{ return int64_t($_op.getStream()); }]>,
     InterfaceMethod<"Why this kernel or library call.", "::llvm::StringRef", "getStepReason", (ins), [{}], [{ return $_op.getReason(); }]>,
+    InterfaceMethod<"Whether it runs in the last micro-step of an optimizer step only.", "bool", "isOnlyLast", (ins), [{}],
+                    [{ return $_op->hasAttr("only_last"); }]>,
     InterfaceMethod<"Floating-point operations.", "int64_t", "getStepFlops", (ins), [{}], [{ return int64_t($_op.getFlops()); }]>,
   ];
 }

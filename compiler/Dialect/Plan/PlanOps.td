@@ -18,9 +18,9 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
     (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
-                       I64Attr:$elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, TypeAttr:$type,
+                       I64Attr:$elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
-                       UnitAttr:$persistent, UnitAttr:$accumulator);
+                       UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank);
   let assemblyFormat = "$sym_name $slot_class $size_kind $elements `x` $type attr-dict";
   let hasVerifier = 1;
 }

@@ -14,8 +14,8 @@ def Plan_DefaultAccumulate : DefaultValuedAttr<Plan_AccumulateAttr, "::ztc::plan
 
 def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
     OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
-    OptionalAttr<FlatSymbolRefAttr>:$bucket, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars)> {
-  let summary = "A generated kernel over a parallel range; flat where `bucket` is given. No kernel: a plan for memory reports only.";
+    OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars)> {
+  let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard. No kernel: a plan for memory reports only.";
 }
 def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
     DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
@@ -37,5 +37,13 @@ def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$wi
 }
 def Plan_CopyOp : Plan_Step<"copy", (ins I64Attr:$bytes)> { let summary = "Bytes from one place to another."; }
 def Plan_FillOp : Plan_Step<"fill", (ins I64Attr:$value)> { let summary = "Every byte of a place."; }
+def Plan_CollectiveOp : Plan_Step<"collective", (ins Plan_CollectiveKindAttr:$kind, OptionalAttr<FlatSymbolRefAttr>:$bucket, StrAttr:$axis, TypeAttr:$type,
+    I64Attr:$launch_order, UnitAttr:$only_last)> {
+  let summary = "What ranks send one another: a bucket's shards, their sums, or a scalar's sum (without a bucket).";
+}
+def Plan_RecordOp : Plan_Step<"record", (ins I64Attr:$event, UnitAttr:$only_last)> { let summary = "Marks what its stream has been given so far."; }
+def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
+  let summary = "Holds its stream back until an event; operands are the slots in use until then.";
+}
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

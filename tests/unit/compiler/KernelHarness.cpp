@@ -138,10 +138,10 @@ static void launch(const LoadedImage &image, const KernelDescription &kernel, st
                    const RunOptions &options) {
   std::vector<int64_t> scalars = kernel.scalars;
   int64_t extent = kernel.extent;
-  if (kernel.flat && extent == 0) {
+  if (kernel.flat && scalars.empty())
     scalars = {options.length, options.start};
+  if (kernel.flat && extent == 0)
     extent = (options.length + kernel.flatBlock - 1) / kernel.flatBlock;
-  }
   KernelFunction function = image.find(kernel.name + (options.add && kernel.hasAdd ? "_add" : ""));
   if (!function)
     return;
