@@ -1,9 +1,11 @@
 // What a plan runs on: memory, and steps in three phases.
 #pragma once
+#include "runtime/Collective/Communicator.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Device/Trace.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Memory/Planner.h"
+#include "runtime/Ranks/ProgressBoard.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +30,9 @@ struct PrepareContext {
   const plan::Plan &plan;
   const MemoryPlan &memory;
   PlanShape shape;
-  uint32_t rank = 0; ///< in [0, shape.world): chooses the shard of a flat launch
+  uint32_t rank = 0;                    ///< in [0, shape.world): chooses the rank's own shards
+  Communicator *communicator = nullptr; ///< of this rank; null where shape.world is 1
+  ProgressBoard *board = nullptr;       ///< is told which collective runs; may be null
 };
 
 /// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything
@@ -38,8 +42,11 @@ public:
   virtual ~DeviceStep() = default;
   /// Called once, and again if the arena moves.
   virtual Status initialize(std::byte *arena) = 0;
-  /// `microstep` counts from 0 within an optimizer step.
+  /// `microstep` counts from 0 within an optimizer step. A step of another stream than 0 is only handed to it; where it
+  /// fails there, later waits and synchronize() return the error.
   virtual Status execute(uint32_t microstep) = 0;
+  /// Time that a step of another stream than 0 has spent there so far, in all its executions.
+  virtual uint64_t queuedNanoseconds() const { return 0; }
 };
 
 /// What a device can do at best, as measured; 0 where that is unknown.
@@ -65,8 +72,11 @@ public:
   /// Copies between ordinary memory and the arena.
   virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
-  /// Waits until everything executed is done.
+  /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
+  /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
+  /// arena is no longer in use.
+  virtual void abandon(const std::string &reason) {}
   /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
   virtual uint64_t libraryBytes() const = 0;
   /// Takes some tenths of a second; only while no step is executed.

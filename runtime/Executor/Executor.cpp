@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
+#include <utility>
 
 namespace ztc {
 namespace {
@@ -9,7 +10,10 @@ namespace {
 struct PreparedProgram {
   std::string name;
   std::vector<std::unique_ptr<DeviceStep>> steps;
-  uint32_t firstLabel = 0; ///< of a trace: the program's label, then those of its steps
+  uint32_t firstLabel = 0;                      ///< of a trace: the program's label, then those of its steps
+  const plan::Program *record = nullptr;        ///< the steps as the plan has them
+  bool hasStreams = false;                      ///< some step is on another stream than 0
+  std::vector<uint64_t> queuedNanoseconds = {}; ///< by step: what the statistics know of
 };
 
 } // namespace
@@ -18,6 +22,8 @@ struct Executor::Implementation {
   const plan::Plan &plan;
   MemoryPlan memory;
   Device &device;
+  PlanShape shape;
+  ProgressBoard *board = nullptr;
   std::byte *arena = nullptr;
   std::vector<PreparedProgram> programs;     ///< in the plan's order
   std::vector<ProgramStatistics> statistics; ///< likewise
@@ -25,30 +31,37 @@ struct Executor::Implementation {
   TraceRecorder *trace = nullptr;
   uint32_t programTrack = 0, stepTrack = 0; ///< of the trace
 
-  Implementation(const plan::Plan &plan, const MemoryPlan &memory, Device &device)
-      : plan(plan), memory(memory), device(device) {}
+  Implementation(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, Device &device,
+                 ProgressBoard *board)
+      : plan(plan), memory(memory), device(device), shape(shape), board(board) {}
 
-  Status prepare(const PlanShape &shape, uint32_t rank);
+  Status prepare(uint32_t rank, Communicator *communicator);
+  /// Runs the steps; on an error others than stream 0 may still be at work.
+  Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
+  /// Waits for the other streams and takes down what their steps took.
+  Status finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
   StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
 };
 
-Status Executor::Implementation::prepare(const PlanShape &shape, uint32_t rank) {
+Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicator) {
   if (shape.threads != device.threads())
     return internalError(
         fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
   ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
-  PrepareContext context{plan, memory, shape, rank};
+  PrepareContext context{plan, memory, shape, rank, communicator, board};
   for (const plan::Program &program : plan.programs()) {
-    PreparedProgram prepared{program.name(), {}, 0};
+    PreparedProgram prepared{.name = program.name(), .steps = {}, .record = &program};
     ProgramStatistics statistic{program.name(), {}};
     for (const plan::Step &step : program.steps()) {
       auto made = device.prepareStep(step, context);
       if (!made.isOk())
         return made.status().withContext(fmt::format("program {}, step '{}'", program.name(), step.name()));
       prepared.steps.push_back(std::move(*made));
+      prepared.hasStreams |= step.stream() != 0;
       statistic.steps.push_back({.name = step.name(), .flops = step.flops()});
     }
+    prepared.queuedNanoseconds.resize(prepared.steps.size());
     programs.push_back(std::move(prepared));
     statistics.push_back(std::move(statistic));
   }
@@ -70,9 +83,10 @@ Executor::Executor(std::unique_ptr<Implementation> implementation) : implementat
 Executor::~Executor() = default;
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory,
-                                                     const PlanShape &shape, uint32_t rank, Device &device) {
-  auto implementation = std::make_unique<Implementation>(plan, memory, device);
-  ZTC_RETURN_IF_ERROR(implementation->prepare(shape, rank));
+                                                     const PlanShape &shape, uint32_t rank, Device &device,
+                                                     Communicator *communicator, ProgressBoard *board) {
+  auto implementation = std::make_unique<Implementation>(plan, memory, shape, device, board);
+  ZTC_RETURN_IF_ERROR(implementation->prepare(rank, communicator));
   return std::unique_ptr<Executor>(new Executor(std::move(implementation)));
 }
 
@@ -97,6 +111,54 @@ bool Executor::hasProgram(std::string_view program) const {
   return false;
 }
 
+Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepStatistics> &statistics,
+                                     uint32_t microstep) {
+  const bool isLast = microstep + 1 >= shape.accumulate;
+  uint64_t before = traceClock(), start = before;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const plan::Step &step = program.record->steps(int(i));
+    if (step.only_last_microstep() && !isLast)
+      continue;
+    progress.fetch_add(1, std::memory_order_relaxed);
+    if (board)
+      board->beginPlanStep(program.name.c_str(), step.name().c_str());
+    const uint32_t label = program.firstLabel + 1 + uint32_t(i);
+    TraceRecorder::currentLabel = label;
+    Status status = program.steps[i]->execute(microstep);
+    if (!status.isOk())
+      return status.withContext(fmt::format("program {}, step '{}'", program.name, step.name()));
+    uint64_t after = traceClock();
+    ++statistics[i].count;
+    if (step.stream() == 0) {
+      if (trace)
+        trace->record(stepTrack, label, before, after);
+      statistics[i].nanoseconds += after - before;
+      statistics[i].shortest = std::min(statistics[i].shortest, after - before);
+    }
+    before = after;
+  }
+  if (program.hasStreams)
+    ZTC_RETURN_IF_ERROR(finishStreams(program, statistics, isLast));
+  if (trace)
+    trace->record(programTrack, program.firstLabel, start, traceClock());
+  return Status::ok();
+}
+
+Status Executor::Implementation::finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics,
+                                               bool isLast) {
+  ZTC_RETURN_IF_ERROR(device.synchronize().withContext(fmt::format("program {}", program.name)));
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const plan::Step &step = program.record->steps(int(i));
+    if (step.stream() == 0 || (step.only_last_microstep() && !isLast))
+      continue;
+    const uint64_t queued = program.steps[i]->queuedNanoseconds();
+    const uint64_t spent = queued - std::exchange(program.queuedNanoseconds[i], queued);
+    statistics[i].nanoseconds += spent;
+    statistics[i].shortest = std::min(statistics[i].shortest, spent);
+  }
+  return Status::ok();
+}
+
 Status Executor::execute(std::string_view program, uint32_t microstep) {
   Implementation &self = *implementation_;
   for (size_t p = 0; p < self.programs.size(); ++p) {
@@ -104,27 +166,10 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
       continue;
     if (!self.arena)
       return internalError("the executor has no arena yet");
-    PreparedProgram &prepared = self.programs[p];
-    std::vector<StepStatistics> &statistics = self.statistics[p].steps;
-    uint64_t before = traceClock(), start = before;
-    for (size_t i = 0; i < prepared.steps.size(); ++i) {
-      self.progress.fetch_add(1, std::memory_order_relaxed);
-      uint32_t label = prepared.firstLabel + 1 + uint32_t(i);
-      TraceRecorder::currentLabel = label;
-      Status status = prepared.steps[i]->execute(microstep);
-      if (!status.isOk())
-        return status.withContext(fmt::format("program {}, step '{}'", program, statistics[i].name));
-      uint64_t after = traceClock();
-      if (self.trace)
-        self.trace->record(self.stepTrack, label, before, after);
-      ++statistics[i].count;
-      statistics[i].nanoseconds += after - before;
-      statistics[i].shortest = std::min(statistics[i].shortest, after - before);
-      before = after;
-    }
-    if (self.trace)
-      self.trace->record(self.programTrack, prepared.firstLabel, start, before);
-    return Status::ok();
+    Status status = self.run(self.programs[p], self.statistics[p].steps, microstep);
+    if (!status.isOk() && self.programs[p].hasStreams)
+      self.device.abandon(status.message());
+    return status;
   }
   return invalidArgument(fmt::format("the plan has no program {}", program));
 }

@@ -17,7 +17,7 @@ namespace ztc {
 struct StepStatistics {
   std::string name;
   uint64_t count = 0;
-  uint64_t nanoseconds = 0;
+  uint64_t nanoseconds = 0;       ///< on its stream: a collective of stream 1 overlaps with steps of stream 0
   uint64_t shortest = UINT64_MAX; ///< nanoseconds of the fastest execution: what others on the machine took least from
   uint64_t flops = 0;             ///< of one execution, as the plan states
 };
@@ -38,16 +38,21 @@ struct ProgramStatistics {
 /// The plan, the device and the arena must outlive the executor. Not thread-safe, except progress().
 class Executor {
 public:
-  /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads().
+  /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads(). `communicator` is that of `rank`,
+  /// null at one rank; it and `board`, which is told what runs and may be null, must outlive the executor.
   static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory,
-                                                    const PlanShape &shape, uint32_t rank, Device &device);
+                                                    const PlanShape &shape, uint32_t rank, Device &device,
+                                                    Communicator *communicator = nullptr,
+                                                    ProgressBoard *board = nullptr);
   ~Executor();
 
   /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).
   Status initialize(Arena &arena);
 
   bool hasProgram(std::string_view program) const;
-  /// Runs all steps of a program. `microstep` counts from 0 within an optimizer step: 0 overwrites accumulators.
+  /// Runs all steps of a program; when it returns, nothing of it is under way, also after an error. `microstep` counts
+  /// from 0 within an optimizer step: 0 overwrites accumulators, the last of shape.accumulate runs the steps that
+  /// belong to it alone. The error of a collective surfaces in the step that waits for it and names it.
   Status execute(std::string_view program, uint32_t microstep = 0);
 
   /// Copies into or out of a slot. Fails where the range leaves the slot.

@@ -44,8 +44,8 @@ constexpr std::array kStepKinds = {
     StepKind{plan::Step::kCopy, prepareHostCopy},
     StepKind{plan::Step::kFill, prepareHostFill},
     StepKind{plan::Step::kCollective, prepareHostCollective},
-    StepKind{plan::Step::kRecord, prepareHostNothing},
-    StepKind{plan::Step::kWait, prepareHostNothing},
+    StepKind{plan::Step::kRecord, prepareHostEvent},
+    StepKind{plan::Step::kWait, prepareHostEvent},
     StepKind{plan::Step::kTransfer, prepareHostNothing},
 };
 
@@ -76,6 +76,11 @@ public:
     if (context.shape.threads != threads())
       return internalError(
           fmt::format("memory was planned for {} threads, the device has {}", context.shape.threads, threads()));
+    if (step.stream() > 1)
+      return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
+    // The thread pool takes one job at a time, and it belongs to stream 0.
+    if (step.stream() == 1 && !step.has_collective() && !step.has_record() && !step.has_wait())
+      return dataLoss("the step is on stream 1, which runs collectives only");
     for (const StepKind &kind : kStepKinds)
       if (kind.kind == step.kind_case())
         return kind.prepare({step, context, resources_});
@@ -90,10 +95,15 @@ public:
     std::memcpy(to, from, bytes);
     return Status::ok();
   }
-  Status synchronize() override { return Status::ok(); }
+  Status synchronize() override { return resources_.streams.drain(); }
+  void abandon(const std::string &reason) override { resources_.streams.abandon(reason); }
   uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
   StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_); }
-  void setTrace(TraceRecorder *trace) override { resources_.pool.setTrace(trace); }
+  void setTrace(TraceRecorder *trace) override {
+    resources_.pool.setTrace(trace);
+    if (resources_.streams.isStarted())
+      resources_.streams.setTrace(trace);
+  }
 
 private:
   HostDeviceOptions options_;

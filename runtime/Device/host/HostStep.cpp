@@ -1,4 +1,5 @@
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Format/Shards.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -21,6 +22,17 @@ Status HostStep::resolve(const HostPrepare &from, std::initializer_list<int> cou
     if (operand.slot() >= slots.size())
       return dataLoss(fmt::format("operand {} names slot {} of {}", operands_.size(), operand.slot(), slots.size()));
     const SlotPlacement &slot = slots[operand.slot()];
+    if (operand.own_shard()) {
+      // From the form, not from the slot's bytes: those are rounded up.
+      const plan::SizeForm &size = from.context.plan.slots(int(operand.slot())).size();
+      const uint64_t shard = shardElements(size.elements(), from.context.shape.world) * size.element_bytes();
+      const uint64_t offset = shard * from.context.rank;
+      if (size.kind() != plan::SizeForm::FULL || offset > slot.bytes || shard > slot.bytes - offset)
+        return dataLoss(fmt::format("operand {} is the own shard of slot {}, which is no full bucket", operands_.size(),
+                                    operand.slot()));
+      operands_.push_back({slot.offset + offset, shard});
+      continue;
+    }
     if (operand.offset() > slot.bytes || operand.bytes() > slot.bytes - operand.offset())
       return dataLoss(fmt::format("operand {} leaves its slot {}: {} bytes at {} of {}", operands_.size(),
                                   operand.slot(), operand.bytes(), operand.offset(), slot.bytes));

@@ -1,6 +1,7 @@
 // What the host's steps share, and the list of them. One kind of step is one file, Host*.cpp.
 #pragma once
 #include "runtime/Device/Device.h"
+#include "runtime/Device/host/HostStreams.h"
 #include "runtime/Device/host/KernelLibrary.h"
 #include "runtime/Device/host/Matmul.h"
 #include "runtime/Device/host/ThreadPool.h"
@@ -14,6 +15,7 @@ namespace ztc {
 /// The parts of the host device that steps use; they live as long as the device.
 struct HostResources {
   ThreadPool pool;
+  HostStreams streams;
   KernelLibrary kernels;
   /// Made by the first step that multiplies matrices.
   std::unique_ptr<MatmulCache> matmuls;
@@ -80,7 +82,8 @@ PreparedStep prepareHostScatterAdd(const HostPrepare &from);
 PreparedStep prepareHostCopy(const HostPrepare &from);
 PreparedStep prepareHostFill(const HostPrepare &from);
 PreparedStep prepareHostCollective(const HostPrepare &from);
-/// Events and planned-only transfers: nothing to do where steps run in order.
+PreparedStep prepareHostEvent(const HostPrepare &from);
+/// Planned-only transfers, and whatever happens by itself.
 PreparedStep prepareHostNothing(const HostPrepare &from);
 
 } // namespace ztc

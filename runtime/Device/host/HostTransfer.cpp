@@ -76,19 +76,6 @@ PreparedStep prepareHostFill(const HostPrepare &from) {
   return PreparedStep(std::move(step));
 }
 
-PreparedStep prepareHostCollective(const HostPrepare &from) {
-  if (from.context.shape.world != 1)
-    return failedPrecondition(
-        fmt::format("this build has no collectives: run the plan on one rank, not {}", from.context.shape.world));
-  // One rank already has everything: its own sums stand where they belong.
-  if (from.step.collective().kind() != plan::Collective::ALL_GATHER)
-    return prepareHostNothing(from);
-  // Where the plan did not make the two an alias, it is a copy.
-  auto step = std::make_unique<HostCopy>(from.resources);
-  ZTC_RETURN_IF_ERROR(step->prepare(from, 0));
-  return PreparedStep(std::move(step));
-}
-
 PreparedStep prepareHostNothing(const HostPrepare &) {
   return PreparedStep(std::make_unique<HostNothing>());
 }

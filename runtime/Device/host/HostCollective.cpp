@@ -1,0 +1,153 @@
+// Collectives, and the events that tie their stream to that of the computation.
+#include "runtime/Device/host/HostStep.h"
+#include "runtime/Device/host/HostStreams.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Shards.h"
+#include <atomic>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ztc {
+namespace {
+
+class HostCollective : public HostStep, public StreamTask {
+public:
+  explicit HostCollective(HostResources &resources) : HostStep(resources) {}
+
+  Status prepare(const HostPrepare &from) {
+    const plan::Collective &collective = from.step.collective();
+    communicator_ = from.context.communicator;
+    board_ = from.context.board;
+    name_ = from.step.name().c_str();
+    kind_ = collective.kind();
+    type_ = collective.type();
+    waits_ = from.step.stream() == 0;
+    world_ = from.context.shape.world;
+    ZTC_RETURN_IF_ERROR(resolve(from, {2}));
+    ZTC_RETURN_IF_ERROR(checkSizes(from));
+    if (world_ == 1)
+      return Status::ok();
+    if (!communicator_)
+      return failedPrecondition(fmt::format("{} ranks without a communicator", world_));
+    if (communicator_->world() != world_ || communicator_->rank() != from.context.rank)
+      return internalError(fmt::format("rank {} of {} with the communicator of rank {} of {}", from.context.rank,
+                                       world_, communicator_->rank(), communicator_->world()));
+    resources_.streams.start();
+    return Status::ok();
+  }
+
+  Status execute(uint32_t) override {
+    if (world_ == 1)
+      return alone();
+    ZTC_RETURN_IF_ERROR(resources_.streams.enqueue(*this));
+    return waits_ ? resources_.streams.drain() : Status::ok();
+  }
+
+  uint64_t queuedNanoseconds() const override { return waits_ ? 0 : nanoseconds_.load(std::memory_order_relaxed); }
+
+  const char *name() const override { return name_; }
+  Communicator &communicator() const override { return *communicator_; }
+  ProgressBoard *board() const override { return board_; }
+
+  Status run() override {
+    const uint64_t before = traceClock();
+    Status status = collect();
+    nanoseconds_.fetch_add(traceClock() - before, std::memory_order_relaxed);
+    return status;
+  }
+
+private:
+  Status checkSizes(const HostPrepare &from) {
+    const plan::Collective &collective = from.step.collective();
+    if (kind_ == plan::Collective::ALL_REDUCE) {
+      ZTC_RETURN_IF_ERROR(require(from, 0, sizeof(float)));
+      return world_ == 1 ? Status::ok() : require(from, 1, world_ * sizeof(float));
+    }
+    const uint64_t elementBytes = dataTypeBytes(type_);
+    if (collective.bucket() >= uint32_t(from.context.plan.buckets_size()) || elementBytes == 0)
+      return dataLoss(fmt::format("a collective of bucket {} and type {}", collective.bucket(), int(type_)));
+    shardElements_ = shardElements(from.context.plan.buckets(int(collective.bucket())).elements(), world_);
+    if (kind_ == plan::Collective::ALL_GATHER) {
+      ZTC_RETURN_IF_ERROR(requireElements(from, 0, {shardElements_}, elementBytes));
+      return requireElements(from, 1, {shardElements_, world_}, elementBytes);
+    }
+    ZTC_RETURN_IF_ERROR(requireElements(from, 0, {shardElements_, world_}, elementBytes));
+    return world_ == 1 ? Status::ok()
+                       : require(from, 1, Communicator::minimumScratchBytes(uint32_t(world_), elementBytes));
+  }
+
+  /// One rank has everything already. Where the plan did not make shard and full an alias, it is a copy.
+  Status alone() {
+    if (kind_ == plan::Collective::ALL_GATHER && pointer(0) != pointer(1))
+      std::memcpy(pointer(1), pointer(0), shardElements_ * dataTypeBytes(type_));
+    return Status::ok();
+  }
+
+  Status collect() {
+    const CollectiveCall call{name_};
+    switch (kind_) {
+    case plan::Collective::ALL_GATHER:
+      return communicator_->allGather(pointer(0), pointer(1), shardElements_, type_, call);
+    case plan::Collective::REDUCE_SCATTER:
+      return communicator_->reduceScatter(pointer(0), shardElements_, type_, pointer(1), operandBytes(1), call);
+    case plan::Collective::ALL_REDUCE:
+      return communicator_->allReduce(pointer<float>(0), 1, pointer(1), operandBytes(1), call);
+    default:
+      return dataLoss("a collective of no known kind");
+    }
+  }
+
+  Communicator *communicator_ = nullptr;
+  ProgressBoard *board_ = nullptr;
+  const char *name_ = ""; ///< belongs to the plan
+  plan::Collective::Kind kind_ = plan::Collective::ALL_GATHER;
+  plan::DataType type_ = plan::F32;
+  bool waits_ = false; ///< it stands on stream 0, which goes on when it is done
+  uint64_t world_ = 1;
+  uint64_t shardElements_ = 0;
+  std::atomic<uint64_t> nanoseconds_{0};
+};
+
+/// An event of stream 1. One of stream 0 has happened by the time that anybody can wait for it: nothing to do. The same
+/// holds for everything at one rank, where no second stream exists.
+class HostEvent : public DeviceStep {
+public:
+  HostEvent(HostStreams &streams, uint32_t event, bool isWait) : streams_(streams), event_(event), isWait_(isWait) {}
+  Status initialize(std::byte *) override { return Status::ok(); }
+  Status execute(uint32_t) override {
+    if (isWait_)
+      return streams_.wait(event_);
+    streams_.record(event_);
+    return Status::ok();
+  }
+
+private:
+  HostStreams &streams_;
+  const uint32_t event_;
+  const bool isWait_;
+};
+
+/// A Wait of stream 1, a Record of stream 0.
+bool happensByItself(const plan::Step &step) {
+  return step.stream() == (step.has_record() ? 0u : 1u);
+}
+
+} // namespace
+
+PreparedStep prepareHostCollective(const HostPrepare &from) {
+  auto step = std::make_unique<HostCollective>(from.resources);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+PreparedStep prepareHostEvent(const HostPrepare &from) {
+  if (from.context.shape.world == 1 || happensByItself(from.step))
+    return prepareHostNothing(from);
+  const uint32_t event = from.step.has_record() ? from.step.record().event() : from.step.wait().event();
+  if (event >= 1u << 20)
+    return dataLoss(fmt::format("event {} is out of any range", event));
+  from.resources.streams.reserveEvent(event);
+  return PreparedStep(std::make_unique<HostEvent>(from.resources.streams, event, from.step.has_wait()));
+}
+
+} // namespace ztc
