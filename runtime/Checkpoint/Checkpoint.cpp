@@ -306,6 +306,7 @@ static Status loadOwn(const StateContext &context, const std::string &path) {
       const StoredTensor stored{found->file->data(tensor), tensor.type, false, 0, 0};
       ZTC_RETURN_IF_ERROR(fillParameter(context, parameter, kind.kind, [&](uint64_t begin, uint64_t count, float *out) {
         readElements(stored, begin, count, out);
+        forgetElements(stored, begin, count);
         return Status::ok();
       }));
     }

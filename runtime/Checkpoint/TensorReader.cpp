@@ -1,7 +1,11 @@
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace ztc {
 
@@ -83,6 +87,19 @@ void readElements(const StoredTensor &tensor, uint64_t begin, uint64_t count, fl
   default:
     return read<FromF32>(tensor, begin, count, out);
   }
+}
+
+void forgetElements(const StoredTensor &tensor, uint64_t begin, uint64_t count) {
+  // A transposed range has read a little of every page: they go when the last element has been read.
+  if (tensor.transposed && begin + count < tensor.rows * tensor.columns)
+    return;
+  const uint64_t bytes = dataTypeBytes(tensor.type);
+  const auto address = reinterpret_cast<uintptr_t>(tensor.data.data());
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t from = tensor.transposed ? 0 : begin * bytes;
+  const uint64_t first = roundUp(address + from, page), last = (address + (begin + count) * bytes) / page * page;
+  if (first < last)
+    ::madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED); // NOLINT: an address that was rounded
 }
 
 } // namespace ztc

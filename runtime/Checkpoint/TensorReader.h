@@ -22,4 +22,8 @@ bool isLoadable(plan::DataType type);
 /// Elements [begin, begin + count) of the wanted tensor in row-major order. The range lies inside it.
 void readElements(const StoredTensor &tensor, uint64_t begin, uint64_t count, float *out);
 
+/// Gives the pages of a mapped tensor back that readElements has read and will not need again: the memory of a process
+/// that loads stays small, whatever the file's size.
+void forgetElements(const StoredTensor &tensor, uint64_t begin, uint64_t count);
+
 } // namespace ztc

@@ -194,6 +194,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options)
   const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor) {
     return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
       readElements(tensor, begin, count, out);
+      forgetElements(tensor, begin, count);
       return Status::ok();
     });
   };

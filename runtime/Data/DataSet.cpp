@@ -1,6 +1,7 @@
 #include "runtime/Data/DataSet.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Random.h"
+#include "runtime/Core/Sha256.h"
 #include "runtime/Data/Sources.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -74,6 +75,21 @@ DataSet::Place DataSet::place(uint64_t globalRow) const {
 Status DataSet::fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const {
   const Place at = place(globalRow);
   return at.source->readRow(at.row, tokens, targets);
+}
+
+std::string DataSet::fingerprint() const {
+  constexpr uint64_t kPieces = 64, kPieceBytes = 1024;
+  Sha256 hash;
+  for (const std::unique_ptr<TokenSource> &source : sources_) {
+    const std::span<const std::byte> bytes = source->bytes();
+    const uint64_t numbers[] = {bytes.size(), source->rows()};
+    hash.update(numbers, sizeof numbers);
+    const uint64_t piece = std::min<uint64_t>(kPieceBytes, bytes.size()),
+                   stride = (bytes.size() - piece) / (kPieces - 1);
+    for (uint64_t i = 0; i < kPieces; ++i) // the first piece is the file's head; the last one ends near its end
+      hash.update(bytes.data() + (i + 1 < kPieces ? i * stride : bytes.size() - piece), piece);
+  }
+  return Sha256::hex(hash.finish());
 }
 
 StatusOr<uint64_t> DataSet::countTargets(uint64_t first, uint64_t count) const {

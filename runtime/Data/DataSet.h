@@ -1,8 +1,10 @@
 // Rows of tokens and targets from files, in an order that depends on nothing but seed, epoch and row.
 #pragma once
 #include "runtime/Core/Status.h"
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,8 @@ public:
   virtual Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const = 0;
   /// Targets of a row that count.
   virtual StatusOr<uint64_t> countTargets(uint64_t row) const = 0;
+  /// The whole file.
+  virtual std::span<const std::byte> bytes() const = 0;
 };
 
 /// All files of --data or --eval-data, one after the other.
@@ -59,6 +63,10 @@ public:
   Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const;
   /// Targets that count in global rows [first, first + count): N of a global batch.
   StatusOr<uint64_t> countTargets(uint64_t first, uint64_t count) const;
+
+  /// Tells other data apart: a checksum of the files' sizes and of samples from all over them (64 pieces of 1 KiB
+  /// each). The same for the same files under other names.
+  std::string fingerprint() const;
 
   DataCursor cursor(uint64_t globalRow) const { return {globalRow / rows_, globalRow % rows_}; }
   uint64_t position(const DataCursor &cursor) const { return cursor.epoch * rows_ + cursor.rows; }

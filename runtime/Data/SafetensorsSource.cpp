@@ -42,6 +42,7 @@ public:
   }
 
   uint64_t rows() const override { return rows_; }
+  std::span<const std::byte> bytes() const override { return file_.bytes(); }
 
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
     const uint64_t first = row * shape_.seq;

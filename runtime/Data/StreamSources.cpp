@@ -13,6 +13,7 @@ public:
       : file_(std::move(file)), begin_(begin), shape_(shape), rows_(tokens ? (tokens - 1) / shape.seq : 0) {}
 
   uint64_t rows() const override { return rows_; }
+  std::span<const std::byte> bytes() const override { return file_.bytes(); }
 
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
     const uint64_t first = row * shape_.seq;

@@ -43,6 +43,7 @@ public:
     return file_.bytes().subspan(tensor.offset, tensor.bytes);
   }
   const std::string &path() const { return file_.path(); }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
 
 private:
   SafetensorsFile(MappedFile file, std::vector<SafetensorsTensor> tensors);

@@ -59,8 +59,9 @@ int run(const RunOptions &options) {
     return report(device.status(), kFailed);
   if (options.trains() && options.device.empty() && !options.ranks)
     fmt::print("no GPU in this build: one CPU rank\n");
-  auto end =
-      runPlan(options, std::move(*loaded), std::move(*device), {.out = stdout, .live = isatty(STDOUT_FILENO) == 1});
+  auto control = createSingleChannel();
+  auto end = runPlan(options, std::move(*loaded), std::move(*device),
+                     {.out = stdout, .live = isatty(STDOUT_FILENO) == 1}, {.control = *control});
   if (!end.isOk())
     return report(end.status(), kFailed);
   return *end == RunEnd::Stopped ? kStopped : kDone;

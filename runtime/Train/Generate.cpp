@@ -13,8 +13,8 @@ constexpr uint64_t kByteTokens = 256;
 
 } // namespace
 
-Status generateText(const plan::Plan &plan, Executor &executor, std::string_view prompt, uint64_t count,
-                    const std::function<void(char)> &emit) {
+StatusOr<bool> generateText(const plan::Plan &plan, Executor &executor, ControlChannel &control,
+                            std::string_view prompt, uint64_t count, const std::function<void(char)> &emit) {
   const plan::Bindings &b = plan.bindings();
   if (!executor.hasProgram("generate") || b.position() == kAbsent || b.logits() == kAbsent)
     return invalidArgument("the plan has no program generate: compile it again to use --generate");
@@ -30,14 +30,19 @@ Status generateText(const plan::Plan &plan, Executor &executor, std::string_view
   }
   std::vector<float> logits(vocabulary);
   uint64_t filled = prompt.size();
-  for (uint64_t i = 0; i < count && stopSignal() == 0; ++i) {
+  for (uint64_t i = 0; i < count; ++i) {
     auto position = int32_t(filled - 1);
     ZTC_RETURN_IF_ERROR(executor.writeSlot(b.tokens(), 0, tokens.data(), tokens.size() * sizeof(int32_t)));
     ZTC_RETURN_IF_ERROR(executor.writeSlot(b.position(), 0, &position, sizeof position));
     ZTC_RETURN_IF_ERROR(executor.execute("generate"));
     ZTC_RETURN_IF_ERROR(executor.readSlot(b.logits(), 0, logits.data(), logits.size() * sizeof(float)));
     auto end = logits.begin() + int64_t(std::min(vocabulary, kByteTokens));
-    auto next = int32_t(std::max_element(logits.begin(), end) - logits.begin());
+    auto likeliest = int32_t(std::max_element(logits.begin(), end) - logits.begin());
+    ZTC_ASSIGN_OR_RETURN(const std::vector<int32_t> all,
+                         allGatherValue(control, "next token", stopSignal() == 0 ? likeliest : -1));
+    const int32_t next = all[0];
+    if (next < 0)
+      return false;
     emit(char(next));
     if (filled == seq) {
       std::copy(tokens.begin() + 1, tokens.begin() + int64_t(seq), tokens.begin());
@@ -45,7 +50,7 @@ Status generateText(const plan::Plan &plan, Executor &executor, std::string_view
     }
     tokens[filled++] = next;
   }
-  return Status::ok();
+  return true;
 }
 
 } // namespace ztc

@@ -3,8 +3,8 @@
 
 namespace ztc {
 
-GlobalBatch::GlobalBatch(uint64_t microBatches, uint64_t batch, uint64_t seq)
-    : microBatches_(microBatches), batch_(batch), seq_(seq), tokens_(microBatches * batch * seq),
+GlobalBatch::GlobalBatch(uint64_t microBatches, uint64_t batch, uint64_t seq, RowShare share)
+    : microBatches_(microBatches), batch_(batch), seq_(seq), share_(share), tokens_(microBatches * batch * seq),
       targets_(microBatches * batch * seq) {}
 
 std::span<const int32_t> GlobalBatch::tokens(uint64_t microBatch) const {
@@ -17,11 +17,17 @@ std::span<const int32_t> GlobalBatch::targets(uint64_t microBatch) const {
 
 Status GlobalBatch::fill(RowSource &source, uint64_t first, uint64_t available) {
   counted_ = 0;
-  for (uint64_t row = 0; row < rows(); ++row) {
+  for (uint64_t row = 0; row < microBatches_ * batch_; ++row) {
     auto tokens = std::span(tokens_).subspan(row * seq_, seq_);
     auto targets = std::span(targets_).subspan(row * seq_, seq_);
-    if (row < available) {
-      ZTC_RETURN_IF_ERROR(source.read(first + row, tokens, targets));
+    const uint64_t place = (row / batch_ * share_.world + share_.rank) * batch_ + row % batch_;
+    if (place < available) {
+      if (Status status = source.read(first + place, tokens, targets); !status.isOk()) {
+        std::ranges::fill(tokens_, 0);
+        std::ranges::fill(targets_, -1);
+        counted_ = 0;
+        return status;
+      }
     } else {
       std::ranges::fill(tokens, 0);
       std::ranges::fill(targets, -1);

@@ -1,4 +1,4 @@
-// The rows of one optimizer step on this rank, kept in memory that is allocated once.
+// This rank's rows of one optimizer step, kept in memory that is allocated once.
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Train/RowSource.h"
@@ -8,27 +8,36 @@
 
 namespace ztc {
 
-/// M micro-batches of B rows of S tokens and targets, (M, B, S).
+/// Which rows of a global batch a rank takes: in a sequence of rows they go first by micro-step, then by rank.
+struct RowShare {
+  uint64_t rank = 0;
+  uint64_t world = 1;
+};
+
+/// M micro-batches of B rows of S tokens and targets, (M, B, S): one rank's share of W * M * B rows.
 class GlobalBatch {
 public:
-  GlobalBatch(uint64_t microBatches, uint64_t batch, uint64_t seq);
+  GlobalBatch(uint64_t microBatches, uint64_t batch, uint64_t seq, RowShare share = {});
 
   uint64_t microBatches() const { return microBatches_; }
-  uint64_t rows() const { return microBatches_ * batch_; }
-  uint64_t tokenCount() const { return tokens_.size(); }
-  /// N: targets that are not negative, in all micro-batches.
+  /// Of all ranks together.
+  uint64_t globalRows() const { return share_.world * microBatches_ * batch_; }
+  uint64_t globalTokens() const { return globalRows() * seq_; }
+  /// This rank's part of N: targets that are not negative, in all micro-batches.
   uint64_t countedTargets() const { return counted_; }
   std::span<const int32_t> tokens(uint64_t microBatch) const;
   std::span<const int32_t> targets(uint64_t microBatch) const;
 
-  /// Reads rows first .. first + rows() of the sequence: the micro-batches in order, in each its rows in order.
-  /// Where `available` is less than rows(), the rest is padding: token 0, no target counted.
+  /// Reads this rank's rows of the global batch that begins at row `first` of the sequence: in micro-step m row b is
+  /// first + (m W + rank) B + b. Those that are `available` rows or more after `first` are padding: token 0, no target
+  /// counted. After a failure every row is padding.
   Status fill(RowSource &source, uint64_t first, uint64_t available = UINT64_MAX);
 
 private:
   uint64_t microBatches_;
   uint64_t batch_;
   uint64_t seq_;
+  RowShare share_;
   uint64_t counted_ = 0;
   std::vector<int32_t> tokens_;  ///< (M, B, S)
   std::vector<int32_t> targets_; ///< (M, B, S)

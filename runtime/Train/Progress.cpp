@@ -22,10 +22,12 @@ std::string progressText(const ProgressState &state) {
 }
 
 bool Progress::isDue(double now, bool last) const {
-  return last || now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds);
+  return out_ && (last || now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds));
 }
 
 void Progress::show(const ProgressState &state, double now) {
+  if (!out_)
+    return;
   lastShown_ = now;
   if (live_)
     fmt::print(out_, "\r\033[K{}", progressText(state));
@@ -36,6 +38,8 @@ void Progress::show(const ProgressState &state, double now) {
 }
 
 void Progress::note(std::string_view text) {
+  if (!out_)
+    return;
   finishLine();
   fmt::print(out_, "{}\n", text);
   std::fflush(out_);

@@ -25,7 +25,8 @@ std::string progressText(const ProgressState &state);
 
 class Progress {
 public:
-  /// Writes to `out`, which stays open; `live` rewrites one line in place.
+  /// Writes to `out`, which stays open; null: says nothing (ranks other than the first). `live` rewrites one line in
+  /// place.
   Progress(std::FILE *out, bool live) : out_(out), live_(live) {}
   ~Progress() { finishLine(); }
   /// True where the time has come for a line, so that its text need not be made for nothing. `now` in seconds of a

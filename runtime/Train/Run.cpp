@@ -4,6 +4,7 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Core/File.h"
 #include "runtime/Data/DataSet.h"
+#include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
 #include "runtime/Train/RunHeader.h"
@@ -40,8 +41,9 @@ private:
 /// The state of one run; each member function is a stage.
 class Run {
 public:
-  Run(const RunOptions &options, const RunScreen &screen)
-      : options_(options), progress_(screen.out, screen.live), screen_(screen) {}
+  Run(const RunOptions &options, const RunScreen &screen, RankContext ranks)
+      : options_(options), ranks_(ranks), control_(ranks.control),
+        progress_(ranks.isFirst() ? screen.out : nullptr, screen.live), screen_(screen) {}
 
   StatusOr<RunEnd> generate(LoadedPlan loaded, std::unique_ptr<Device> device);
   StatusOr<RunEnd> train(LoadedPlan loaded, std::unique_ptr<Device> device);
@@ -52,6 +54,7 @@ private:
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
                                               bool shuffle) const;
   Status openAllData(const plan::Plan &plan);
+  Status compareRanks(const LoadedPlan &loaded) const;
   Status prepareOutput(const plan::Plan &plan);
   Status loadModel();
   Status introduce();
@@ -60,7 +63,9 @@ private:
   Status finish(LoopEnd end, const LoopPosition &position);
 
   const RunOptions &options_;
-  Progress progress_;
+  RankContext ranks_;
+  ControlChannel &control_;
+  Progress progress_; ///< silent on ranks other than the first
   RunScreen screen_;
   std::unique_ptr<Session> session_;
   std::optional<FoundCheckpoint> resumed_;
@@ -81,7 +86,7 @@ Status Run::findResume() {
   if (options_.resume.empty())
     return Status::ok();
   std::vector<std::byte> staging(uint64_t(1) << 20);
-  auto found = findCheckpoint(options_.resume, staging);
+  auto found = findCheckpoint(options_.resume, staging, &control_);
   if (!found.isOk())
     return found.status().withContext("--resume");
   resumed_ = std::move(*found);
@@ -91,28 +96,34 @@ Status Run::findResume() {
   facts_.seed = options_.seed.value_or(state.seed);
   facts_.shuffle = options_.shuffle || state.shuffle;
   if (facts_.seed != state.seed || facts_.shuffle != state.shuffle)
-    progress_.note(fmt::format("differs from the checkpoint: rows come in another order (seed {}{}, it was {}{})",
-                               facts_.seed, facts_.shuffle ? ", shuffled" : "", state.seed,
-                               state.shuffle ? ", shuffled" : ""));
+    facts_.differs.push_back(fmt::format("rows come in another order (seed {}{}, it was {}{})", facts_.seed,
+                                         facts_.shuffle ? ", shuffled" : "", state.seed,
+                                         state.shuffle ? ", shuffled" : ""));
   facts_.firstStep = state.step;
   return Status::ok();
 }
 
 Status Run::chooseBatch(const plan::Plan &plan) {
-  uint64_t microBatch = plan.model().batch(); // W = 1
+  const uint64_t world = ranks_.world(), batch = plan.model().batch(), together = world * batch; // rows of a micro-step
   accumulate_ = options_.accumulate.value_or(1);
   if (!resumed_)
     return Status::ok();
-  uint64_t wanted = resumed_->state.globalBatch;
-  if (options_.accumulate && *options_.accumulate * microBatch != wanted)
-    return failedPrecondition(fmt::format("--resume: the run has global batches of {} rows, --accumulate={} with this "
-                                          "plan's micro-batch of {} makes {}: leave --accumulate out",
-                                          wanted, *options_.accumulate, microBatch, *options_.accumulate * microBatch));
-  if (wanted == 0 || wanted % microBatch != 0)
-    return failedPrecondition(fmt::format("--resume: the run has global batches of {} rows, which this plan's "
-                                          "micro-batch of {} does not divide: compile with another --batch",
-                                          wanted, microBatch));
-  accumulate_ = wanted / microBatch;
+  const uint64_t wanted = resumed_->state.globalBatch;
+  const std::string split =
+      fmt::format("{}this plan's micro-batch of {}", world > 1 ? fmt::format("{} ranks x ", world) : "", batch);
+  if (options_.accumulate && *options_.accumulate * together != wanted)
+    return failedPrecondition(
+        fmt::format("--resume: the run has global batches of {} rows, --accumulate={} x {} makes {}: "
+                    "leave --accumulate out",
+                    wanted, *options_.accumulate, split, *options_.accumulate * together));
+  if (wanted == 0 || wanted % together != 0)
+    return failedPrecondition(fmt::format("--resume: the run has global batches of {} rows, which {} does not divide "
+                                          "({} / {} micro-steps): {}compile with another --batch",
+                                          wanted, split, wanted, together,
+                                          world > 1 ? "take another number of ranks or " : ""));
+  accumulate_ = wanted / together;
+  if (accumulate_ > UINT32_MAX)
+    return failedPrecondition(fmt::format("--resume: {} micro-steps are too many", accumulate_));
   return Status::ok();
 }
 
@@ -130,7 +141,7 @@ Status Run::openAllData(const plan::Plan &plan) {
   facts_.steps = options_.steps.value_or(kTrialSteps);
   if (options_.isTrial())
     return Status::ok();
-  uint64_t globalBatch = accumulate_ * plan.model().batch();
+  uint64_t globalBatch = ranks_.world() * accumulate_ * plan.model().batch();
   ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
   ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
   facts_.rows = data_->rows();
@@ -145,6 +156,58 @@ Status Run::openAllData(const plan::Plan &plan) {
   return Status::ok();
 }
 
+/// What every rank has to have alike, one "name value" a line.
+static std::string identity(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const std::string &plan,
+                            const DataSet *data, const DataSet *evalData) {
+  const OptimizerSettings &s = o.optimizer;
+  const auto count = [](const std::optional<uint64_t> &value) { return value ? std::to_string(*value) : "none"; };
+  const std::pair<const char *, std::string> lines[]{
+      {"the plan", plan},
+      {"the data", data ? data->fingerprint() : "none"},
+      {"the evaluation data", evalData ? evalData->fingerprint() : "none"},
+      {"--steps", std::to_string(facts.steps)},
+      {"--accumulate", std::to_string(accumulate)},
+      {"--seed", std::to_string(facts.seed)},
+      {"--shuffle", facts.shuffle ? "on" : "off"},
+      {"--lr", fmt::format("{}", o.learningRate)},
+      {"--schedule", std::to_string(static_cast<int>(o.schedule))},
+      {"--warmup", std::to_string(o.warmup)},
+      {"--min-lr-ratio", fmt::format("{}", o.minLrRatio.value_or(kDefaultMinLrRatio))},
+      {"--beta1", fmt::format("{}", s.beta1)},
+      {"--beta2", fmt::format("{}", s.beta2)},
+      {"--epsilon", fmt::format("{}", s.epsilon)},
+      {"--weight-decay", fmt::format("{}", s.weightDecay)},
+      {"--clip", fmt::format("{}", s.clip)},
+      {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
+      {"--stop-after", count(o.stopAfter)},
+      {"--eval-every", count(o.evalEvery)},
+      {"--save-every", count(o.saveEvery)},
+      {"--init", o.init},
+      {"--dump-gradients", o.dumpGradients},
+      {"--export-dtype", o.exportDtype},
+      {"--no-save", o.noSave ? "on" : "off"}};
+  std::string text;
+  for (const auto &[name, value] : lines)
+    text += fmt::format("{} {}\n", name, value);
+  return text;
+}
+
+Status Run::compareRanks(const LoadedPlan &loaded) const {
+  const std::string mine = identity(options_, facts_, accumulate_, loaded.sha256, data_.get(), evalData_.get());
+  ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(&control_, "the run", mine));
+  Status same;
+  for (size_t at = 0; at < mine.size() && same.isOk();) {
+    const size_t end = mine.find('\n', at), firstEnd = first.find('\n', at);
+    const std::string line = mine.substr(at, end - at),
+                      firstLine = first.substr(std::min(at, first.size()), firstEnd - at);
+    if (line != firstLine)
+      same = failedPrecondition(fmt::format(
+          "this rank has {}, rank 0 has {}: all ranks need the same plan, data and options", line, firstLine));
+    at = end + 1;
+  }
+  return agree(&control_, "ranks alike", same);
+}
+
 Status Run::prepareOutput(const plan::Plan &plan) {
   if (options_.isTrial())
     return Status::ok();
@@ -157,13 +220,14 @@ Status Run::prepareOutput(const plan::Plan &plan) {
   export_.hfConfig = options_.hfConfig;
   ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype, plan));
   if (!export_.folder.empty())
-    ZTC_RETURN_IF_ERROR(prepareExport(plan, export_));
+    ZTC_RETURN_IF_ERROR(prepareExport(plan, export_, &control_));
   if (savesAtEnd_)
-    ZTC_RETURN_IF_ERROR(prepareCheckpoints(plan, saveFolder_));
+    ZTC_RETURN_IF_ERROR(prepareCheckpoints(plan, saveFolder_, &control_));
   return Status::ok();
 }
 
 Status Run::loadModel() {
+  control_.progress().enterPhase("loading");
   if (resumed_) {
     facts_.weights = "checkpoint " + resumed_->path;
     return loadCheckpoint(session_->state(), resumed_->path);
@@ -177,7 +241,7 @@ Status Run::loadModel() {
     ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(options_.init));
     facts_.weights = fmt::format("random, {}, seed {}", options_.init, facts_.seed);
   }
-  Status known = checkWeights(session_->plan(), weights);
+  Status known = agree(&control_, "weights found", checkWeights(session_->plan(), weights));
   if (!known.isOk() && options_.isTrial() && options_.weights.empty()) {
     // A trial measures memory and speed: it does not need the real ones.
     weights.initDeviation = kTrialDeviation;
@@ -193,32 +257,37 @@ std::map<std::string, std::string> Run::environment() const {
           {"device", session_->device().description()},
           {"threads", std::to_string(session_->shape().threads)},
           {"world", std::to_string(session_->shape().world)},
+          {"communicator", communicatorText(*session_)},
           {"plan", session_->planSha256()}};
 }
 
 Status Run::introduce() {
-  progress_.note(headerText(options_, *session_, facts_));
   if (resumed_)
     for (const auto &[key, value] : environment()) {
       auto before = resumed_->state.environment.find(key);
       if (before != resumed_->state.environment.end() && before->second != value)
-        progress_.note(fmt::format("differs from the checkpoint: {} {}, it was {}", key, value, before->second));
+        facts_.differs.push_back(fmt::format("{} {}, it was {}", key, value, before->second));
     }
-  if (options_.logJson.empty())
-    return Status::ok();
-  ZTC_RETURN_IF_ERROR(log_.open(options_.logJson, resumed_.has_value()));
-  log_.write(headerJson(options_, *session_, facts_));
-  return Status::ok();
+  progress_.note(headerText(options_, *session_, facts_));
+  for (const std::string &difference : facts_.differs)
+    progress_.note("differs from the checkpoint: " + difference);
+  Status opened;
+  if (!options_.logJson.empty() && ranks_.isFirst()) {
+    opened = log_.open(options_.logJson, resumed_.has_value());
+    log_.write(headerJson(options_, *session_, facts_));
+  }
+  return agree(&control_, "log", opened);
 }
 
 Status Run::save(const LoopPosition &position) {
   if (saved_ && saved_->first == position.step)
     return Status::ok();
+  control_.progress().enterPhase("saving");
   TrainerState state;
   state.step = position.step;
   state.adamCount = position.updates;
   state.cursor = data_->cursor(position.row);
-  state.globalBatch = accumulate_ * session_->plan().model().batch();
+  state.globalBatch = ranks_.world() * accumulate_ * session_->plan().model().batch();
   state.seed = facts_.seed;
   state.shuffle = facts_.shuffle;
   state.environment = environment();
@@ -236,6 +305,7 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
   if (!saveFolder_.empty() && (savesAtEnd_ || !complete))
     ZTC_RETURN_IF_ERROR(save(position));
   if (complete && !export_.folder.empty()) {
+    control_.progress().enterPhase("exporting");
     ZTC_RETURN_IF_ERROR(exportModel(session_->state(), export_));
     progress_.note("exported " + export_.folder);
   }
@@ -245,10 +315,11 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
 StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(findResume());
   ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
-  ZTC_RETURN_IF_ERROR(openAllData(loaded.plan));
+  ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
+  ZTC_RETURN_IF_ERROR(compareRanks(loaded));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
-  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device),
-                                               {.world = 1, .accumulate = uint32_t(accumulate_), .threads = 1}));
+  ZTC_ASSIGN_OR_RETURN(
+      session_, Session::open(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, ranks_));
   ZTC_RETURN_IF_ERROR(loadModel());
   ZTC_RETURN_IF_ERROR(introduce());
 
@@ -281,11 +352,16 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
   uint64_t steps = settings.stopAt - std::min(settings.stopAt, position.step);
-  ZTC_ASSIGN_OR_RETURN(Observation observation, Observation::begin(options_, *session_, steps));
+  RunOptions observed = options_;
+  if (!ranks_.isFirst()) { // rank 0 speaks for all
+    observed.profile.clear();
+    observed.trace.clear();
+  }
+  ZTC_ASSIGN_OR_RETURN(Observation observation, Observation::begin(observed, *session_, steps));
   hooks.afterStep = observation.afterStep();
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
-  TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, log_, progress_);
+  TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, ranks_, log_, progress_);
   ZTC_ASSIGN_OR_RETURN(LoopEnd end, loop.run(position));
   progress_.finishLine();
   ZTC_RETURN_IF_ERROR(observation.end(screen_.out, log_));
@@ -294,7 +370,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   case LoopEnd::Finished:
     return RunEnd::Done;
   case LoopEnd::Signalled:
-    progress_.note(fmt::format("stopped by {} after {} of {} steps{}", stopSignalName(stopSignal()), position.step,
+    progress_.note(fmt::format("stopped by {} after {} of {} steps{}", stopSignalName(loop.stoppedBy()), position.step,
                                facts_.steps,
                                saved_ ? fmt::format("; go on with --resume {}", parentFolder(saved_->second)) : ""));
     return RunEnd::Stopped;
@@ -309,22 +385,26 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
 }
 
 StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {
-  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), {}));
+  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), {}, ranks_));
   ZTC_RETURN_IF_ERROR(loadModel());
-  fmt::print(screen_.out, "{}", *options_.prompt);
-  ZTC_RETURN_IF_ERROR(
-      generateText(session_->plan(), session_->executor(), *options_.prompt, *options_.generate, [this](char c) {
-        std::fputc(c, screen_.out);
-        std::fflush(screen_.out);
-      }));
-  return stopSignal() ? RunEnd::Stopped : RunEnd::Done;
+  const bool speaks = ranks_.isFirst();
+  if (speaks)
+    fmt::print(screen_.out, "{}", *options_.prompt);
+  ZTC_ASSIGN_OR_RETURN(const bool complete, generateText(session_->plan(), session_->executor(), control_,
+                                                         *options_.prompt, *options_.generate, [&](char c) {
+                                                           if (!speaks)
+                                                             return;
+                                                           std::fputc(c, screen_.out);
+                                                           std::fflush(screen_.out);
+                                                         }));
+  return complete ? RunEnd::Done : RunEnd::Stopped;
 }
 
 } // namespace
 
 StatusOr<RunEnd> runPlan(const RunOptions &options, LoadedPlan loaded, std::unique_ptr<Device> device,
-                         const RunScreen &screen) {
-  Run run(options, screen);
+                         const RunScreen &screen, RankContext ranks) {
+  Run run(options, screen, ranks);
   return options.trains() ? run.train(std::move(loaded), std::move(device))
                           : run.generate(std::move(loaded), std::move(device));
 }

@@ -1,4 +1,5 @@
 #include "runtime/Train/RunHeader.h"
+#include "runtime/Collective/Communicator.h"
 #include "runtime/Core/Sizes.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,15 +40,24 @@ const char *scheduleName(ScheduleKind kind) {
 
 } // namespace
 
+std::string communicatorText(const Session &session) {
+  const Communicator *communicator = session.ranks().communicator;
+  return communicator ? communicator->description() : "none";
+}
+
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
   std::string text = fmt::format("model   {}, {} parameters, {} x {} tokens a micro-batch, {}\n",
                                  model.name().empty() ? options.plan : model.name(), countText(model.parameters()),
                                  model.batch(), model.seq(), plan.precision());
-  text += fmt::format("memory  {} predicted = allocated: {}\n", formatSize(session.arena().bytes()),
-                      classText(session.memory()));
+  const uint32_t world = session.shape().world;
+  text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
+                      world > 1 ? " per rank" : "", classText(session.memory()));
   text += fmt::format("device  {}\n", session.device().description());
+  if (world > 1)
+    text += fmt::format("ranks   {} x {} threads, ZeRO-{}, {} micro-steps, {}\n", world, session.shape().threads,
+                        plan.zero(), session.shape().accumulate, communicatorText(session));
   text += fmt::format("weights {}\n", facts.weights);
   if (options.isTrial())
     text += "data    none: a trial run on random tokens, nothing is saved\n";
@@ -72,7 +82,9 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["by_class"] = byClass;
   head["library_bytes"] = session.device().libraryBytes();
   head["plan_sha256"] = session.planSha256();
-  head["versions"] = {{"ztc", plan.ztc_version()}, {"device", session.device().description()}};
+  head["versions"] = {{"ztc", plan.ztc_version()},
+                      {"device", session.device().description()},
+                      {"communicator", communicatorText(session)}};
   head["device"] = session.device().name();
   head["threads"] = session.shape().threads;
   head["accumulate"] = session.shape().accumulate;
@@ -86,6 +98,8 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["first_step"] = facts.firstStep;
   head["rows"] = facts.rows;
   head["weights"] = facts.weights;
+  if (!facts.differs.empty())
+    head["differs"] = facts.differs;
   head["seed"] = facts.seed;
   head["shuffle"] = facts.shuffle;
   head["optimizer"] = {{"lr", options.learningRate},

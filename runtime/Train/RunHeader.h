@@ -4,6 +4,7 @@
 #include "runtime/Train/Session.h"
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ztc {
 
@@ -14,8 +15,12 @@ struct RunFacts {
   uint64_t rows = 0;      ///< of --data; 0 in a trial
   uint64_t seed = 0;
   bool shuffle = false;
-  std::string weights; ///< where they came from, in words
+  std::string weights;              ///< where they came from, in words
+  std::vector<std::string> differs; ///< from the run that is resumed: what its bits depended on
 };
+
+/// Name and version of what moves bytes between ranks; "none" at one rank.
+std::string communicatorText(const Session &session);
 
 /// Some lines for a person: model, memory by class, device, data.
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts);

@@ -1,6 +1,9 @@
 #include "runtime/Train/Session.h"
+#include "runtime/Collective/Communicator.h"
+#include "runtime/Core/Random.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Ranks/Agreement.h"
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
@@ -32,7 +35,8 @@ uint64_t availableMemoryBytes() {
   return bytes;
 }
 
-Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes) {
+Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
+                   uint64_t ranksHere) {
   std::string run =
       fmt::format("{} ranks, {} micro-steps and {} threads", shape.world, shape.accumulate, shape.threads);
   uint64_t needed = memory.arenaBytes + plan.reserve_bytes();
@@ -41,26 +45,55 @@ Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryP
         fmt::format("with {} the plan needs {} with its reserve, {} bytes above the budget of {} that it was compiled "
                     "for: compile with the same --accumulate and --threads, or with a larger --mem",
                     run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes())));
-  if (memory.arenaBytes > freeBytes)
-    return resourceExhausted(fmt::format("with {} the plan needs {}, {} bytes more than the {} that are free: compile "
-                                         "with a smaller --batch or --seq, or with --mem",
-                                         run, formatSize(memory.arenaBytes), memory.arenaBytes - freeBytes,
-                                         formatSize(freeBytes)));
+  uint64_t here = memory.arenaBytes * ranksHere;
+  if (here > freeBytes)
+    return resourceExhausted(fmt::format(
+        "with {} the plan needs {}{}, {} bytes more than the {} that are free: compile "
+        "with a smaller --batch or --seq, or with --mem",
+        run, formatSize(here), ranksHere > 1 ? fmt::format(" for the {} ranks on this host", ranksHere) : "",
+        here - freeBytes, formatSize(freeBytes)));
   return Status::ok();
 }
 
-StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape) {
-  std::unique_ptr<Session> session(new Session);
+/// A number that ranks on one host share, and the others do not: memory is per boot of a kernel, whatever containers
+/// and network namespaces there are.
+static uint64_t hostNumber() {
+  std::FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
+  char text[64] = "";
+  if (file) {
+    if (!std::fgets(text, sizeof text, file))
+      text[0] = 0;
+    std::fclose(file);
+  }
+  return hashName(text);
+}
+
+/// All ranks compare before any of them allocates.
+static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
+                                  ControlChannel &control) {
+  uint64_t freeNow = availableMemoryBytes();
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> hosts, allGatherValue(control, "hosts", hostNumber()));
+  auto here = uint64_t(std::ranges::count(hosts, hosts[control.rank()]));
+  return agree(&control, "memory", checkMemory(plan, shape, memory, freeNow, here));
+}
+
+StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
+                                                 RankContext ranks) {
+  std::unique_ptr<Session> session(new Session(ranks));
   session->loaded_ = std::move(loaded);
   session->device_ = std::move(device);
   session->shape_ = shape;
   session->shape_.threads = session->device_->threads();
+  session->shape_.world = ranks.world();
   const plan::Plan &plan = session->plan();
   ZTC_ASSIGN_OR_RETURN(session->memory_, planMemory(plan, session->shape_));
-  ZTC_RETURN_IF_ERROR(checkMemory(plan, session->shape_, session->memory_, availableMemoryBytes()));
+  ZTC_RETURN_IF_ERROR(checkMemoryTogether(plan, session->shape_, session->memory_, ranks.control));
   ZTC_ASSIGN_OR_RETURN(session->executor_,
-                       Executor::create(plan, session->memory_, session->shape_, 0, *session->device_));
+                       Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
+                                        ranks.communicator, &ranks.control.progress()));
   ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
+  if (ranks.communicator)
+    ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));
   ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
   session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
   uint32_t staging = plan.bindings().staging();

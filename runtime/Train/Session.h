@@ -6,6 +6,7 @@
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
+#include "runtime/Ranks/RankContext.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,9 +33,10 @@ private:
 
 class Session {
 public:
-  /// Plans the memory, and only where that fits takes the one allocation of the run. `shape.threads` is taken from the
-  /// device.
-  static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape);
+  /// Plans the memory, and only where that fits on every rank takes the one allocation of the run. `shape.threads` is
+  /// taken from the device, `shape.world` from `ranks`.
+  static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
+                                                 RankContext ranks);
 
   const plan::Plan &plan() const { return loaded_.plan; }
   const std::string &planSha256() const { return loaded_.sha256; }
@@ -44,11 +46,13 @@ public:
   const Arena &arena() const { return *arena_; }
   Executor &executor() { return *executor_; }
   StatusOr<DeviceLimits> measureLimits() { return device_->measureLimits(); }
+  const RankContext &ranks() const { return ranks_; }
   /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.
-  StateContext state() { return {loaded_.plan, *stateMemory_, staging_}; }
+  StateContext state() { return {loaded_.plan, *stateMemory_, staging_, &ranks_.control}; }
 
 private:
-  Session() = default;
+  explicit Session(RankContext ranks) : ranks_(ranks) {}
+  RankContext ranks_;
   LoadedPlan loaded_;
   PlanShape shape_;
   MemoryPlan memory_;
@@ -64,7 +68,9 @@ private:
 uint32_t availableCores();
 /// Memory that can be had without swapping, in bytes; UINT64_MAX where the system does not say.
 uint64_t availableMemoryBytes();
-/// ResourceExhausted where the arena exceeds what is free or, with its reserve, the budget it was compiled for.
-Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes);
+/// ResourceExhausted where the arenas of all ranks on this host exceed what is free there or, one with its reserve, the
+/// budget it was compiled for.
+Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
+                   uint64_t ranksHere = 1);
 
 } // namespace ztc

@@ -60,10 +60,9 @@ StatusOr<StepResult> StepRunner::train(const GlobalBatch &batch, const StepParam
   ZTC_RETURN_IF_ERROR(executor_->execute("update"));
   // Only now: reading waits for the device.
   StepResult result;
-  ZTC_ASSIGN_OR_RETURN(float loss, readScalar(plan_->bindings().loss()));
+  ZTC_ASSIGN_OR_RETURN(result.lossSum, readScalar(plan_->bindings().loss()));
   ZTC_ASSIGN_OR_RETURN(result.gradientNorm, readScalar(plan_->bindings().gradient_norm()));
   ZTC_ASSIGN_OR_RETURN(bool finite, readFinite());
-  result.loss = double(loss) / double(batch.countedTargets());
   result.finite = finite && std::isfinite(result.gradientNorm);
   return result;
 }

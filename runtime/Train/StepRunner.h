@@ -10,10 +10,10 @@
 
 namespace ztc {
 
-/// What one optimizer step gave.
+/// What one optimizer step gave on this rank.
 struct StepResult {
-  double loss = 0;        ///< mean over the counted targets of the global batch
-  float gradientNorm = 0; ///< before clipping, unscaled
+  float lossSum = 0;      ///< over this rank's counted targets
+  float gradientNorm = 0; ///< of all ranks together, before clipping, unscaled
   bool finite = true;     ///< the norm is finite; otherwise @update wrote nothing
 };
 
@@ -22,8 +22,8 @@ public:
   /// All must outlive the runner. InvalidArgument where the plan lacks a binding or program that training needs.
   static StatusOr<StepRunner> create(const plan::Plan &plan, Executor &executor);
 
-  /// Runs the micro-steps and the update. `batch` counts at least one target. `afterGradients`, where set, is called
-  /// when all gradients are there and nothing is updated yet.
+  /// Runs the micro-steps and the update. The global batch counts at least one target. `afterGradients`, where set, is
+  /// called when all gradients are there and nothing is updated yet.
   StatusOr<StepResult> train(const GlobalBatch &batch, const StepParameterArray &parameters,
                              const std::function<Status()> &afterGradients = nullptr);
   /// The summed loss of a batch of one micro-batch.

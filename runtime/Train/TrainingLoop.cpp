@@ -1,8 +1,11 @@
 #include "runtime/Train/TrainingLoop.h"
+#include "runtime/Collective/Communicator.h"
+#include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -22,33 +25,109 @@ void TrainingLoop::Pace::add(double seconds) {
   stepSeconds = steps <= 2 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
 }
 
+/// What a rank has to tell after each step.
+namespace {
+struct StepRecord {
+  float lossSum = 0;
+  int32_t stopSignal = 0;
+  uint64_t sentBytes = 0;
+  uint64_t finite = 1;
+};
+struct EvalRecord {
+  double lossSum = 0;
+  uint64_t counted = 0;
+};
+} // namespace
+
 TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, EvaluationData evaluation,
-                           LoopSettings settings, LoopHooks hooks, JsonLog &log, Progress &progress)
+                           LoopSettings settings, LoopHooks hooks, RankContext ranks, JsonLog &log, Progress &progress)
     : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows), evaluation_(evaluation),
-      settings_(std::move(settings)), hooks_(std::move(hooks)), log_(log), progress_(progress),
-      batch_(settings_.accumulate, batchRows_, seq_), evalBatch_(evaluation.source ? 1 : 0, batchRows_, seq_) {}
+      settings_(std::move(settings)), hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
+      batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}), next_(batch_),
+      evalBatch_(evaluation.source ? 1 : 0, batchRows_, seq_, {ranks.rank(), ranks.world()}) {}
+
+Status TrainingLoop::prepareBatch(uint64_t row) {
+  const Status filled = next_.fill(rows_, row);
+  const uint64_t counted = next_.countedTargets();
+  Bytes bytes(bytesOf(counted).begin(), bytesOf(counted).end());
+  const Bytes status = encodeStatus(filled);
+  bytes.insert(bytes.end(), status.begin(), status.end());
+  isPrepared_ = true;
+  return ranks_.control.post("counted targets", bytes);
+}
+
+StatusOr<uint64_t> TrainingLoop::takeBatch() {
+  isPrepared_ = false;
+  ZTC_ASSIGN_OR_RETURN(const std::vector<Bytes> all, ranks_.control.collect("counted targets"));
+  uint64_t sum = 0;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    uint64_t counted = 0;
+    if (all[rank].size() <= sizeof counted)
+      return internalError("a count of targets is no count");
+    std::memcpy(&counted, all[rank].data(), sizeof counted);
+    const Status filled = decodeStatus(std::span(all[rank]).subspan(sizeof counted));
+    if (!filled.isOk())
+      return all.size() > 1 ? filled.withContext(fmt::format("rank {}", rank)) : filled;
+    sum += counted;
+  }
+  std::swap(batch_, next_);
+  return sum;
+}
+
+Status TrainingLoop::combine(float lossSum, uint64_t sentBytes, StepReport &report) {
+  const StepRecord mine{lossSum, stopSignal(), sentBytes, report.finite};
+  ZTC_ASSIGN_OR_RETURN(const std::vector<StepRecord> all, allGatherValue(ranks_.control, "step", mine));
+  double sum = 0;
+  for (const StepRecord &rank : all) {
+    sum += double(rank.lossSum);
+    report.sentBytes = std::max(report.sentBytes, rank.sentBytes);
+    report.finite = report.finite && rank.finite;
+    if (stopSignal_ == 0)
+      stopSignal_ = rank.stopSignal;
+  }
+  report.loss = sum / double(report.targets);
+  return Status::ok();
+}
+
+Status TrainingLoop::agreeOnStop() {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<int32_t> all,
+                       allGatherValue(ranks_.control, "stop", static_cast<int32_t>(stopSignal())));
+  for (int32_t signal : all)
+    if (stopSignal_ == 0)
+      stopSignal_ = signal;
+  return Status::ok();
+}
 
 StatusOr<TrainingLoop::StepReport> TrainingLoop::runStep(const LoopPosition &position) {
   double start = steadySeconds();
   StepReport report;
   report.step = position.step;
   report.learningRate = settings_.schedule.rate(position.updates);
-  ZTC_RETURN_IF_ERROR(batch_.fill(rows_, position.row));
-  if (batch_.countedTargets() == 0) {
+  ZTC_ASSIGN_OR_RETURN(report.targets, takeBatch());
+  if (position.step + 1 < settings_.stopAt)
+    ZTC_RETURN_IF_ERROR(prepareBatch(position.row + batch_.globalRows()));
+  float lossSum = 0;
+  uint64_t sent = 0;
+  if (report.targets == 0) {
     report.skipped = true;
-    report.result.loss = std::numeric_limits<double>::quiet_NaN();
-    report.result.gradientNorm = std::numeric_limits<float>::quiet_NaN();
+    report.gradientNorm = std::numeric_limits<float>::quiet_NaN();
     progress_.note(fmt::format("step {}: no target is counted, the step is skipped", position.step));
   } else {
-    auto parameters = stepParameters(settings_.schedule, settings_.optimizer, position.updates, batch_.countedTargets(),
-                                     settings_.lossScale);
+    auto parameters =
+        stepParameters(settings_.schedule, settings_.optimizer, position.updates, report.targets, settings_.lossScale);
     std::function<Status()> dump;
     if (first_)
       dump = hooks_.dumpGradients;
-    ZTC_ASSIGN_OR_RETURN(report.result, runner_.train(batch_, parameters, dump));
-    report.skipped = !report.result.finite;
+    const uint64_t before = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() : 0;
+    ZTC_ASSIGN_OR_RETURN(const StepResult result, runner_.train(batch_, parameters, dump));
+    sent = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() - before : 0;
+    lossSum = result.lossSum;
+    report.gradientNorm = result.gradientNorm;
+    report.finite = result.finite;
     first_ = false;
   }
+  ZTC_RETURN_IF_ERROR(combine(lossSum, sent, report)); // 0/0 where nothing is counted: not a number
+  report.skipped = report.skipped || !report.finite;
   report.seconds = steadySeconds() - start;
   return report;
 }
@@ -57,20 +136,20 @@ void TrainingLoop::report(const StepReport &report, bool last) {
   pace_.add(report.seconds);
   double now = steadySeconds();
   if (log_.isOpen()) {
-    line_.begin().add("step", report.step).add("loss", report.result.loss).add("grad_norm", report.result.gradientNorm);
-    line_.add("lr", report.learningRate).add("tokens", batch_.tokenCount()).add("targets", batch_.countedTargets());
-    line_.add("tokens_per_second", double(batch_.tokenCount()) / report.seconds).add("step_ms", report.seconds * 1e3);
-    line_.add("sent_bytes", uint64_t(0)).add("skipped", report.skipped);
+    line_.begin().add("step", report.step).add("loss", report.loss).add("grad_norm", report.gradientNorm);
+    line_.add("lr", report.learningRate).add("tokens", batch_.globalTokens()).add("targets", report.targets);
+    line_.add("tokens_per_second", double(batch_.globalTokens()) / report.seconds).add("step_ms", report.seconds * 1e3);
+    line_.add("sent_bytes", report.sentBytes).add("skipped", report.skipped);
     log_.write(line_.end());
   }
   if (!progress_.isDue(now, last))
     return;
   progress_.show({.step = report.step,
                   .steps = settings_.schedule.steps,
-                  .loss = report.result.loss,
-                  .gradientNorm = report.result.gradientNorm,
+                  .loss = report.loss,
+                  .gradientNorm = report.gradientNorm,
                   .learningRate = report.learningRate,
-                  .tokensPerSecond = double(batch_.tokenCount()) / pace_.stepSeconds,
+                  .tokensPerSecond = double(batch_.globalTokens()) / pace_.stepSeconds,
                   .secondsLeft = double(settings_.stopAt - report.step - 1) * pace_.stepSeconds},
                  now);
 }
@@ -78,15 +157,23 @@ void TrainingLoop::report(const StepReport &report, bool last) {
 Status TrainingLoop::evaluate(const LoopPosition &position) {
   if (!evaluation_.source || evaluatedAt_ == position.step)
     return Status::ok();
+  EvalRecord mine;
+  // Every rank runs as many programs as the others, whatever its rows are: they may hold collectives.
+  Status read;
+  for (uint64_t row = 0; row < evaluation_.rows; row += evalBatch_.globalRows()) {
+    if (Status filled = evalBatch_.fill(*evaluation_.source, row, evaluation_.rows - row); read.isOk())
+      read = filled;
+    ZTC_ASSIGN_OR_RETURN(const double loss, runner_.evaluate(evalBatch_));
+    mine.lossSum += loss;
+    mine.counted += evalBatch_.countedTargets();
+  }
+  ZTC_RETURN_IF_ERROR(agree(&ranks_.control, "evaluation rows", read).withContext("--eval-data"));
+  ZTC_ASSIGN_OR_RETURN(const std::vector<EvalRecord> all, allGatherValue(ranks_.control, "evaluation", mine));
   double sum = 0;
   uint64_t counted = 0;
-  for (uint64_t row = 0; row < evaluation_.rows; row += batchRows_) {
-    ZTC_RETURN_IF_ERROR(evalBatch_.fill(*evaluation_.source, row, evaluation_.rows - row));
-    if (evalBatch_.countedTargets() == 0)
-      continue;
-    ZTC_ASSIGN_OR_RETURN(double loss, runner_.evaluate(evalBatch_));
-    sum += loss;
-    counted += evalBatch_.countedTargets();
+  for (const EvalRecord &rank : all) {
+    sum += rank.lossSum;
+    counted += rank.counted;
   }
   if (counted == 0)
     return invalidArgument("--eval-data: no target is counted");
@@ -102,30 +189,48 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
   return Status::ok();
 }
 
-StatusOr<LoopEnd> TrainingLoop::run(LoopPosition &position) {
+StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
   auto dividesStep = [&](const std::optional<uint64_t> &every) { return every && position.step % *every == 0; };
+  ZTC_RETURN_IF_ERROR(agreeOnStop());
+  if (position.step < settings_.stopAt && stopSignal_ == 0)
+    ZTC_RETURN_IF_ERROR(prepareBatch(position.row));
   while (position.step < settings_.stopAt) {
-    if (stopSignal() != 0)
+    if (stopSignal_ != 0)
       return LoopEnd::Signalled;
+    ranks_.control.progress().enterPhase("training");
+    ranks_.control.progress().enterStep(position.step);
     auto ran = runStep(position);
     if (!ran.isOk())
       return ran.status().withContext(fmt::format("step {}", position.step));
     const StepReport &step = *ran;
     if (hooks_.afterStep)
       hooks_.afterStep(step.seconds);
-    report(step, position.step + 1 == settings_.stopAt || (step.skipped && !step.result.finite));
-    if (!step.result.finite)
+    report(step, position.step + 1 == settings_.stopAt || !step.finite);
+    if (!step.finite)
       return LoopEnd::Diverged;
     position.step += 1;
     position.updates += step.skipped ? 0 : 1;
-    position.row += batch_.rows();
-    if (dividesStep(settings_.evalEvery))
+    position.row += batch_.globalRows();
+    const bool evaluates = dividesStep(settings_.evalEvery), saves = dividesStep(settings_.saveEvery) && hooks_.save;
+    if (evaluates)
       ZTC_RETURN_IF_ERROR(evaluate(position));
-    if (dividesStep(settings_.saveEvery) && hooks_.save)
+    if (saves)
       ZTC_RETURN_IF_ERROR(hooks_.save(position));
+    if (evaluates || saves) // they take their time: a signal may have come meanwhile
+      ZTC_RETURN_IF_ERROR(agreeOnStop());
   }
   ZTC_RETURN_IF_ERROR(evaluate(position));
   return LoopEnd::Finished;
+}
+
+StatusOr<LoopEnd> TrainingLoop::run(LoopPosition &position) {
+  stopSignal_ = 0;
+  StatusOr<LoopEnd> end = runSteps(position);
+  if (end.isOk() && isPrepared_) { // the step that will not come: its exchange is not left behind
+    isPrepared_ = false;
+    ZTC_RETURN_IF_ERROR(ranks_.control.collect("counted targets").status());
+  }
+  return end;
 }
 
 } // namespace ztc

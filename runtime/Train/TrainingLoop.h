@@ -1,6 +1,7 @@
 // The steps of a run: batches in, updates, evaluations, checkpoints, log lines, until done, told to stop or diverged.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Ranks/RankContext.h"
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/JsonLog.h"
 #include "runtime/Train/Progress.h"
@@ -50,15 +51,18 @@ enum class LoopEnd {
   Diverged,  ///< the gradient norm was not finite: `position` and weights are those before that step
 };
 
-/// One rank's training loop. Allocates nothing of size after its first step.
+/// One rank's training loop; all ranks run it with the same settings and take every decision together: they do the same
+/// steps, evaluations and hooks, and end alike. Allocates nothing of size after its first step.
 class TrainingLoop {
 public:
-  /// References must outlive the loop.
+  /// References must outlive the loop. `log` and `progress` are written where they are open: at rank 0.
   TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, EvaluationData evaluation,
-               LoopSettings settings, LoopHooks hooks, JsonLog &log, Progress &progress);
+               LoopSettings settings, LoopHooks hooks, RankContext ranks, JsonLog &log, Progress &progress);
 
   /// Goes on from `position` and keeps it up to date.
   StatusOr<LoopEnd> run(LoopPosition &position);
+  /// The signal that ended run() with Signalled: the first one in rank order.
+  int stoppedBy() const { return stopSignal_; }
   /// The last evaluation of this run, where there was one: mean over the counted targets.
   std::optional<double> evalLoss() const { return evalLoss_; }
 
@@ -71,13 +75,25 @@ private:
   };
   struct StepReport {
     uint64_t step = 0;
-    StepResult result;
+    uint64_t targets = 0; ///< N
+    double loss = 0;      ///< mean over them
+    float gradientNorm = 0;
     double learningRate = 0;
     double seconds = 0;
+    uint64_t sentBytes = 0; ///< the largest over ranks
+    bool finite = true;
     bool skipped = false;
   };
 
+  StatusOr<LoopEnd> runSteps(LoopPosition &position);
+  /// Reads the batch that begins at `row` and sends its count to the other ranks, who need it a step later.
+  Status prepareBatch(uint64_t row);
+  /// Makes the prepared batch the current one; N, or the failure of the first rank that could not read its rows.
+  StatusOr<uint64_t> takeBatch();
   StatusOr<StepReport> runStep(const LoopPosition &position);
+  /// Adds up what all ranks have of a step: losses in rank order.
+  Status combine(float lossSum, uint64_t sentBytes, StepReport &report);
+  Status agreeOnStop();
   Status evaluate(const LoopPosition &position);
   void report(const StepReport &report, bool last);
 
@@ -88,14 +104,18 @@ private:
   EvaluationData evaluation_;
   LoopSettings settings_;
   LoopHooks hooks_;
+  RankContext ranks_;
   JsonLog &log_;
   Progress &progress_;
   GlobalBatch batch_;
+  GlobalBatch next_;
+  bool isPrepared_ = false; ///< next_ is filled and its count is on its way
   GlobalBatch evalBatch_;
   JsonObject line_;
   Pace pace_;
   std::optional<double> evalLoss_;
   std::optional<uint64_t> evaluatedAt_;
+  int stopSignal_ = 0; ///< agreed by all ranks
   bool first_ = true;
 };
 

@@ -6,9 +6,12 @@
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/plan.pb.h"
+#include "runtime/Ranks/ControlChannel.h"
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,11 +58,32 @@ template <bool add> void microstep(void *const *buffers, const int64_t *scalars,
   }
 }
 
+/// Of the rank that runs on this thread: the toy adds its gradients over ranks by itself. Null: one rank.
+inline thread_local ControlChannel *ranks = nullptr;
+
+/// gradient := its sum over ranks in rank order; not a number where that fails.
+inline void addOverRanks(float *gradient) {
+  if (!ranks)
+    return;
+  const std::span<const float> mine(gradient, kVocabulary);
+  const StatusOr<std::vector<Bytes>> all = ranks->allGather("toy gradients", std::as_bytes(mine));
+  std::vector<float> sum(kVocabulary, all.isOk() ? 0.0f : NAN);
+  if (all.isOk())
+    for (const Bytes &theirs : *all)
+      for (int i = 0; i < kVocabulary; ++i) {
+        float value = NAN;
+        std::memcpy(&value, theirs.data() + sizeof value * uint64_t(i), sizeof value);
+        sum[uint64_t(i)] += value;
+      }
+  std::ranges::copy(sum, gradient);
+}
+
 /// buffers: step, weights, gradient, norm, finite, momentum.
 inline void update(void *const *buffers, const int64_t *, int64_t, int64_t) {
   auto *step = static_cast<const float *>(buffers[0]);
   auto *weights = static_cast<float *>(buffers[1]);
-  auto *gradient = static_cast<const float *>(buffers[2]);
+  auto *gradient = static_cast<float *>(buffers[2]);
+  addOverRanks(gradient);
   auto *norm = static_cast<float *>(buffers[3]);
   auto *finite = static_cast<uint8_t *>(buffers[4]);
   auto *momentum = static_cast<float *>(buffers[5]);
@@ -174,7 +198,7 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   addLaunch(plan, "update", 2, 2, plan::OVERWRITE, 0,
             {{Step, O::READ},
              {Weights, O::READ_WRITE},
-             {Gradient, O::READ},
+             {Gradient, O::READ_WRITE},
              {Norm, O::WRITE},
              {Finite, O::WRITE},
              {Momentum, O::READ_WRITE}});

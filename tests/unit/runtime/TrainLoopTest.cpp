@@ -43,6 +43,7 @@ struct ToyRun {
   LoopHooks hooks;
   JsonLog log;
   LoopPosition position;
+  std::unique_ptr<ControlChannel> control = createSingleChannel();
   std::string logPath = testing::TempDir() + "ztc-loop-XXXXXX";
   std::FILE *screen = std::fopen("/dev/null", "w");
 
@@ -68,7 +69,7 @@ struct ToyRun {
     ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(machine.plan, *machine.executor));
     ZTC_RETURN_IF_ERROR(log.open(logPath, false));
     Progress progress(screen, false);
-    TrainingLoop loop(machine.plan, runner, rows, evaluation, settings, hooks, log, progress);
+    TrainingLoop loop(machine.plan, runner, rows, evaluation, settings, hooks, {*control}, log, progress);
     return loop.run(position);
   }
   std::vector<nlohmann::json> lines() const {
@@ -231,12 +232,13 @@ TEST(TrainGenerate, TextGoesOnAndTheWindowSlides) {
   Status status = machine.start(2, kSeq);
   ASSERT_TRUE(status.isOk()) << status.message();
   clearStopSignal();
+  auto control = createSingleChannel();
   std::string text;
   auto emit = [&](char c) { text.push_back(c); };
-  ASSERT_TRUE(generateText(machine.plan, *machine.executor, "a", 10, emit).isOk());
+  ASSERT_TRUE(generateText(machine.plan, *machine.executor, *control, "a", 10, emit).isOk());
   EXPECT_EQ(text, "bcdefghijk");
   text.clear();
-  ASSERT_TRUE(generateText(machine.plan, *machine.executor, "longer than S: x", 2, emit).isOk());
+  ASSERT_TRUE(generateText(machine.plan, *machine.executor, *control, "longer than S: x", 2, emit).isOk());
   EXPECT_EQ(text, "yz");
 }
 

@@ -72,7 +72,8 @@ protected:
     EXPECT_TRUE(options.isOk()) << options.message();
     auto device = toy::makeDevice();
     EXPECT_TRUE(device.isOk());
-    return runPlan(o, {toy::makePlan(batch_, kSeq), "0123"}, std::move(*device), {.out = screen_});
+    auto control = createSingleChannel();
+    return runPlan(o, {toy::makePlan(batch_, kSeq), "0123"}, std::move(*device), {.out = screen_}, {*control});
   }
   void expectDone(const RunOptions &o) {
     auto end = run(o);
