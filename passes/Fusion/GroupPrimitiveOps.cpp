@@ -52,12 +52,8 @@ std::string groupName(ArrayRef<Operation *> ops) {
   return name;
 }
 
-/// The scalars of a block as one group, where no one outside reads one of them before the last is computed.
-void groupScalars(Block &block) {
-  llvm::SetVector<Operation *> scalars;
-  for (Operation &op : block)
-    if (computes(&op) && isPointwise(&op) && isScalar(&op))
-      scalars.insert(&op);
+/// Scalars as one group, where no one outside reads one of them before the last is computed.
+void groupScalars(const llvm::SetVector<Operation *> &scalars) {
   if (scalars.size() < 2)
     return;
   Operation *last = inOrder(scalars).back();
@@ -66,6 +62,18 @@ void groupScalars(Block &block) {
       if (!scalars.contains(user) && user->isBeforeInBlock(last))
         return;
   groupOps(inOrder(scalars), "scalars", "scalars of one function, one kernel");
+}
+
+/// The scalars before and behind each collective: the sum of squares goes through one before it becomes the norm.
+void groupScalars(Block &block) {
+  SmallVector<llvm::SetVector<Operation *>> stretches(1);
+  for (Operation &op : block)
+    if (isCollective(&op))
+      stretches.emplace_back();
+    else if (computes(&op) && isPointwise(&op) && isScalar(&op))
+      stretches.back().insert(&op);
+  for (const auto &stretch : stretches)
+    groupScalars(stretch);
 }
 
 /// Whether `producer` can stand in the group of `root`: nobody outside reads it, and it is computed element by element.

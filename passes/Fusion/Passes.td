@@ -25,7 +25,7 @@ def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
   let description = [{
     Afterwards every op that computes stands in a graph.fusion or is a library call. A pointwise op takes in its pointwise producers of
     the same shape that nothing else reads, and the broadcasts, indices and splat constants it reads. Scalars of a function that
-    do not wait for one another's consumers share one group.
+    do not wait for one another's consumers share one group, one on each side of a collective.
     An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];

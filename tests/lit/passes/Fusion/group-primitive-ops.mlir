@@ -34,6 +34,23 @@ func.func @scalars(%x: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tens
 
 // -----
 
+// A collective parts them: scalars before it and behind it are two groups.
+// CHECK-LABEL: func.func @norm
+// CHECK:         %[[SUM:.*]] = graph.fusion "scalars"(
+// CHECK:         %[[ALL:.*]] = dist.all_reduce %[[SUM]]
+// CHECK:         graph.fusion "scalars"(%[[ALL]]) {{.*}} : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+// CHECK-NOT:     graph.fusion
+func.func @norm(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>) -> (tensor<f32>, tensor<i1>) {
+  %ab = graph.add %a, %b : tensor<f32>
+  %abc = graph.add %ab, %c : tensor<f32>
+  %all = dist.all_reduce %abc axis "data" : tensor<f32>
+  %r = graph.sqrt %all : tensor<f32>
+  %f = graph.compare "lt", %r, %all : tensor<f32> -> tensor<i1>
+  return %r, %f : tensor<f32>, tensor<i1>
+}
+
+// -----
+
 // A sum of cotangents is added in place where a kernel can do it; with another reader behind, it is an ordinary add.
 // CHECK-LABEL: func.func @sums
 // CHECK:         %[[A:.*]] = graph.matmul
