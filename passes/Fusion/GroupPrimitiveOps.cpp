@@ -153,6 +153,18 @@ void resolveAccumulate(graph::AccumulateOp accumulate) {
   accumulate.erase();
 }
 
+/// A group that hands on its operand.
+Value copyOf(OpBuilder &builder, Location loc, Value value, StringRef name, StringRef reason) {
+  auto fusion = graph::FusionOp::create(builder, loc, value.getType(), value, builder.getStringAttr(name),
+                                        builder.getStringAttr(reason));
+  Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
+  body.clear();
+  body.addArgument(value.getType(), value.getLoc());
+  builder.setInsertionPointToEnd(&body);
+  graph::YieldOp::create(builder, loc, ValueRange(body.getArguments()));
+  return fusion.getResult(0);
+}
+
 /// What is added into a bucket comes from one kernel that nobody else reads; anything else is copied there.
 void copyAddend(graph::AccumulateOp accumulate) {
   OpResult result = soleResult(accumulate.getX());
@@ -160,21 +172,30 @@ void copyAddend(graph::AccumulateOp accumulate) {
     return;
   Value addend = accumulate.getX();
   OpBuilder builder(accumulate);
-  bool isReduced = isa_and_nonnull<dist::ReduceScatterOp>(addend.getDefiningOp());
-  auto fusion = graph::FusionOp::create(builder, accumulate.getLoc(), addend.getType(), addend,
-                                        builder.getStringAttr(isReduced ? "accumulate" : "copy"),
-                                        builder.getStringAttr(isReduced ? "the rank's shard of a sum over ranks is kept"
-                                                                        : "the addend of a sum has another reader"));
-  Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
-  body.clear();
-  body.addArgument(addend.getType(), addend.getLoc());
-  builder.setInsertionPointToEnd(&body);
-  graph::YieldOp::create(builder, accumulate.getLoc(), ValueRange(body.getArguments()));
-  accumulate.getXMutable().assign(fusion.getResult(0));
-  if (isReduced)
+  if (isa_and_nonnull<dist::ReduceScatterOp>(addend.getDefiningOp())) {
+    accumulate.getXMutable().assign(
+        copyOf(builder, accumulate.getLoc(), addend, "accumulate", "the rank's shard of a sum over ranks is kept"));
     return;
+  }
+  accumulate.getXMutable().assign(
+      copyOf(builder, accumulate.getLoc(), addend, "copy", "the addend of a sum has another reader"));
   remark::missed(accumulate.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
       << "the addend of a sum is copied: it has another reader";
+}
+
+/// What is reduced in place, the parts of a local gradient, must be read by nobody else.
+void copyParts(dist::PackOp pack) {
+  if (llvm::none_of(pack->getUsers(), [](Operation *user) { return isa<dist::ReduceScatterOp>(user); }))
+    return;
+  for (OpOperand &part : pack.getPartsMutable()) {
+    auto sum = part.get().getDefiningOp<graph::AccumulateOp>();
+    if (sum ? part.get().hasOneUse() : bool(soleResult(part.get())))
+      continue;
+    OpBuilder builder(pack);
+    part.set(copyOf(builder, part.get().getLoc(), part.get(), "copy", "a gradient that is reduced has another reader"));
+    remark::missed(pack.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
+        << "a gradient is copied before it is reduced: it has another reader";
+  }
 }
 
 struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
@@ -197,6 +218,8 @@ struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
       }
       for (auto accumulate : llvm::make_early_inc_range(block.getOps<graph::AccumulateOp>()))
         copyAddend(accumulate);
+      for (auto pack : block.getOps<dist::PackOp>())
+        copyParts(pack);
       eraseDeadOps(block);
     }
   }

@@ -60,7 +60,7 @@ def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
     (O3) the sum of an accumulate outside of buckets is computed before its addend.
     (O4) collectives are starts, each with an `order` that ascends in the text, and dones behind them: all ranks launch them in one order.
     (O5) at any moment at most `dist.prefetch` + 1 transformer blocks have gathered parameters.
-    (O6) of a bucket that is gathered more than once, nothing gathered before the loss is read behind it.
+    (O6) of a bucket that is gathered more than once, nothing reads a gather behind the next one's done: none is kept from forward to backward.
     (O7) a reduce_scatter is done before the next one starts.
   }];
 }

@@ -54,20 +54,6 @@ Operation *lastReader(Operation *op) {
   return last;
 }
 
-/// The first op of the block that reads a result of `op`, through aliases; `op` itself where nobody does.
-Operation *firstReader(Operation *op) {
-  Operation *first = nullptr;
-  SmallVector<Operation *> todo{op};
-  while (!todo.empty())
-    for (Operation *user : todo.pop_back_val()->getUsers()) {
-      if (aliasOf(user))
-        todo.push_back(user);
-      else if (!first || user->isBeforeInBlock(first))
-        first = user;
-    }
-  return first ? first : op;
-}
-
 /// The start of a gather that needs storage of its own: what it gathers lies elsewhere, as a shard.
 dist::AllGatherStartOp gatherOfShard(Operation &op) {
   auto start = dyn_cast<dist::AllGatherStartOp>(op);
@@ -115,22 +101,19 @@ LogicalResult checkGathered(func::FuncOp function, int64_t prefetch) {
 }
 
 /// (O6)
-LogicalResult checkTurningPoint(func::FuncOp function) {
-  Operation *turningPoint = nullptr;
-  for (auto loss : function.getBody().front().getOps<graph::LinearCrossEntropyOp>())
-    if (loss.getScale())
-      turningPoint = loss;
-  llvm::DenseMap<Value, SmallVector<Operation *>> gathers;
-  if (turningPoint)
-    for (Operation &op : function.getBody().front())
-      if (dist::AllGatherStartOp start = gatherOfShard(op))
-        gathers[start.getShard()].push_back(*start.getPending().user_begin());
-  for (auto &[bucket, dones] : gathers)
-    for (Operation *done : dones)
-      if (dones.size() > 1 && firstReader(done)->isBeforeInBlock(turningPoint) &&
-          turningPoint->isBeforeInBlock(lastReader(done)))
-        return done->emitOpError("O6: is kept from forward to backward, though ")
-               << dist::bucketOf(bucket.getType()) << " is gathered again";
+LogicalResult checkGathersAgain(func::FuncOp function) {
+  llvm::DenseMap<Value, Operation *> latest; // by shard: the done of the gather that was awaited last
+  for (Operation &op : function.getBody().front()) {
+    auto done = dyn_cast<dist::AllGatherDoneOp>(op);
+    auto start = done ? done.getPending().getDefiningOp<dist::AllGatherStartOp>() : dist::AllGatherStartOp();
+    if (!start || !isa<BlockArgument>(start.getShard()))
+      continue;
+    Operation *&before = latest[start.getShard()];
+    if (before && done->isBeforeInBlock(lastReader(before)))
+      return before->emitOpError("O6: is read behind the next gather of ")
+             << dist::bucketOf(start.getShard().getType());
+    before = done;
+  }
   return success();
 }
 
@@ -163,7 +146,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
           return signalPassFailure();
       }
       if (failed(checkOrder(function)) || (prefetch && failed(checkGathered(function, prefetch.getInt()))) ||
-          failed(checkTurningPoint(function)) || failed(checkReductions(function)))
+          failed(checkGathersAgain(function)) || failed(checkReductions(function)))
         return signalPassFailure();
     }
   }

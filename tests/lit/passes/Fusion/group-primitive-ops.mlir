@@ -80,3 +80,18 @@ func.func @copied(%bucket: tensor<16xf32>, %x: tensor<4x4xf32>) -> (tensor<4x4xf
   %s = graph.accumulate %v, %d {first_writes} : tensor<4x4xf32>
   return %s, %d : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// What a reduce_scatter gives is kept by a kernel over the shard; a gradient that something else reads is copied: it is reduced in place.
+// CHECK-LABEL: func.func @reduced
+// CHECK:         graph.fusion "copy"(%[[X:.*]]) attributes {reason = "a gradient that is reduced has another reader"}
+// CHECK:         %[[SUM:.*]] = dist.reduce_scatter
+// CHECK:         graph.fusion "accumulate"(%[[SUM]])
+// CHECK:         graph.accumulate
+func.func @reduced(%x: tensor<4x4xf32>, %g: tensor<?xf32, #dist.shard<@b>>) -> (tensor<4x4xf32>, tensor<?xf32, #dist.shard<@b>>) {
+  %y = graph.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %pack = dist.pack %y at [0] : tensor<4x4xf32> -> tensor<?xf32, #dist.full<@b>>
+  %own = dist.reduce_scatter %pack axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  %sum = graph.accumulate %g, %own {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  %z = graph.matmul %y, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %z, %sum : tensor<4x4xf32>, tensor<?xf32, #dist.shard<@b>>
+}

@@ -59,14 +59,14 @@ module attributes {dist.prefetch = 0 : i64} {
 
 func.func @o6(%a: tensor<?xf32, #dist.shard<@block0>>, %targets: tensor<4xi32>, %scale: tensor<f32>) -> (tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %p = dist.all_gather_start %a axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
-  // expected-error @+1 {{O6: is kept from forward to backward, though @block0 is gathered again}}
+  // expected-error @+1 {{O6: is read behind the next gather of @block0}}
   %f = dist.all_gather_done %p : !dist.pending<tensor<?xf32, #dist.full<@block0>>>
   %v = dist.view %f[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
   %x = graph.matmul %v, %v : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %loss, %dx, %dh = graph.linear_cross_entropy %x, %x, %targets scale %scale : tensor<f32> : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xi32> -> tensor<f32>, tensor<4x4xf32> and tensor<4x4xf32>
-  %y = graph.matmul %dx, %v : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %q = dist.all_gather_start %a axis "data" {order = 1 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
   %g = dist.all_gather_done %q : !dist.pending<tensor<?xf32, #dist.full<@block0>>>
+  %y = graph.matmul %dx, %v : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %w = dist.view %g[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
   %z = graph.matmul %dh, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %loss, %y, %z : tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>
