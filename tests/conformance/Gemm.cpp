@@ -1,5 +1,6 @@
 // Matrix products of any shape, orientation, stride and accumulation, against the three loops.
 #include "tests/conformance/StepRunner.h"
+#include <array>
 
 namespace ztc::test {
 namespace {
@@ -75,6 +76,24 @@ void expectGemm(const GemmCase &c, uint32_t microstep = 0) {
     EXPECT_LT(run.error, 3e-6) << threads << " threads";
     EXPECT_TRUE(sameBits(run.result, runGemm(c, threads, microstep).result)) << threads << " threads";
   }
+}
+
+TEST(GemmConformance, OneAndTwoThreadsGiveTheSameBits) {
+  // Shapes of small models; odd ones; 3 and 8 threads share their pieces, too.
+  for (auto [m, n, k] : {std::array<uint64_t, 3>{512, 256, 256},
+                         {512, 688, 256},
+                         {512, 128, 256},
+                         {688, 256, 512},
+                         {129, 333, 251},
+                         {64, 1030, 48},
+                         {1000, 40, 96}})
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        GemmCase c{m, n, k, transposeA, transposeB, plan::ADD};
+        std::vector<float> one = runGemm(c, 1, 0).result;
+        EXPECT_TRUE(sameBits(one, runGemm(c, 2, 0).result)) << m << "x" << n << "x" << k << transposeA << transposeB;
+        EXPECT_TRUE(sameBits(runGemm(c, 3, 0).result, runGemm(c, 8, 0).result)) << m << "x" << n << "x" << k;
+      }
 }
 
 TEST(GemmConformance, AllOrientations) {

@@ -49,6 +49,20 @@ protected:
     return Status::ok();
   }
 
+  /// Calls task(worker, index) for all indices; workers take the next one when they are done with one. A task returns
+  /// whether it went well.
+  template <typename Task> Status runTasks(uint64_t count, Task task) const {
+    std::atomic<bool> good{true};
+    std::atomic<uint64_t> next{0};
+    resources_.pool.forEachWorker([&](uint32_t worker) {
+      for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
+        if (!task(worker, i))
+          good.store(false, std::memory_order_relaxed);
+    });
+    return good.load(std::memory_order_relaxed) ? Status::ok()
+                                                : internalError("oneDNN failed to execute a matrix product");
+  }
+
   /// scale * (rows of q) (columns of k)^T into scratch rows.
   MatmulProblem scoresProblem(const QueryBlock &block, float alpha) const {
     MatmulProblem problem;
@@ -130,31 +144,14 @@ public:
       ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block)));
       products_.push_back(products);
     }
-    // Later blocks see more columns: workers get contiguous tasks of equal cost, not of equal number.
-    uint64_t costPerHead = 0;
-    for (const QueryBlock &block : blocks_)
-      costPerHead += block.rows * block.columns;
-    uint64_t total = costPerHead * batch_ * heads_, done = 0, task = 0;
-    firstTask_.push_back(0);
-    for (uint32_t worker = 1; worker <= workers; ++worker) {
-      while (task < batch_ * heads_ * blocks_.size() && done * workers < total * worker) {
-        const QueryBlock &block = blocks_[task++ % blocks_.size()];
-        done += block.rows * block.columns;
-      }
-      firstTask_.push_back(task);
-    }
     return Status::ok();
   }
 
   Status execute(uint32_t) override {
-    std::atomic<bool> good{true};
-    resources_.pool.forEachWorker([&](uint32_t worker) {
-      for (uint64_t task = firstTask_[worker]; task < firstTask_[worker + 1]; ++task)
-        if (!run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size()))
-          good.store(false, std::memory_order_relaxed);
+    // Later blocks see more columns and cost more.
+    return runTasks(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
+      return run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
     });
-    return good.load(std::memory_order_relaxed) ? Status::ok()
-                                                : internalError("oneDNN failed to execute a matrix product");
   }
 
 private:
@@ -178,8 +175,7 @@ private:
   }
 
   KernelFunction softmax_ = nullptr;
-  std::vector<Products> products_;  ///< by block
-  std::vector<uint64_t> firstTask_; ///< by worker, and the end
+  std::vector<Products> products_; ///< by block
 };
 
 /// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch. One task is a (batch, key/value head): its dk and dv have
@@ -213,14 +209,8 @@ public:
   }
 
   Status execute(uint32_t) override {
-    std::atomic<bool> good{true};
-    resources_.pool.parallelFor(batch_ * kvHeads_, 1, [&](uint32_t worker, uint64_t begin, uint64_t end) {
-      for (uint64_t task = begin; task < end; ++task)
-        if (!run(worker, task / kvHeads_, task % kvHeads_))
-          good.store(false, std::memory_order_relaxed);
-    });
-    return good.load(std::memory_order_relaxed) ? Status::ok()
-                                                : internalError("oneDNN failed to execute a matrix product");
+    return runTasks(batch_ * kvHeads_,
+                    [&](uint32_t worker, uint64_t task) { return run(worker, task / kvHeads_, task % kvHeads_); });
   }
 
 private:

@@ -161,59 +161,100 @@ StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
   return slot.get();
 }
 
+namespace {
+
 /// Below this many multiply-adds waking the other workers costs more than it saves (about 10 us of work).
-static constexpr uint64_t kSmallProduct = 1 << 18;
-/// Pieces are multiples of the register tiles of oneDNN's kernels (24 and 48 columns, 4 to 8 rows), so that only the
-/// last has a rest.
-static constexpr uint64_t kRowGrain = 8, kColumnGrain = 48;
+constexpr uint64_t kSmallProduct = 1 << 18;
+/// Tiles are multiples of these, so that the register tiles of oneDNN's kernels have a rest in the last one only.
+constexpr uint64_t kRowGrain = 8, kColumnGrain = 16;
+/// A tile has at least this many rows and columns, where the output has them.
+constexpr uint64_t kSmallestSide = 64;
+
+/// Into how many tiles an output is cut.
+struct Tiling {
+  uint64_t rows = 1, columns = 1;
+};
+
+/// The number of workers that a product is cut for. oneDNN's bits depend on the size of a piece, so all T of one class
+/// share their pieces, and with them their bits: 1 and 2, 3 to 8, 9 to 32, and so on.
+uint64_t workerClass(uint32_t workers) {
+  uint64_t size = 2;
+  while (size < workers)
+    size *= 4;
+  return size;
+}
+
+/// How good a tiling is for `workers`, from 0 to 1. What is known of oneDNN's sgemm: it packs both operands of a call,
+/// which costs 1/rows + 1/columns of the work; where that sum exceeds a threshold of its own it reads them where they
+/// lie, which is slower. More tiles than workers even out what else happens on the machine.
+double quality(uint64_t m, uint64_t n, uint64_t batch, Tiling tiling, uint64_t workers) {
+  constexpr double kReadsInPlace = 0.0038, kInPlaceSpeed = 0.9, kPacking = 10, kUneven = 0.1;
+  double sides = double(tiling.rows) / double(m) + double(tiling.columns) / double(n);
+  double speed = (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
+  uint64_t tiles = batch * tiling.rows * tiling.columns, rounds = (tiles + workers - 1) / workers;
+  double busy = double(tiles) / double(rounds * workers);
+  return speed * busy * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
+}
+
+Tiling chooseTiling(uint64_t m, uint64_t n, uint64_t batch, uint64_t workers) {
+  Tiling best;
+  double bestQuality = quality(m, n, batch, best, workers);
+  uint64_t limit = 4 * workers;
+  for (uint64_t rows = 1; rows <= limit && (rows == 1 || m / rows >= kSmallestSide); ++rows)
+    for (uint64_t columns = 1; rows * columns * batch <= limit && (columns == 1 || n / columns >= kSmallestSide);
+         ++columns)
+      if (double q = quality(m, n, batch, {rows, columns}, workers); q > bestQuality) {
+        best = {rows, columns};
+        bestQuality = q;
+      }
+  return best;
+}
+
+} // namespace
 
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
   uint64_t bytesA = dataTypeBytes(problem.typeA), bytesC = dataTypeBytes(problem.typeC);
-  uint32_t workers = cache.workers();
   double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
-  if (products < kSmallProduct)
-    workers = 1;
-  // A batch that divides evenly goes by whole products. Else the longer side of the output is cut: the other operand,
-  // which every worker reads in full, is the smaller one.
-  bool byBatch = batch.count >= workers && (batch.count % workers == 0 || batch.count >= 4 * workers);
-  bool byRows = problem.m >= problem.n;
-  result.pieces_.resize(workers);
-  for (uint32_t worker = 0; worker < workers; ++worker) {
-    WorkRange items = byBatch ? splitRange(batch.count, 1, worker, workers) : WorkRange{0, batch.count};
-    WorkRange rows = {0, problem.m}, columns = {0, problem.n};
-    if (!byBatch && byRows)
-      rows = splitRange(problem.m, kRowGrain, worker, workers);
-    else if (!byBatch)
-      columns = splitRange(problem.n, kColumnGrain, worker, workers);
-    if (items.empty() || rows.empty() || columns.empty())
-      continue;
-    MatmulProblem piece = problem;
-    piece.m = rows.end - rows.begin;
-    piece.n = columns.end - columns.begin;
-    ZTC_ASSIGN_OR_RETURN(const Matmul *matmul, cache.get(piece));
-    uint64_t a = rows.begin * (problem.transposeA ? 1 : problem.lda);
-    uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
-    uint64_t c = rows.begin * problem.ldc + columns.begin;
-    for (uint64_t item = items.begin; item < items.end; ++item)
-      result.pieces_[worker].push_back({matmul, (a + item * batch.strideA) * bytesA,
-                                        (b + item * batch.strideB) * bytesA, (c + item * batch.strideC) * bytesC});
-  }
+  Tiling tiling;
+  result.parallel_ = products >= kSmallProduct && cache.workers() > 1;
+  if (products >= kSmallProduct)
+    tiling = chooseTiling(problem.m, problem.n, batch.count, workerClass(cache.workers()));
+  for (uint64_t item = 0; item < batch.count; ++item)
+    for (uint32_t column = 0; column < tiling.columns; ++column)
+      for (uint32_t row = 0; row < tiling.rows; ++row) {
+        WorkRange rows = splitRange(problem.m, kRowGrain, row, uint32_t(tiling.rows));
+        WorkRange columns = splitRange(problem.n, kColumnGrain, column, uint32_t(tiling.columns));
+        if (rows.empty() || columns.empty())
+          continue;
+        MatmulProblem tile = problem;
+        tile.m = rows.end - rows.begin;
+        tile.n = columns.end - columns.begin;
+        ZTC_ASSIGN_OR_RETURN(const Matmul *matmul, cache.get(tile));
+        uint64_t a = rows.begin * (problem.transposeA ? 1 : problem.lda);
+        uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
+        uint64_t c = rows.begin * problem.ldc + columns.begin;
+        result.tiles_.push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesA,
+                                 (c + item * batch.strideC) * bytesC});
+      }
   return result;
 }
 
 Status ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c) const {
   std::atomic<bool> good{true};
+  std::atomic<size_t> next{0};
   auto work = [&](uint32_t worker) {
-    for (const Piece &piece : pieces_[worker])
-      if (!piece.matmul->execute(worker, static_cast<const std::byte *>(a) + piece.a,
-                                 static_cast<const std::byte *>(b) + piece.b, static_cast<std::byte *>(c) + piece.c))
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tiles_.size();) {
+      const Tile &tile = tiles_[i];
+      if (!tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a,
+                                static_cast<const std::byte *>(b) + tile.b, static_cast<std::byte *>(c) + tile.c))
         good.store(false, std::memory_order_relaxed);
+    }
   };
-  if (pieces_.size() == 1)
-    work(0);
-  else
+  if (parallel_ && tiles_.size() > 1)
     pool.forEachWorker(work);
+  else
+    work(0);
   return good.load(std::memory_order_relaxed) ? Status::ok()
                                               : internalError("oneDNN failed to execute a matrix product");
 }

@@ -77,8 +77,9 @@ private:
   std::map<MatmulProblem, std::unique_ptr<Matmul>> primitives_;
 };
 
-/// A product (or a batch of equal ones) cut into pieces for the workers: along the output's rows or columns or along
-/// the batch, never along k. So the sums are those of one thread.
+/// A product (or a batch of equal ones) cut into tiles of the output, never along k. Workers take the next tile when
+/// they are done with one. How it is cut depends on the problem and on the class of T (1 and 2; 3 to 8; 9 to 32; ...):
+/// within a class the bits are the same.
 class ParallelMatmul {
 public:
   struct Batch {
@@ -92,11 +93,12 @@ public:
   Status execute(ThreadPool &pool, const void *a, const void *b, void *c) const;
 
 private:
-  struct Piece {
+  struct Tile {
     const Matmul *matmul;
     uint64_t a, b, c; ///< offsets in bytes
   };
-  std::vector<std::vector<Piece>> pieces_; ///< by worker; one worker: no need to wake the others
+  std::vector<Tile> tiles_;
+  bool parallel_ = false; ///< worth waking the other workers
 };
 
 } // namespace ztc
