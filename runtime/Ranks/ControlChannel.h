@@ -31,7 +31,7 @@ struct RunFailure {
 /// What rank 0 knows of a rank.
 struct RankState {
   RankProgress progress;
-  double silentSeconds = 0; ///< since its last report (one a second)
+  double silentSeconds = 0; ///< since its last report (there are several a second)
   double stillSeconds = 0;  ///< since one of its counters moved
 };
 
@@ -49,7 +49,7 @@ public:
 
   uint32_t rank() const { return rank_; }
   uint32_t world() const { return world_; }
-  /// What this rank reports every second. Keep it up to date; it costs next to nothing.
+  /// What this rank reports several times a second. Keep it up to date; it costs next to nothing.
   ProgressBoard &progress() { return progress_; }
   /// This rank's address on the route to the other ranks, numeric: what a communicator binds to and announces.
   /// 127.0.0.1 where all ranks share one host.

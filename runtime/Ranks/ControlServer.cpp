@@ -309,8 +309,12 @@ void Server::handle(Peer &peer, MessageReader message) {
   case MessageType::Failed: {
     auto code = StatusCode(message.number<uint32_t>());
     std::string text(message.text());
-    cause(code == StatusCode::Unavailable ? Kind::Symptom : Kind::Error, rank, code,
-          fmt::format("rank {}: {}", rank, text));
+    // What all ranks agreed on names its rank already; each of them says it, and the first tells the person.
+    if (text.starts_with("rank "))
+      cause(Kind::Verdict, rank, code, text);
+    else
+      cause(code == StatusCode::Unavailable ? Kind::Symptom : Kind::Error, rank, code,
+            fmt::format("rank {}: {}", rank, text));
     break;
   }
   case MessageType::Bye: {

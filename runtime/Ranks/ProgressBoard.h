@@ -73,8 +73,9 @@ public:
     std::lock_guard lock(mutex_);
     if (const char *name = collective_.exchange(nullptr))
       lastCollective_ = name;
-    program_.store(nullptr);
-    planStep_.store(nullptr);
+    const char *program = program_.exchange(nullptr), *planStep = planStep_.exchange(nullptr);
+    if (program && planStep)
+      lastPlace_ = placeOf(program, planStep);
     for (const auto &counter : counters_)
       addWork(counter());
     counters_.clear();
@@ -88,8 +89,7 @@ public:
     now.step = step_.load(std::memory_order_relaxed);
     const char *program = program_.load(std::memory_order_relaxed);
     const char *planStep = planStep_.load(std::memory_order_relaxed);
-    if (program && planStep)
-      now.place = std::string(program) + ", '" + planStep + "'";
+    now.place = program && planStep ? placeOf(program, planStep) : lastPlace_;
     const char *collective = collective_.load(std::memory_order_relaxed);
     now.collective = collective ? collective : lastCollective_;
     now.inCollective = inCollective_.load(std::memory_order_relaxed);
@@ -102,9 +102,12 @@ public:
   }
 
 private:
+  static std::string placeOf(const char *program, const char *planStep) {
+    return std::string(program) + ", '" + planStep + "'";
+  }
   mutable std::mutex mutex_;
   std::string exchange_;
-  std::string lastCollective_;
+  std::string lastCollective_, lastPlace_;
   std::vector<std::function<uint64_t()>> counters_;
   std::atomic<const char *> phase_{"starting"};
   std::atomic<const char *> program_{nullptr};

@@ -26,6 +26,8 @@ namespace {
 /// Longer than the server waits for a cause.
 constexpr auto kVerdictWait = std::chrono::milliseconds(3000);
 constexpr auto kCancelWait = std::chrono::milliseconds(100);
+/// The last words of a rank that is lost are at most so old.
+constexpr double kReportSeconds = 0.25;
 constexpr auto kRetryWait = std::chrono::milliseconds(100);
 
 double steadySeconds() {
@@ -148,7 +150,7 @@ private:
 };
 
 void SocketChannel::talk() {
-  const double interval = std::min(1.0, options_.timeoutSeconds / 5);
+  const double interval = std::min(kReportSeconds, options_.timeoutSeconds / 5);
   ObservedClock clock;
   double lastReport = 0;
   bool open = true;

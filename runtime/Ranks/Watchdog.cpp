@@ -84,8 +84,9 @@ std::optional<Hang> Watchdog::check() const {
   double silence = states_[*silent].silentSeconds;
   if (silence >= timeout_ || (!oneMoves && silence >= kSilentSeconds))
     return Hang{*silent, fmt::format("rank {} was not heard for {:.0f} s: its process is stopped or its host cannot be "
-                                     "reached (--timeout={:g}){}",
-                                     *silent, silence, timeout_, describeRanks(states_, gone_))};
+                                     "reached (--timeout={:g}); it was last heard in {}{}",
+                                     *silent, silence, timeout_, describeProgress(states_[*silent].progress),
+                                     describeRanks(states_, gone_))};
   if (oneMoves)
     return std::nullopt;
   return Hang{*still, fmt::format("no rank has moved for {:.0f} s (--timeout={:g}), the run hangs{}",

@@ -37,7 +37,7 @@ struct Hang {
 class Watchdog {
 public:
   /// A rank is silent where its reporting thread was not heard, still where it reports and none of its counters moves.
-  /// A report comes every second, so a rank that was not heard for this long has been stopped.
+  /// Reports come several times a second, so a rank that was not heard for this long has been stopped.
   static constexpr double kSilentSeconds = 3;
   /// A rank that waits this long for one that moves gets a line, and another one each time the wait has doubled.
   static constexpr double kStragglerSeconds = 30;

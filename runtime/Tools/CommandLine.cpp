@@ -13,19 +13,28 @@ namespace ztc {
 namespace {
 
 void addPlaceOptions(CLI::App &app, RunOptions &o) {
-  app.add_option("--gpus", o.gpus, "number of GPUs, one rank each")->type_name("N")->group("Devices");
+  app.add_option("--gpus", o.gpus, "number of GPUs of this host, one rank each")->type_name("N")->group("Devices");
   app.add_option("--device", o.device,
                  "cpu (or host: the same) or cuda; default: all GPUs, or one CPU rank if there is none")
       ->check(CLI::IsMember({"cpu", "host", "cuda"}, CLI::ignore_case))
       ->type_name("NAME")
       ->group("Devices");
-  app.add_option("--ranks", o.ranks, "number of CPU ranks (default 1)")->type_name("N")->group("Devices");
+  app.add_option("--ranks", o.ranks,
+                 "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)")
+      ->type_name("N")
+      ->group("Devices");
   app.add_option("--threads", o.threads, "worker threads per rank (default: cores / ranks)")
       ->type_name("T")
       ->group("Devices");
-  app.add_option("--nodes", o.nodes, "number of nodes (default 1)")->type_name("N")->group("Devices");
-  app.add_option("--node-rank", o.nodeRank, "index of this node")->type_name("I")->group("Devices");
-  app.add_option("--rendezvous", o.rendezvous, "address of rank 0")->type_name("HOST:PORT")->group("Devices");
+  app.add_option("--nodes", o.nodes, "number of hosts (default 1); ztc-run is started on each with its --node-rank")
+      ->type_name("N")
+      ->group("Devices");
+  app.add_option("--node-rank", o.nodeRank, "index of this host; rank 0 is on host 0")
+      ->type_name("I")
+      ->group("Devices");
+  app.add_option("--rendezvous", o.rendezvous, "where rank 0 listens, as all hosts reach it")
+      ->type_name("HOST:PORT")
+      ->group("Devices");
   app.add_option("--timeout", o.timeoutSeconds,
                  "seconds without progress after which a rank counts as hung (default 300)")
       ->type_name("SECONDS")

@@ -1,15 +1,15 @@
 // ztc-run: trains a plan. Reads the environment, once, and turns a Status into an exit status.
 #include "runtime/Device/host/HostDevice.h"
+#include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
+#include "runtime/Tools/RankSetup.h"
 #include "runtime/Train/Run.h"
-#include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
-#include <charconv>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fmt/format.h>
+#include <string>
 #include <unistd.h>
+#include <vector>
 
 using namespace ztc;
 
@@ -27,43 +27,86 @@ int report(const Status &status, int exitStatus) {
   return exitStatus;
 }
 
-/// What a launcher around this process says, in the order in which they are believed.
-LaunchEnvironment readLaunchEnvironment() {
-  for (const char *name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char *text = std::getenv(name);
-    uint64_t size = 0;
-    if (text && std::from_chars(text, text + std::strlen(text), size).ec == std::errc() && size > 0)
-      return {.worldSize = size, .source = name};
-  }
-  return {};
-}
-
-StatusOr<std::unique_ptr<Device>> makeDevice(const RunOptions &options) {
+StatusOr<std::unique_ptr<Device>> makeDevice(const Environment &environment, uint32_t threads) {
   HostDeviceOptions host;
-  host.threads = uint32_t(options.threads.value_or(availableCores()));
-  if (const char *library = std::getenv("ZTC_LIBDNNL"))
-    host.oneDnnLibrary = library;
+  host.threads = threads;
+  if (auto library = environment.find("ZTC_LIBDNNL"); library != environment.end())
+    host.oneDnnLibrary = library->second;
   return createHostDevice(std::move(host));
 }
 
-int run(const RunOptions &options) {
-  if (Status status = checkDevices(options, readLaunchEnvironment()); !status.isOk())
-    return report(status, kFailed);
-  auto loaded = readPlanFile(options.plan);
-  if (!loaded.isOk())
-    return report(loaded.status(), kFailed);
-  if (Status status = checkOptionsAgainstPlan(options, loaded->plan); !status.isOk())
-    return report(status, kUsage);
-  auto device = makeDevice(options);
-  if (!device.isOk())
-    return report(device.status(), kFailed);
-  if (options.trains() && options.device.empty() && !options.ranks)
+/// The launcher: what every rank would refuse is refused once, before any is started.
+int launch(const RunOptions &options, const LaunchOrder &order, const std::vector<std::string> &arguments) {
+  {
+    auto loaded = readPlanFile(options.plan);
+    if (!loaded.isOk())
+      return report(loaded.status(), kFailed);
+    if (Status status = checkOptionsAgainstPlan(options, loaded->plan); !status.isOk())
+      return report(status, kUsage);
+  }
+  auto ended = launchRanks(order, arguments);
+  return ended.isOk() ? *ended : report(ended.status(), kFailed);
+}
+
+/// While it lives the communicator is aborted when a rank is lost, and its traffic counts as progress.
+class AbortOnFailure {
+public:
+  AbortOnFailure(ControlChannel &control, Communicator *communicator) : control_(control) {
+    if (!communicator)
+      return;
+    control.progress().alsoCount([communicator] { return communicator->traffic().sentBytes(); });
+    control.onFailure([communicator](const Status &status) { communicator->abort(status.message()); });
+  }
+  ~AbortOnFailure() {
+    control_.onFailure(nullptr);
+    control_.progress().forgetNames();
+  }
+
+private:
+  ControlChannel &control_;
+};
+
+/// One rank, from plan to end. `communicator` outlives an error: the others hear of the error before they see the
+/// connections close. `exitStatus` is what a failure ends with.
+StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environment, ControlChannel &control,
+                         std::unique_ptr<Communicator> &communicator, int &exitStatus) {
+  ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(options.plan));
+  if (Status usage = checkOptionsAgainstPlan(options, loaded.plan); !usage.isOk()) {
+    exitStatus = kUsage;
+    return usage;
+  }
+  ZTC_ASSIGN_OR_RETURN(uint32_t threads, threadsOfRank(options, control));
+  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, makeDevice(environment, threads));
+  if (options.trains() && options.device.empty() && !options.ranks && control.world() == 1)
     fmt::print("no GPU in this build: one CPU rank\n");
-  auto control = createSingleChannel();
-  auto end = runPlan(options, std::move(*loaded), std::move(*device),
-                     {.out = stdout, .live = isatty(STDOUT_FILENO) == 1}, {.control = *control});
-  if (!end.isOk())
-    return report(end.status(), kFailed);
+  ZTC_ASSIGN_OR_RETURN(communicator, createCommunicator(options, environment, control));
+  AbortOnFailure abortOnFailure(control, communicator.get());
+  return runPlan(options, std::move(loaded), std::move(device), {.out = stdout, .live = isatty(STDOUT_FILENO) == 1},
+                 {.control = control, .communicator = communicator.get()});
+}
+
+int run(const RunOptions &options, const std::vector<std::string> &arguments) {
+  const Environment environment = readEnvironment();
+  auto described = describeLaunch(options, environment);
+  if (!described.isOk())
+    return report(described.status(), kUsage);
+  if (Status status = checkDevices(options); !status.isOk())
+    return report(status, kFailed);
+  if (auto *order = std::get_if<LaunchOrder>(&*described))
+    return launch(options, *order, arguments);
+
+  JoinResult joined = joinRanks(options, std::get<RankIdentity>(*described));
+  if (auto *failure = std::get_if<RunFailure>(&joined))
+    return failure->reportHere ? report(failure->status, kFailed) : kFailed;
+  ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);
+  std::unique_ptr<Communicator> communicator;
+  int exitStatus = kFailed;
+  StatusOr<RunEnd> end = runRank(options, environment, control, communicator, exitStatus);
+  Status status = end.isOk() ? control.finish() : end.status();
+  if (!status.isOk()) {
+    RunFailure failure = control.fail(status);
+    return failure.reportHere ? report(failure.status, exitStatus) : exitStatus;
+  }
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }
 
@@ -78,5 +121,5 @@ int main(int argc, char **argv) {
     return kDone;
   }
   installStopSignals();
-  return run(std::get<RunOptions>(*parsed));
+  return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
 }

@@ -144,22 +144,11 @@ Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan
   return Status::ok();
 }
 
-Status checkDevices(const RunOptions &options, const LaunchEnvironment &environment) {
+Status checkDevices(const RunOptions &options) {
   if (options.gpus || options.device == "cuda")
     return failedPrecondition(
         fmt::format("{}: no GPU can be used: this build of ztc-run has no CUDA device; give --device=cpu",
                     options.gpus ? "--gpus" : "--device=cuda"));
-  uint64_t world = options.ranks.value_or(1) * options.nodes.value_or(1);
-  std::string asked = options.ranks.value_or(1) > 1 ? "--ranks" : "--nodes";
-  if (world == 1 && environment.worldSize && !options.ranks) {
-    world = *environment.worldSize;
-    asked = environment.source;
-  }
-  if (world > 1)
-    return failedPrecondition(
-        fmt::format("{} asks for {} ranks: this build of ztc-run runs one rank only, multi-rank runs are not in it; "
-                    "give --ranks=1 and, for larger batches, --accumulate",
-                    asked, world));
   return Status::ok();
 }
 

@@ -75,12 +75,6 @@ struct RunOptions {
 inline constexpr uint64_t kTrialSteps = 20;
 inline constexpr double kDefaultMinLrRatio = 0.1;
 
-/// What a launcher around ztc-run says about ranks, as found in the environment by main.
-struct LaunchEnvironment {
-  std::optional<uint64_t> worldSize; ///< torchrun's WORLD_SIZE, Open MPI's, a SLURM step's
-  std::string source;                ///< the variable that said so
-};
-
 /// Standard deviation of --init=normal:STD. InvalidArgument on anything else.
 StatusOr<double> parseInit(const std::string &init);
 
@@ -88,8 +82,8 @@ StatusOr<double> parseInit(const std::string &init);
 Status checkOptions(const RunOptions &options);
 /// The same for what only the plan can tell.
 Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan);
-/// FailedPrecondition where the run wants devices or ranks that this build or machine does not have.
-Status checkDevices(const RunOptions &options, const LaunchEnvironment &environment);
+/// FailedPrecondition where the run wants devices that this build or machine does not have.
+Status checkDevices(const RunOptions &options);
 
 /// The folder that is used where neither --save nor --export names one: <plan without .bin>-out.
 std::string defaultOutputFolder(const std::string &plan);

@@ -77,6 +77,11 @@ static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape
   return agree(&control, "memory", checkMemory(plan, shape, memory, freeNow, here));
 }
 
+Session::~Session() {
+  // The board shows names of this plan.
+  ranks_.control.progress().forgetNames();
+}
+
 StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
                                                  RankContext ranks) {
   std::unique_ptr<Session> session(new Session(ranks));

@@ -38,6 +38,8 @@ public:
   static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
                                                  RankContext ranks);
 
+  ~Session();
+
   const plan::Plan &plan() const { return loaded_.plan; }
   const std::string &planSha256() const { return loaded_.sha256; }
   const PlanShape &shape() const { return shape_; }

@@ -49,7 +49,10 @@ with scratch() as work:
     refused("save-every without save", plan, *train, "--save-every=2", expect=2, needs=["--save-every", "--save"])
     refused("loss scale without fp16", plan, *train, "--loss-scale=1024", expect=2, needs=["--loss-scale", "fp16"])
     refused("no GPU", plan, "--gpus=1", needs=["GPU", "--device=cpu"])
-    refused("more ranks than this build has", plan, "--device=cpu", "--ranks=2", needs=["--ranks", "multi-rank"])
+    refused("nodes without their index", plan, "--device=cpu", "--nodes=2", "--rendezvous=10.0.0.1:29500", expect=2, needs=["--nodes", "--node-rank"])
+    refused("nodes without an address", plan, "--device=cpu", "--nodes=2", "--node-rank=0", expect=2, needs=["--rendezvous HOST:PORT"])
+    refused("an address without a port", plan, "--device=cpu", "--ranks=2", "--rendezvous=node1", expect=2, needs=["--rendezvous", "'node1'"])
+    refused("an address for one rank", plan, "--device=cpu", "--rendezvous=node1:29500", expect=2, needs=["--rendezvous has no effect"])
 
     # The plan.
     bad = work / "bad.bin"

@@ -3,10 +3,12 @@ import array
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ZTC_BIN", ROOT / "build/bin"))
@@ -35,6 +37,79 @@ def run(program, *arguments, expect=0, timeout=240, **more):
         print(done.stdout[-2000:], done.stderr[-4000:], sep="\n")
         check(f"{program} exits with {expect}", False, f"(it was {done.returncode})")
     return done
+
+
+def descendants(pid):
+    """Process ids below `pid`, in the order in which they were started."""
+    children = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return sorted(found)
+
+
+def rank_processes(pid, plan):
+    """The ranks below a launcher, in rank order: processes with the plan in their arguments."""
+    def is_rank(p):
+        try:
+            words = pathlib.Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return words[0].endswith(b"ztc-run") and str(plan).encode() in words
+    return [p for p in descendants(pid) if is_rank(p)]
+
+
+def is_alive(pid):
+    """False for a process that is gone or only waits to be reaped."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds):
+    """Polls until the condition holds; its last value."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return value
+
+
+class Running:
+    """A program that was started and is ended with all its children when the block ends."""
+
+    def __init__(self, command, **more):
+        self.started = time.monotonic()
+        self.process = subprocess.Popen([str(x) for x in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        self.pid = self.process.pid
+        self.out = self.err = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in descendants(self.pid) + [self.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.communicate()
+
+    def finish(self, seconds):
+        """Its exit status, or None where it did not end in time. Fills out and err."""
+        try:
+            self.out, self.err = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return self.process.returncode
 
 
 def scratch():

@@ -51,7 +51,7 @@ TEST(ProgressBoard, KeepsTheLastCollectiveWhenThePlanIsGone) {
   RankProgress now = board.snapshot();
   EXPECT_EQ(now.collective, "all_gather blocks.0");
   EXPECT_FALSE(now.inCollective);
-  EXPECT_EQ(now.place, "");
+  EXPECT_EQ(now.place, "microstep, 'blocks.0 all_gather'");
   EXPECT_EQ(now.step, 12u);
   EXPECT_EQ(now.work, 3u);
 }

@@ -1,0 +1,115 @@
+#include "runtime/Tools/RankSetup.h"
+#include "runtime/Collective/Communicators.h"
+#include "runtime/Core/File.h"
+#include "runtime/Train/Session.h"
+#include "runtime/Train/Signals.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <sched.h>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+#ifndef ZTC_VERSION
+#define ZTC_VERSION "0.1.0"
+#endif
+
+namespace ztc {
+
+namespace {
+
+uint64_t hashOf(std::string_view bytes) {
+  uint64_t hash = 14695981039346656037u; // FNV-1a
+  for (unsigned char c : bytes)
+    hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+/// Which cores of which machine a rank may use.
+struct CoreShare {
+  uint64_t host = 0; ///< equal on ranks of one running system
+  uint64_t mask = 0;
+};
+
+CoreShare coreShare() {
+  CoreShare share;
+  auto boot = readWholeFile("/proc/sys/kernel/random/boot_id");
+  share.host = boot.isOk() ? hashOf(*boot) : uint64_t(gethostid());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    share.mask = hashOf({reinterpret_cast<const char *>(&set), sizeof set});
+  return share;
+}
+
+} // namespace
+
+Environment readEnvironment() {
+  Environment environment;
+  for (char **entry = environ; entry && *entry; ++entry) {
+    std::string_view text = *entry;
+    if (size_t equals = text.find('='); equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOptions &options,
+                                                                 const Environment &environment) {
+  LaunchRequest request;
+  request.ranks = options.gpus ? options.gpus : options.ranks;
+  request.nodes = options.nodes.value_or(1);
+  request.nodeRank = options.nodeRank;
+  request.rendezvous = options.rendezvous;
+  return describeLaunch(request, environment, getppid());
+}
+
+JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity) {
+  if (identity.world == 1)
+    return createSingleChannel();
+  JoinOptions join;
+  join.rank = identity.rank;
+  join.world = identity.world;
+  join.place = identity.rendezvous;
+  join.listener = identity.listener;
+  join.runId = identity.runId;
+  join.version = ZTC_VERSION;
+  join.timeoutSeconds = options.timeoutSeconds;
+  join.notice = [](const std::string &line) { fmt::print(stderr, "{}\n", line); };
+  join.cancelled = [] { return stopSignal() != 0; };
+  return joinRun(std::move(join));
+}
+
+StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &control) {
+  CoreShare mine = coreShare();
+  ZTC_ASSIGN_OR_RETURN(std::vector<CoreShare> all, allGatherValue(control, "cores", mine));
+  auto sharers = std::count_if(all.begin(), all.end(), [&](const CoreShare &other) {
+    return other.host == mine.host && other.mask == mine.mask;
+  });
+  uint32_t share = std::max(1u, availableCores() / uint32_t(std::max<long>(1, sharers)));
+  return uint32_t(options.threads.value_or(share));
+}
+
+StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
+                                                           ControlChannel &control) {
+  if (control.world() == 1)
+    return std::unique_ptr<Communicator>();
+  GlooOptions gloo;
+  gloo.rank = control.rank();
+  gloo.world = control.world();
+  gloo.address = control.localAddress();
+  gloo.timeoutMs = uint64_t(std::min(options.timeoutSeconds, 30.0) * 1000); // all ranks are here already
+  if (auto library = environment.find("ZTC_GLOO_LIBRARY"); library != environment.end())
+    gloo.library = library->second;
+  gloo.store.set = [&control](const std::string &key, const std::string &value) {
+    return control.set(key, std::as_bytes(std::span<const char>(value.data(), value.size())));
+  };
+  // No limit of its own: a rank that does not come is lost or hangs, and the channel says so.
+  gloo.store.wait = [&control](const std::string &key, uint64_t) -> StatusOr<std::string> {
+    ZTC_ASSIGN_OR_RETURN(Bytes value, control.get(key));
+    return std::string(reinterpret_cast<const char *>(value.data()), value.size());
+  };
+  return createGlooCommunicator(gloo);
+}
+
+} // namespace ztc

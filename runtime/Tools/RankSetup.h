@@ -1,0 +1,30 @@
+// From the command line and the environment to a rank with its channel, its communicator and its share of the host.
+#pragma once
+#include "runtime/Collective/Communicator.h"
+#include "runtime/Ranks/LaunchEnvironment.h"
+#include "runtime/Ranks/SocketChannel.h"
+#include "runtime/Train/Options.h"
+#include <memory>
+#include <variant>
+
+namespace ztc {
+
+/// The variables of this process.
+Environment readEnvironment();
+
+/// A rank, or the order to start some. InvalidArgument: usage.
+StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOptions &options,
+                                                                 const Environment &environment);
+
+/// Meets the other ranks; at one rank there is nobody to meet.
+JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
+
+/// Worker threads of this rank: --threads, or its share of the cores that it may use. Ranks of one host that may use
+/// the same cores share them; a launcher that bound each rank to cores of its own has divided them already.
+StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &control);
+
+/// Gloo between CPU ranks, null at one rank. Its keys are values of the control channel.
+StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
+                                                           ControlChannel &control);
+
+} // namespace ztc

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Two network namespaces as two hosts: `--nodes`, `--rendezvous`; a rank of the other host killed; the host gone. Needs root."""
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, scratch, wait_until
+
+data = GOLDEN / "grouped" / "data.safetensors"
+names = [f"ztc-{os.getpid()}-{i}" for i in range(2)]
+addresses = ["10.213.7.1", "10.213.7.2"]
+
+
+def ip(*words, needed=True):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if done.returncode and needed:
+        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def make_hosts():
+    for name in names:
+        ip("netns", "add", name)
+    ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns", names[1])
+    for name, address in zip(names, addresses):
+        ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "link", "set", "eth0", "up")
+
+
+def start(node, plan, *arguments, ranks=1):
+    return Running(["ip", "netns", "exec", names[node], BIN / "ztc-run", plan, "--device=cpu", f"--data={data}", f"--ranks={ranks}", "--nodes=2",
+                    f"--node-rank={node}", f"--rendezvous={addresses[0]}:29400", *arguments])
+
+
+def test(work):
+    plan = compile_golden(work, "grouped", "--zero=3", batch=1)
+    log = work / "whole.log"
+    with start(0, plan, "--steps=3", "--no-save", f"--log-json={log}", ranks=2) as first, start(1, plan, "--steps=3", "--no-save", ranks=2) as second:
+        statuses = first.finish(120), second.finish(120)
+        check("two hosts with two ranks each: both end with 0", statuses == (0, 0), (statuses, first.err, second.err))
+        header, steps = read_log(log)
+        check("four ranks, three steps", header["world"] == 4 and len(steps) == 3, header)
+
+    for name, victim in (("the other host's rank", 1), ("rank 0", 0)):
+        log = work / f"killed-{victim}.log"
+        with start(0, plan, "--steps=1000000", "--no-save", f"--log-json={log}") as first, start(1, plan, "--steps=1000000", "--no-save") as second:
+            ran = wait_until(lambda: log.exists() and log.read_text().count('"loss"') > 3, 60)
+            check(f"{name} killed: the run begins", ran)
+            ranks = rank_processes(first.pid, plan)[-1:] + rank_processes(second.pid, plan)[-1:]
+            os.kill(ranks[victim], signal.SIGKILL)
+            statuses = first.finish(10), second.finish(10)
+            text = first.err + second.err
+            check(f"{name} killed: both hosts end with 1", statuses == (1, 1), (statuses, text))
+            check(f"{name} killed: it is named", re.search(rf"rank {victim} is lost.*step \d", text), text)
+            check(f"{name} killed: no process is left", not [p for p in ranks if is_alive(p)])
+
+    log = work / "cut.log"
+    options = ["--steps=1000000", "--no-save", "--timeout=3"]
+    with start(0, plan, *options, f"--log-json={log}") as first, start(1, plan, *options) as second:
+        ran = wait_until(lambda: log.exists() and log.read_text().count('"loss"') > 3, 60)
+        check("the cable pulled: the run begins", ran)
+        ip("-n", names[0], "link", "set", "eth0", "down")
+        statuses = first.finish(20), second.finish(20)
+        text = first.err + second.err
+        check("the cable pulled: both hosts end with 1", statuses == (1, 1), (statuses, text))
+        check("the cable pulled: each names the rank that it does not hear", "rank 1 was not heard" in first.err and "rank 0 was not heard" in second.err, text)
+
+
+try:
+    try:
+        make_hosts()
+    except OSError as error:
+        print(f"skip: no network namespaces here ({error})")
+        sys.exit(77)
+    with scratch() as work:
+        test(work)
+finally:
+    for name in names:
+        ip("netns", "del", name, needed=False)
+finish()
