@@ -2,6 +2,7 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "runtime/Checkpoint/Export.h"
 #include "runtime/Checkpoint/Weights.h"
+#include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
@@ -85,6 +86,7 @@ Status Run::findResume() {
   facts_.shuffle = options_.shuffle;
   if (options_.resume.empty())
     return Status::ok();
+  control_.progress().enterPhase("loading");
   std::vector<std::byte> staging(uint64_t(1) << 20);
   auto found = findCheckpoint(options_.resume, staging, &control_);
   if (!found.isOk())
@@ -257,7 +259,7 @@ std::map<std::string, std::string> Run::environment() const {
           {"device", session_->device().description()},
           {"threads", std::to_string(session_->shape().threads)},
           {"world", std::to_string(session_->shape().world)},
-          {"communicator", communicatorText(*session_)},
+          {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
           {"plan", session_->planSha256()}};
 }
 

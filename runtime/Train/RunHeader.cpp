@@ -56,7 +56,7 @@ std::string headerText(const RunOptions &options, const Session &session, const 
                       world > 1 ? " per rank" : "", classText(session.memory()));
   text += fmt::format("device  {}\n", session.device().description());
   if (world > 1)
-    text += fmt::format("ranks   {} x {} threads, ZeRO-{}, {} micro-steps, {}\n", world, session.shape().threads,
+    text += fmt::format("ranks   {} x {} threads, ZeRO-{}, accumulate {}, {}\n", world, session.shape().threads,
                         plan.zero(), session.shape().accumulate, communicatorText(session));
   text += fmt::format("weights {}\n", facts.weights);
   if (options.isTrial())

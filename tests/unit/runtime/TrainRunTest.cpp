@@ -222,6 +222,9 @@ TEST_F(TrainRun, MemoryThatIsNotThereIsRefusedByTheByte) {
   memory.arenaBytes = 1000;
   EXPECT_TRUE(checkMemory(plan, {}, memory, 1000).isOk());
   EXPECT_THAT(checkMemory(plan, {}, memory, 900).message(), HasSubstr("100 bytes more"));
+  EXPECT_TRUE(checkMemory(plan, {.world = 2}, memory, 2000, 2).isOk());
+  EXPECT_THAT(checkMemory(plan, {.world = 4}, memory, 1500, 2).message(),
+              HasSubstr("for the 2 ranks on this host, 500 bytes more"));
   plan.set_budget_bytes(1050);
   plan.set_reserve_bytes(100);
   EXPECT_THAT(checkMemory(plan, {}, memory, UINT64_MAX).message(), HasSubstr("50 bytes above the budget"));
