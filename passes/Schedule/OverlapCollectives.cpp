@@ -87,13 +87,30 @@ private:
       gathers.push_back(split(gather));
       moveBeforeReader(gathers.back().done, firstUser(gathers.back().done));
     }
-    for (auto [index, gather] : llvm::enumerate(gathers))
-      moveStartBefore(gather.start, gathers[index < prefetch ? 0 : index - prefetch].done);
+    for (unsigned index = 0; index < gathers.size(); ++index)
+      moveStartBefore(gathers[index].start, gathers[placesBefore(gathers, index)].done);
     for (Operation *gather : ofValues) {
       Split parts = split(gather);
       hoist(parts.start);
       moveBeforeReader(parts.done, firstUser(parts.done));
     }
+  }
+
+  /// The gather at whose first use that of `index` starts: `prefetch` places before it, where buckets so small that
+  /// their computation hides nothing of it (the last norm before the head) are no places.
+  unsigned placesBefore(ArrayRef<Split> gathers, unsigned index) const {
+    constexpr int64_t kSmall = 16;
+    int64_t size = elementsOf(gathers[index]);
+    unsigned place = index;
+    for (unsigned left = prefetch; left && place;)
+      left -= elementsOf(gathers[--place]) * kSmall >= size;
+    return place;
+  }
+
+  int64_t elementsOf(const Split &gather) const {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<dist::BucketOp>(
+        gather.done, dist::bucketOf(gather.done->getResult(0).getType()));
+    return bucket ? int64_t(bucket.getElements()) : 0;
   }
 
   /// A gradient is complete behind its last part.

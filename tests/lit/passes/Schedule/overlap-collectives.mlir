@@ -4,6 +4,8 @@
 dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @block2 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "c", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @rest {decayed = 8 : i64, elements = 8 : i64, trainable, parameters = [{name = "d", offset = 0 : i64, shape = array<i64: 4, 2>}]}
+dist.bucket @head {decayed = 256 : i64, elements = 256 : i64, trainable, parameters = [{name = "e", offset = 0 : i64, shape = array<i64: 4, 64>}]}
 
 // CHECK: module attributes {dist.prefetch = 1 : i64}
 
@@ -42,6 +44,25 @@ func.func @gathers(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@block0>>,
   %vc = dist.view %fc[0] : tensor<?xf32, #dist.full<@block2>> -> tensor<4x4xf32>
   %u = graph.matmul %z, %vc : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %u : tensor<4x4xf32>
+}
+
+// A small bucket is no place: the gather of the head starts at the first use of the block before the last norm.
+// CHECK-LABEL: func.func @small_between
+// CHECK:         dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>>
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 1 : i64} : tensor<?xf32, #dist.shard<@rest>>
+// CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 2 : i64} : tensor<?xf32, #dist.shard<@head>>
+// CHECK-NEXT:    dist.all_gather_done
+func.func @small_between(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@block0>>, %b: tensor<?xf32, #dist.shard<@rest>>, %c: tensor<?xf32, #dist.shard<@head>>) -> tensor<4x64xf32> {
+  %fa = dist.all_gather %a axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>
+  %va = dist.view %fa[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
+  %y = graph.matmul %x, %va : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %fb = dist.all_gather %b axis "data" : tensor<?xf32, #dist.shard<@rest>> -> tensor<?xf32, #dist.full<@rest>>
+  %vb = dist.view %fb[0] : tensor<?xf32, #dist.full<@rest>> -> tensor<4x2xf32>
+  %z = graph.matmul %y, %vb : tensor<4x4xf32>, tensor<4x2xf32> -> tensor<4x2xf32>
+  %fc = dist.all_gather %c axis "data" : tensor<?xf32, #dist.shard<@head>> -> tensor<?xf32, #dist.full<@head>>
+  %vc = dist.view %fc[0] : tensor<?xf32, #dist.full<@head>> -> tensor<2x64xf32>
+  %u = graph.matmul %z, %vc : tensor<4x2xf32>, tensor<2x64xf32> -> tensor<4x64xf32>
+  return %u : tensor<4x64xf32>
 }
 
 // A gradient is reduced from its last part on; what keeps the sum stands before the next reduction starts.
