@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Two network namespaces as two hosts: `--nodes`, `--rendezvous`; a rank of the other host killed; the host gone. Needs root."""
+"""Two network namespaces as two hosts: `--nodes`, `--rendezvous`; bytes on the wire as the kernel counts them; a rank of the other host killed; the host gone. Needs root."""
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, scratch, wait_until
+from support import BIN, GOLDEN, ROOT, Running, check, compile_golden, finish, is_alive, rank_processes, read_log, run, scratch, wait_until
 
 data = GOLDEN / "grouped" / "data.safetensors"
 names = [f"ztc-{os.getpid()}-{i}" for i in range(2)]
@@ -29,12 +30,38 @@ def make_hosts():
         ip("-n", name, "link", "set", "eth0", "up")
 
 
-def start(node, plan, *arguments, ranks=1):
-    return Running(["ip", "netns", "exec", names[node], BIN / "ztc-run", plan, "--device=cpu", f"--data={data}", f"--ranks={ranks}", "--nodes=2",
-                    f"--node-rank={node}", f"--rendezvous={addresses[0]}:29400", *arguments])
+def start(node, plan, *arguments, ranks=1, trial=False):
+    rows = [] if trial else [f"--data={data}"]
+    return Running(["ip", "netns", "exec", names[node], BIN / "ztc-run", plan, "--device=cpu", *rows, f"--ranks={ranks}", "--nodes=2", f"--node-rank={node}",
+                    f"--rendezvous={addresses[0]}:29400", *arguments])
+
+
+def sent_by(name):
+    """Bytes that the host's interface has sent, as the kernel counts them: headers and the control channel included."""
+    statistics = subprocess.run(["ip", "-n", name, "-s", "-j", "link", "show", "eth0"], check=True, capture_output=True, text=True).stdout
+    return json.loads(statistics)[0]["stats64"]["tx"]["bytes"]
+
+
+def traffic(work):
+    """What the log calls sent is what leaves the machine: a trial run of the quickstart's model, large enough for headers not to matter."""
+    for zero, accumulate in ((0, 1), (2, 2), (3, 1), (3, 2)):
+        folder = work / f"traffic-{zero}-{accumulate}"
+        folder.mkdir()
+        plan, log = folder / "quickstart.bin", folder / "log"
+        run("ztc", "compile", ROOT / "samples/quickstart/model.onnx", "--batch=1", "--seq=16", f"--zero={zero}", "-o", plan)
+        options = ["--steps=40", f"--accumulate={accumulate}"]
+        before = [sent_by(name) for name in names]
+        with start(0, plan, *options, f"--log-json={log}", trial=True) as first, start(1, plan, *options, trial=True) as second:
+            statuses = first.finish(120), second.finish(120)
+        check(f"ZeRO-{zero}, M={accumulate}: both hosts end with 0", statuses == (0, 0), (statuses, first.err, second.err))
+        counted = sum(step["sent_bytes"] for step in read_log(log)[1])
+        for host, (name, start_bytes) in enumerate(zip(names, before)):
+            seen = sent_by(name) - start_bytes
+            check(f"ZeRO-{zero}, M={accumulate}: host {host} sends what the log says within 3 %", counted and abs(seen / counted - 1) < 0.03, (seen, counted, seen / max(1, counted)))
 
 
 def test(work):
+    traffic(work)
     plan = compile_golden(work, "grouped", "--zero=3", batch=1)
     log = work / "whole.log"
     with start(0, plan, "--steps=3", "--no-save", f"--log-json={log}", ranks=2) as first, start(1, plan, "--steps=3", "--no-save", ranks=2) as second:
