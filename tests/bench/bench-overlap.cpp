@@ -1,5 +1,5 @@
-// How much of slow communication hides behind computation: a plan on W ranks (threads of one process), without and with a
-// network that takes bytes / rate for every collective. Usage: bench-overlap PLAN [ranks] [GB/s] [steps] [accumulate]
+// How much of slow communication hides behind computation: a plan on W ranks (threads of one process), without and with
+// a network that takes bytes / rate for every collective. Usage: bench-overlap PLAN [ranks] [GB/s] [steps] [accumulate]
 //   hidden = 1 - (time with the slow network - time without) / time that the network sleeps
 #include "runtime/Collective/Communicators.h"
 #include "runtime/Device/host/HostDevice.h"
@@ -42,8 +42,8 @@ Status fillInputs(const plan::Plan &plan, Executor &executor, uint32_t rank, uin
   return executor.writeSlot(plan.bindings().step_parameters(), 0, parameters.data(), sizeof parameters);
 }
 
-Status runRank(const plan::Plan &plan, const PlanShape &shape, uint32_t rank, Communicator &communicator, uint32_t steps,
-               RankRun &run) {
+Status runRank(const plan::Plan &plan, const PlanShape &shape, uint32_t rank, Communicator &communicator,
+               uint32_t steps, RankRun &run) {
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createHostDevice({.threads = shape.threads}));
   ZTC_ASSIGN_OR_RETURN(MemoryPlan memory, planMemory(plan, shape));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
@@ -111,7 +111,8 @@ int main(int argc, char **argv) {
   const double rate = number(3, 0.2) * 1e9;
   const uint32_t steps = std::max<uint32_t>(4, uint32_t(number(4, 12)));
   const Measured fast = measure(loaded->plan, shape, steps, 0), slow = measure(loaded->plan, shape, steps, rate);
-  std::printf("ZeRO-%u on %u ranks, M=%u: %.1f ms a step, with %.2f GB/s %.1f ms; the network sleeps %.1f ms, %.0f %% of it hidden\n",
+  std::printf("ZeRO-%u on %u ranks, M=%u: %.1f ms a step, with %.2f GB/s %.1f ms; the network sleeps %.1f ms, %.0f %% "
+              "of it hidden\n",
               loaded->plan.zero(), shape.world, shape.accumulate, fast.step * 1e3, rate / 1e9, slow.step * 1e3,
               slow.sleep * 1e3, 100 * (1 - (slow.step - fast.step) / slow.sleep));
   return 0;
