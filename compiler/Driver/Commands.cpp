@@ -131,7 +131,7 @@ int runMemory(const CompileOptions &options, const ReportOptions &report) {
   if (failed(session.run(*shared)))
     return 1;
   Session::Snapshot before = session.snapshot();
-  MemoryTable table;
+  MemoryTable table(options.memoryBudget);
   for (unsigned stage : stages) {
     CompileOptions one = options;
     one.zero = stage;

@@ -100,13 +100,18 @@ void MemoryTable::printText(raw_ostream &out) const {
   out << " zero  gpus    M        peak bytes      peak";
   for (const char *name : kMemoryClassNames)
     out << formatv(" {0,13}", name);
-  out << "   sent/step\n";
+  out << "   sent/step" << (budgetBytes ? "   --mem=" + formatSize(budgetBytes) : "") << "\n";
   for (const Row &row : rows) {
     out << formatv("{0,5} {1,5} {2,4} {3,17} {4,9}", row.stage, row.shape.world, row.shape.accumulate,
                    row.memory.arenaBytes, shortSize(row.memory.arenaBytes));
     for (uint64_t bytes : row.memory.byClass)
       out << formatv(" {0,13}", shortSize(bytes));
-    out << formatv(" {0,11}\n", shortSize(row.sentBytes));
+    out << formatv(" {0,11}", shortSize(row.sentBytes));
+    uint64_t needed = row.memory.arenaBytes + row.reserveBytes;
+    if (budgetBytes)
+      out << (needed <= budgetBytes ? "   fits, " + formatSize(budgetBytes - needed) + " left"
+                                    : "   " + std::to_string(needed - budgetBytes) + " bytes too much");
+    out << "\n";
     for (const std::string &line : row.explanation)
       out << line << "\n";
   }
@@ -129,6 +134,10 @@ void MemoryTable::printJson(raw_ostream &out) const {
           json.attribute("peak_bytes", int64_t(row.memory.arenaBytes));
           json.attribute("reserved_bytes", int64_t(row.reserveBytes));
           json.attribute("host_bytes", int64_t(row.hostBytes));
+          if (budgetBytes) {
+            json.attribute("budget_bytes", int64_t(budgetBytes));
+            json.attribute("fits", row.memory.arenaBytes + row.reserveBytes <= budgetBytes);
+          }
           json.attributeObject("by_class", [&] {
             for (size_t c = 0; c < kMemoryClassCount; ++c)
               json.attribute(kMemoryClassNames[c], int64_t(row.memory.byClass[c]));

@@ -15,6 +15,8 @@ void printCompileSummary(llvm::raw_ostream &out, const plan::Plan &plan, const M
 /// Rows of `ztc memory`.
 class MemoryTable {
 public:
+  /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none.
+  explicit MemoryTable(uint64_t budgetBytes) : budgetBytes(budgetBytes) {}
   void add(const plan::Plan &plan, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
            uint64_t reserveBytes, bool explain);
   void printText(llvm::raw_ostream &out) const;
@@ -28,6 +30,7 @@ private:
     uint64_t reserveBytes, hostBytes, sentBytes;
     std::vector<std::string> explanation;
   };
+  uint64_t budgetBytes;
   std::vector<Row> rows;
 };
 
