@@ -205,21 +205,23 @@ Status exportModel(const StateContext &context, const ExportOptions &options) {
   return written.withContext("the model was not exported");
 }
 
-Status dumpGradients(const StateContext &context, const std::string &path, float factor) {
+Status dumpGradients(const StateContext &context, const std::string &given, float factor) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   ControlChannel *const control = context.control;
   const bool first = isFirstRank(control);
   const FileSet set = planFiles(context.plan, StateKind::Gradient, "gradients", plan::F32,
                                 std::numeric_limits<uint64_t>::max(), /*plainName=*/true);
+  StatusOr<std::string> replaced = first ? replaceablePath(given) : given;
+  const std::string path = replaced.isOk() ? *replaced : given;
   StatusOr<std::string> created = fmt::format("{}.tmp-{}", path, ::getpid());
   if (first) {
     const std::string temporary = *created;
-    if (isFolder(path))
-      created = fileError("write", path, EISDIR);
-    else if (const Status status = createTensorFile(set.files[0], temporary); !status.isOk())
+    if (!replaced.isOk())
+      created = replaced.status();
+    else if (const Status status = createTensorFile(set.files[0], temporary); !status.isOk()) {
       created = status;
-    if (!created.isOk())
       ::unlink(temporary.c_str());
+    }
   }
   ZTC_ASSIGN_OR_RETURN(const std::string temporary, fromFirstRank(control, "gradients created", created));
   const Status written = writeTogether(context, {{&set.files[0], StateKind::Gradient, temporary}}, plan::F32, factor);

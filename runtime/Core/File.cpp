@@ -157,9 +157,25 @@ Status File::sync() const {
   return Status::ok();
 }
 
-Status replaceFile(const std::string &path, const std::function<Status(const File &)> &write) {
-  if (isFolder(path))
+StatusOr<std::string> replaceablePath(const std::string &path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status))
     return fileError("write", path, EISDIR);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return invalidArgument(fmt::format("cannot write '{}': it is a device or a pipe, not a file", path));
+  // A link keeps pointing at what is replaced.
+  const fs::path target = fs::is_symlink(fs::symlink_status(path, error)) ? fs::canonical(path, error) : fs::path(path);
+  return error ? path : target.string();
+}
+
+Status replaceFile(const std::string &given, const std::function<Status(const File &)> &write) {
+  std::error_code error;
+  if (fs::is_character_file(given, error)) { // /dev/null, say: renaming over it would take it away from everyone
+    ZTC_ASSIGN_OR_RETURN(const File device, File::open(given, File::Mode::ReadWrite));
+    return write(device);
+  }
+  ZTC_ASSIGN_OR_RETURN(const std::string path, replaceablePath(given));
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
   const Status done = [&]() -> Status {
     StatusOr<File> file = File::open(temporary, File::Mode::Create);

@@ -4,6 +4,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -60,6 +61,20 @@ TEST(File, AFailedReplacementLeavesTheOldContent) {
   EXPECT_EQ(listFolder(scratch.path())->size(), 1u);
   EXPECT_OK(replaceFile(path, "new"));
   EXPECT_EQ(*readWholeFile(path), "new");
+}
+
+TEST(File, DevicesAreNotReplacedAndLinksStay) {
+  const Scratch scratch;
+  EXPECT_OK(replaceFile("/dev/null", "x"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_EQ(replaceFile("/dev/full", "x").code(), StatusCode::ResourceExhausted);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_THAT(replaceablePath("/dev/null").status().message(), HasSubstr("device"));
+  const std::string target = scratch.write("target", "old"), link = scratch.path("link");
+  std::filesystem::create_symlink(target, link);
+  EXPECT_OK(replaceFile(link, "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(*readWholeFile(target), "new");
 }
 
 TEST(File, PathsSwap) {
