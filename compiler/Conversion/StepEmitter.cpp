@@ -1,4 +1,5 @@
 #include "compiler/Conversion/StepEmitter.h"
+#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
@@ -118,7 +119,8 @@ StepEmitter::Common StepEmitter::describe(Operation *op, StringRef kind, StringR
   if (auto fusion = dyn_cast<graph::FusionOp>(op))
     if (Type flat = bucketType(op))
       flops += flatFlops(fusion) * buckets.elements(flat);
-  totalFlops += flops;
+  if (!op->hasAttr(kRecomputation)) // what is computed again is no work of the model
+    totalFlops += flops;
   return {uniqueLabel(std::move(label)), number(layer), number(flops), builder.getStringAttr(reason)};
 }
 

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Commands.h"
+#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
@@ -38,8 +39,6 @@ static std::string unusable(const CompileOptions &o) {
     return "--precision=" + o.precision + ": this build compiles fp32 only";
   if (o.optimizerState != "fp32")
     return "--optimizer-state=" + o.optimizerState + ": this build keeps fp32 moments only";
-  if (o.recompute == "cheap" || o.recompute == "layer")
-    return "--recompute=" + o.recompute + ": this build recomputes nothing; use none or auto";
   for (const std::string &target : o.targets)
     if (target != "host" && target != "x86-64-v3" && target != "x86-64-v4")
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4)";
@@ -136,6 +135,9 @@ int runMemory(const CompileOptions &options, const ReportOptions &report) {
     CompileOptions one = options;
     one.zero = stage;
     session.restore(before, one);
+    if (failed(session.run(Phase::Recompute)))
+      return 1;
+    int64_t flopsAgain = recomputeFlops(session.module());
     if (failed(session.run(Phase::Assign)))
       return 1;
     FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/false);
@@ -145,7 +147,7 @@ int runMemory(const CompileOptions &options, const ReportOptions &report) {
       StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, world));
       if (!memory.isOk())
         return fail(memory.status().message());
-      table.add(*plan, shapeOf(options, world), stage, *memory, options.memoryReserve, report.explain);
+      table.add(*plan, shapeOf(options, world), stage, *memory, options.memoryReserve, flopsAgain, report.explain);
     }
   }
   report.json ? table.printJson(llvm::outs()) : table.printText(llvm::outs());

@@ -4,6 +4,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
+#include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
 #include "passes/Verify/Passes.h"
@@ -22,6 +23,12 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   }
   case Phase::Shard:
     return populateShardPipeline(pm, {options.zero});
+  case Phase::Recompute: {
+    RecomputeOptions recompute;
+    if (options.recompute == "cheap" || options.recompute == "layer")
+      recompute.level = options.recompute;
+    return populateRecomputePipeline(pm, recompute);
+  }
   case Phase::Fuse:
     return populateFusePipeline(pm);
   case Phase::Schedule: {
@@ -51,6 +58,11 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
     return;
   case Phase::Shard:
     pm.addPass(createVerifyShard());
+    return;
+  case Phase::Recompute:
+    // Clones read gathers too: what phase shard promises holds on.
+    pm.addPass(createVerifyShard());
+    pm.addPass(createVerifyRecompute());
     return;
   case Phase::Fuse:
     pm.addPass(createVerifyFuse());

@@ -84,8 +84,9 @@ std::vector<std::string> explainPeak(const plan::Plan &p, const MemoryPlan &memo
 }
 
 void MemoryTable::add(const plan::Plan &p, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
-                      uint64_t reserveBytes, bool explain) {
-  Row row{shape, stage, memory, reserveBytes, kHostBytes, sentBytes(p, shape).parametersAndGradients(), {}};
+                      uint64_t reserveBytes, int64_t recomputeFlops, bool explain) {
+  Row row{shape,          stage, memory, reserveBytes, kHostBytes, sentBytes(p, shape).parametersAndGradients(),
+          recomputeFlops, {}};
   if (explain)
     row.explanation = explainPeak(p, memory);
   rows.push_back(std::move(row));
@@ -142,7 +143,7 @@ void MemoryTable::printJson(raw_ostream &out) const {
             for (size_t c = 0; c < kMemoryClassCount; ++c)
               json.attribute(kMemoryClassNames[c], int64_t(row.memory.byClass[c]));
           });
-          json.attribute("recompute_flops", int64_t(0));
+          json.attribute("recompute_flops", row.recomputeFlops);
           json.attribute("sent_bytes", int64_t(row.sentBytes));
         });
     });

@@ -17,8 +17,9 @@ class MemoryTable {
 public:
   /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none.
   explicit MemoryTable(uint64_t budgetBytes) : budgetBytes(budgetBytes) {}
+  /// `recomputeFlops`: of what is computed again in one micro-step.
   void add(const plan::Plan &plan, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
-           uint64_t reserveBytes, bool explain);
+           uint64_t reserveBytes, int64_t recomputeFlops, bool explain);
   void printText(llvm::raw_ostream &out) const;
   void printJson(llvm::raw_ostream &out) const;
 
@@ -28,6 +29,7 @@ private:
     unsigned stage;
     MemoryPlan memory;
     uint64_t reserveBytes, hostBytes, sentBytes;
+    int64_t recomputeFlops;
     std::vector<std::string> explanation;
   };
   uint64_t budgetBytes;

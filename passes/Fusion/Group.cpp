@@ -1,4 +1,5 @@
 #include "passes/Fusion/Group.h"
+#include "compiler/Analysis/Recomputation.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -38,8 +39,14 @@ graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, StringRef re
   builder.setInsertionPointToEnd(&body);
   for (Value constant : constants)
     mapping.map(constant, builder.clone(*constant.getDefiningOp())->getResult(0));
-  for (Operation *op : ops)
-    builder.clone(*op, mapping);
+  // Equal groups share a kernel, whether they compute something for the first time or again.
+  for (Operation *op : ops) {
+    Operation *inner = builder.clone(*op, mapping);
+    inner->removeAttr(kRecomputed);
+    inner->removeAttr(kRecomputation);
+  }
+  if (llvm::all_of(ops, [](Operation *op) { return op->hasAttr(kRecomputation); }))
+    fusion->setAttr(kRecomputation, builder.getUnitAttr());
   graph::YieldOp::create(builder, last->getLoc(),
                          llvm::map_to_vector(outputs, [&](Value output) { return mapping.lookup(output); }));
 

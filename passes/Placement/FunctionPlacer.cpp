@@ -241,13 +241,16 @@ std::string FunctionPlacer::slotName(Value value) {
 std::string FunctionPlacer::reasonFor(Value value) {
   Operation *last = nullptr;
   SmallVector<Value> todo{value};
-  while (!todo.empty())
-    for (Operation *user : todo.pop_back_val().getUsers()) {
-      if (aliasOf(user))
+  while (!todo.empty()) {
+    Value source = todo.pop_back_val();
+    for (Operation *user : source.getUsers()) {
+      std::optional<Alias> alias = aliasOf(user);
+      if (alias && alias->source == source)
         todo.append(user->result_begin(), user->result_end());
-      else if (isBefore(last, user))
+      else if (!alias && isBefore(last, user)) // a barrier that only waits for it reads nothing
         last = user;
     }
+  }
   if (!last)
     return "written, never read";
   auto fusion = dyn_cast<graph::FusionOp>(last);

@@ -43,6 +43,17 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
   }];
 }
 
+def VerifyRecompute : Pass<"ztc-verify-recompute", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `recompute`.";
+  let description = [{
+    (R1) only `@microstep` holds marks (`graph.recomputed`), clones (`graph.recomputation`) and barriers; marks stand in its forward part, before the op
+    that computes the loss, clones in its backward part, behind it.
+    (R2) the backward part reads no result of what is marked.
+    (R3) a barrier stands after a value of the backward part, and hands on none that is recomputed.
+    (R4) a clone reads a barrier or another clone: it cannot be moved into the forward part.
+  }];
+}
+
 def VerifyFuse : Pass<"ztc-verify-fuse", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `fuse`.";
   let description = [{

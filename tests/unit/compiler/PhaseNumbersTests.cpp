@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
+#include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
 #include "passes/Verify/Passes.h"
@@ -158,6 +159,12 @@ TEST_F(Phases, KeepEveryNumber) {
     pm.addPass(createVerifyShard());
   });
   check("shard");
+  run([](OpPassManager &pm) {
+    populateRecomputePipeline(pm, {"cheap"});
+    pm.addPass(createVerifyShard());
+    pm.addPass(createVerifyRecompute());
+  });
+  check("recompute");
   run([](OpPassManager &pm) {
     populateFusePipeline(pm);
     pm.addPass(createVerifyFuse());

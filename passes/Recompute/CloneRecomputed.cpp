@@ -1,0 +1,170 @@
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Autodiff/Functions.h"
+#include "passes/Recompute/Passes.h"
+
+#define DEBUG_TYPE "ztc-clone-recomputed"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_CLONERECOMPUTED
+#include "passes/Recompute/Passes.h.inc"
+
+namespace {
+
+class Cloner {
+public:
+  Cloner(Block &block, Operation *turningPoint)
+      : block(block), turningPoint(turningPoint), builder(block.getParent()->getContext()),
+        after(turningPoint->getResult(std::min(1u, turningPoint->getNumResults() - 1))) {}
+
+  void run() {
+    SmallVector<Operation *> readers;
+    for (Operation *op = turningPoint->getNextNode(); op; op = op->getNextNode())
+      readers.push_back(op);
+    for (Operation *op : readers) {
+      // An alias is read where its readers stand: its own place may be any.
+      if (aliasOf(op))
+        continue;
+      reader = op;
+      if (Value gradient = gradientOf(op))
+        after = gradient;
+      for (OpOperand &operand : op->getOpOperands())
+        if (Value value = recomputed(operand.get()))
+          operand.set(value);
+    }
+    eraseDeadOps(block);
+  }
+
+private:
+  /// The latest gradient among what `op` reads; null where it reads only values of the forward part.
+  Value gradientOf(Operation *op) const {
+    Value latest;
+    for (Value operand : op->getOperands()) {
+      Value source = resolveAlias(operand).source;
+      Operation *definition = source.getDefiningOp();
+      if (!definition || definition->isBeforeInBlock(turningPoint) || isCollective(definition) ||
+          definition->hasAttr(kRecomputation) || isa<graph::ConstantOp, dist::PackOp>(definition))
+        continue;
+      if (!latest || latest.getDefiningOp()->isBeforeInBlock(definition))
+        latest = source;
+    }
+    return latest;
+  }
+
+  /// The clone's value for `value`, written before the reader; null where `value` is not recomputed.
+  Value recomputed(Value value) {
+    if (Value known = clones.lookup(value))
+      return known;
+    Operation *definition = value.getDefiningOp();
+    if (!definition)
+      return {};
+    if (definition->hasAttr(kRecomputed)) {
+      cloneOp(definition);
+    } else if (std::optional<Alias> alias = aliasOf(definition)) {
+      Value source = recomputed(alias->source);
+      if (!source)
+        return {};
+      builder.setInsertionPoint(reader);
+      Operation *clone = builder.clone(*definition);
+      clone->setOperand(0, source);
+      clones[value] = clone->getResult(0);
+    }
+    return clones.lookup(value);
+  }
+
+  void cloneOp(Operation *op) {
+    SmallVector<Value> operands;
+    bool isHeld = false; // something that this clone reads exists only after the gradient
+    for (Value operand : op->getOperands()) {
+      Operation *source = resolveAlias(operand).source.getDefiningOp();
+      if (Value value = recomputed(operand)) {
+        operands.push_back(value);
+        isHeld = true;
+      } else if (!source || isa<graph::ConstantOp>(source)) {
+        operands.push_back(operand);
+      } else if (auto gather = dyn_cast<dist::AllGatherOp>(source)) {
+        operands.push_back(onGather(operand, backwardGather(gather)));
+      } else {
+        operands.push_back(behindBarrier(operand));
+        isHeld = true;
+      }
+    }
+    if (!isHeld)
+      operands.front() = behindBarrier(operands.front());
+    builder.setInsertionPoint(reader);
+    Operation *clone = builder.clone(*op);
+    clone->setOperands(operands);
+    clone->removeAttr(kRecomputed);
+    clone->setAttr(kRecomputation, builder.getUnitAttr());
+    for (auto [original, result] : llvm::zip_equal(op->getResults(), clone->getResults()))
+      clones[original] = result;
+  }
+
+  Value behindBarrier(Value value) {
+    Value &barrier = barriers[{value, after}];
+    if (!barrier) {
+      builder.setInsertionPoint(reader);
+      barrier = graph::BarrierOp::create(builder, reader->getLoc(), value, after);
+    }
+    return barrier;
+  }
+
+  /// The gather of the same bucket that the backward part reads, not behind the reader. One that serves both parts
+  /// stays; where backward had none of its own, and the forward one is not kept, there is a new one.
+  dist::AllGatherOp backwardGather(dist::AllGatherOp forward) {
+    dist::AllGatherOp &gather = gathers[forward.getShard()];
+    if (gather)
+      return gather;
+    for (Operation *user : forward.getShard().getUsers())
+      if (auto other = dyn_cast<dist::AllGatherOp>(user); other && turningPoint->isBeforeInBlock(other))
+        if (!gather || other->isBeforeInBlock(gather))
+          gather = other;
+    if (!gather && isReadBehind(forward.getY(), turningPoint))
+      return gather = forward;
+    builder.setInsertionPoint(reader);
+    if (!gather)
+      gather = cast<dist::AllGatherOp>(builder.clone(*forward));
+    else if (!gather->isBeforeInBlock(reader))
+      gather->moveBefore(reader);
+    return gather;
+  }
+
+  /// `value`, a chain of aliases on a gather, as the same chain on `gather`.
+  Value onGather(Value value, dist::AllGatherOp gather) {
+    if (value.getDefiningOp() == gather || resolveAlias(value).source == gather.getY())
+      return value;
+    if (isa<dist::AllGatherOp>(value.getDefiningOp()))
+      return gather.getY();
+    if (Value known = views.lookup(value))
+      return known;
+    Value source = onGather(value.getDefiningOp()->getOperand(0), gather);
+    builder.setInsertionPoint(reader);
+    Operation *clone = builder.clone(*value.getDefiningOp());
+    clone->setOperand(0, source);
+    return views[value] = clone->getResult(0);
+  }
+
+  Block &block;
+  Operation *turningPoint;
+  OpBuilder builder;
+  Operation *reader = nullptr; ///< the op for which clones are written
+  Value after; ///< a gradient that exists where the reader stands; of the loss, that of the last hidden states
+  llvm::DenseMap<Value, Value> clones; ///< by the original's result
+  llvm::DenseMap<std::pair<Value, Value>, Value> barriers;
+  llvm::DenseMap<Value, dist::AllGatherOp> gathers; ///< the one that clones read, by shard
+  llvm::DenseMap<Value, Value> views;               ///< on such a gather, by the forward part's
+};
+
+struct CloneRecomputed : impl::CloneRecomputedBase<CloneRecomputed> {
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>("microstep");
+    if (Operation *turningPoint = function ? turningPointOf(function) : nullptr)
+      Cloner(function.getBody().front(), turningPoint).run();
+  }
+};
+} // namespace
+} // namespace ztc

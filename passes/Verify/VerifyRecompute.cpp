@@ -1,0 +1,82 @@
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Verify/Passes.h"
+
+#define DEBUG_TYPE "ztc-verify-recompute"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_VERIFYRECOMPUTE
+#include "passes/Verify/Passes.h.inc"
+
+namespace {
+
+/// (R1) in functions that have no backward part
+LogicalResult checkForwardOnly(func::FuncOp function) {
+  for (Operation &op : function.getBody().front())
+    if (isa<graph::BarrierOp>(op) || op.hasAttr(kRecomputed) || op.hasAttr(kRecomputation))
+      return op.emitOpError("R1: nothing is recomputed in @") << function.getName();
+  return success();
+}
+
+/// Whether `value` exists only from some gradient on: a barrier, a clone, or an alias of one.
+bool isHeld(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<graph::BarrierOp>(op) || op->hasAttr(kRecomputation))
+      return true;
+    std::optional<Alias> alias = aliasOf(op);
+    if (!alias)
+      return false;
+    value = alias->source;
+  }
+  return false;
+}
+
+LogicalResult checkOp(Operation *op, Operation *turningPoint) {
+  bool isBackward = turningPoint->isBeforeInBlock(op);
+  if (op->hasAttr(kRecomputed)) {
+    if (isBackward || op == turningPoint)
+      return op->emitOpError("R1: is marked, but stands in the backward part");
+    for (Value result : op->getResults())
+      if (isReadBehind(result, turningPoint))
+        return op->emitOpError("R2: is marked, but the backward part reads it");
+  }
+  if (op->hasAttr(kRecomputation)) {
+    if (!isBackward)
+      return op->emitOpError("R1: is a clone, but stands in the forward part");
+    if (llvm::none_of(op->getOperands(), isHeld))
+      return op->emitOpError("R4: is a clone that reads neither a barrier nor another clone");
+  }
+  auto barrier = dyn_cast<graph::BarrierOp>(op);
+  if (!barrier)
+    return success();
+  Operation *value = resolveAlias(barrier.getX()).source.getDefiningOp();
+  Operation *gradient = resolveAlias(barrier.getAfter()).source.getDefiningOp();
+  if (!gradient || gradient->isBeforeInBlock(turningPoint))
+    return barrier.emitOpError("R3: stands after a value of the forward part");
+  if (value && value->hasAttr(kRecomputed))
+    return barrier.emitOpError("R3: keeps a value that is recomputed");
+  return success();
+}
+
+struct VerifyRecompute : impl::VerifyRecomputeBase<VerifyRecompute> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(check(function)))
+        return signalPassFailure();
+  }
+
+  LogicalResult check(func::FuncOp function) {
+    Operation *turningPoint = function.getName() == "microstep" ? turningPointOf(function) : nullptr;
+    if (!turningPoint)
+      return checkForwardOnly(function);
+    for (Operation &op : function.getBody().front())
+      if (failed(checkOp(&op, turningPoint)))
+        return failure();
+    return success();
+  }
+};
+} // namespace
+} // namespace ztc
