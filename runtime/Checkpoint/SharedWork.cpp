@@ -13,6 +13,17 @@ namespace ztc {
 /// Digests of one rank in one exchange.
 static constexpr uint64_t kDigestsPerExchange = kMaxExchangeBytes / sizeof(Sha256Digest) / 2;
 
+/// Files that only show whether a folder is the same one everywhere.
+static constexpr std::string_view kTokenPrefix = ".ztc-seen-";
+
+/// Those of runs that were killed while they looked.
+static void removeTokens(const std::string &folder) {
+  if (const StatusOr<std::vector<std::string>> names = listFolder(folder); names.isOk())
+    for (const std::string &name : *names)
+      if (name.starts_with(kTokenPrefix))
+        ::unlink((folder + "/" + name).c_str());
+}
+
 Status checkSharedFolder(ControlChannel *control, const std::string &folder) {
   if (!control || control->world() == 1)
     return Status::ok();
@@ -20,11 +31,13 @@ Status checkSharedFolder(ControlChannel *control, const std::string &folder) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::string token =
-      fmt::format("{}/.ztc-seen-{}-{}.{}", folder, ::getpid(), int64_t(now.tv_sec), int64_t(now.tv_nsec));
+      fmt::format("{}/{}{}-{}.{}", folder, kTokenPrefix, ::getpid(), int64_t(now.tv_sec), int64_t(now.tv_nsec));
   StatusOr<std::string> made = token;
-  if (control->rank() == 0)
+  if (control->rank() == 0) {
+    removeTokens(folder);
     if (const StatusOr<File> file = File::open(token, File::Mode::Create); !file.isOk())
       made = file.status();
+  }
   const StatusOr<std::string> path = fromFirstRank(control, "folder token", made);
   ZTC_RETURN_IF_ERROR(path.status());
   const Status seen = agree(

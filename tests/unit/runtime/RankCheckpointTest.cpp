@@ -309,6 +309,15 @@ TEST(RankCheckpoint, AFolderThatARankDoesNotSeeIsRefused) {
   EXPECT_EQ(listFolder(scratch.path("first/ck"))->size(), 0u);
 }
 
+TEST(RankCheckpoint, WhatAKilledRunLeftWhileItLookedIsTakenAway) {
+  const Scratch scratch;
+  scratch.write(".ztc-seen-1-2.3", "");
+  EXPECT_EQ(
+      firstMessage(runRanks(2, [&](ControlChannel &control) { return checkSharedFolder(&control, scratch.path()); })),
+      "ok");
+  EXPECT_TRUE(listFolder(scratch.path())->empty());
+}
+
 TEST(Agreement, TheFirstFailureInRankOrder) {
   const std::vector<Status> results = runRanks(3, [&](ControlChannel &control) {
     const Status mine = control.rank() == 0 ? Status::ok() : dataLoss("broken " + std::to_string(control.rank()));
