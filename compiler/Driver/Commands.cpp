@@ -177,7 +177,8 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
   else if (report.memory)
     printPlanMemory(llvm::outs(), loaded->plan, *memory);
   else if (report.kernels)
-    printPlanKernels(llvm::outs(), loaded->plan);
+    printPlanKernels(llvm::outs(), loaded->plan, shape, *memory,
+                     report.kernelOrder == "flops" ? KernelOrder::Flops : KernelOrder::Bytes);
   else
     printPlanText(llvm::outs(), *loaded, shape, *memory);
   return 0;

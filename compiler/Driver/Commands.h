@@ -12,6 +12,7 @@ struct ReportOptions {
   bool text = false;
   bool memory = false;
   bool kernels = false;
+  std::string kernelOrder; ///< bytes or flops
 };
 
 int runCompile(const CompileOptions &options);

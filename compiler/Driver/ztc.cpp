@@ -85,7 +85,11 @@ int run(int argc, char **argv) {
   inspect->add_option("plan", o.input, "the plan file")->required();
   inspect->add_flag("--text", r.text, "every step (the default)");
   inspect->add_flag("--memory", r.memory, "the arena, slot by slot");
-  inspect->add_flag("--kernels", r.kernels, "kernels and library calls");
+  CLI::Option *kernels =
+      inspect->add_flag("--kernels", r.kernels, "kernels and library calls, with bytes and flops of a step");
+  inspect->add_option("--sort", r.kernelOrder, "of --kernels: by bytes (the default) or by flops")
+      ->check(CLI::IsMember({"bytes", "flops"}))
+      ->needs(kernels);
   inspect->add_flag("--json", r.json, "the whole plan without constants and code");
   inspect->add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
   inspect->add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));

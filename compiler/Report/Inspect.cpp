@@ -1,7 +1,8 @@
-// `ztc inspect`: a plan as a document, its kernels, and its JSON form. lite protobuf has no printer: everything is
+// `ztc inspect`: a plan as a document, and its JSON form. lite protobuf has no printer: everything is
 // written by hand.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/StepText.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -46,10 +47,6 @@ static std::string shapeText(const plan::Slot &slot) {
   return text + typeName(slot.type());
 }
 
-static const char *accumulateText(plan::Accumulate a) {
-  return a == plan::ADD ? " +=" : a == plan::ADD_UNLESS_FIRST ? " += (first micro-step: =)" : "";
-}
-
 static std::string operandText(const plan::Plan &plan, const plan::Operand &operand) {
   std::string text = operand.slot() < unsigned(plan.slots_size()) ? plan.slots(operand.slot()).name() : "?";
   if (operand.offset())
@@ -59,70 +56,11 @@ static std::string operandText(const plan::Plan &plan, const plan::Operand &oper
   return text;
 }
 
-/// Name of the kind and its sizes.
-static std::string kindText(const plan::Plan &plan, const plan::Step &step) {
-  switch (step.kind_case()) {
-  case plan::Step::kLaunch: {
-    const plan::Launch &launch = step.launch();
-    const std::string &kernel = plan.kernels_size() > int(launch.kernel()) ? plan.kernels(launch.kernel()).name() : "?";
-    std::string extent = launch.flat()
-                             ? (launch.flat_range() == plan::Launch::WHOLE ? "bucket " : "own shard of bucket ") +
-                                   plan.buckets(launch.bucket()).name()
-                             : std::to_string(launch.extent()) + " units";
-    return formatv("launch {0}, {1}{2}", kernel, extent, accumulateText(launch.accumulate()));
-  }
-  case plan::Step::kGemm: {
-    const plan::Gemm &g = step.gemm();
-    return formatv("gemm {0}{1}x{2}x{3}{4}{5}{6}", g.batch() > 1 ? std::to_string(g.batch()) + " x " : "", g.m(), g.n(),
-                   g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", accumulateText(g.accumulate()));
-  }
-  case plan::Step::kAttention: {
-    const plan::Attention &a = step.attention();
-    return formatv("attention{0} B{1} S{2} H{3}/{4} D{5}{6}{7}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
-                   a.kv_heads(), a.head_dim(), a.causal() ? " causal" : "",
-                   a.window() ? " window " + std::to_string(a.window()) : "");
-  }
-  case plan::Step::kLinearCrossEntropy: {
-    const plan::LinearCrossEntropy &l = step.linear_cross_entropy();
-    return formatv("linear_cross_entropy{0} {1} tokens x {2} -> {3}, {4} rows a chunk{5}",
-                   l.training() ? "" : " (loss only)", l.tokens(), l.width(), l.vocabulary(), l.chunk(),
-                   accumulateText(l.accumulate()));
-  }
-  case plan::Step::kGather:
-    return formatv("gather {0} rows of {1} bytes", step.gather().rows(), step.gather().row_bytes());
-  case plan::Step::kScatterAdd:
-    return formatv("scatter_add {0} rows of {1}{2}", step.scatter_add().rows(), step.scatter_add().width(),
-                   accumulateText(step.scatter_add().accumulate()));
-  case plan::Step::kCopy:
-    return formatv("copy {0} bytes", step.copy().bytes());
-  case plan::Step::kFill:
-    return formatv("fill {0}", step.fill().value());
-  case plan::Step::kCollective: {
-    const plan::Collective &c = step.collective();
-    const char *kind = c.kind() == plan::Collective::ALL_GATHER       ? "all_gather"
-                       : c.kind() == plan::Collective::REDUCE_SCATTER ? "reduce_scatter"
-                                                                      : "all_reduce";
-    bool ofBucket = c.kind() != plan::Collective::ALL_REDUCE && int(c.bucket()) < plan.buckets_size();
-    return formatv("{0} {1} over \"{2}\", {3}, launch {4}{5}", kind,
-                   ofBucket ? plan.buckets(c.bucket()).name() : "scalar", c.axis(), typeName(c.type()),
-                   c.launch_order(), step.only_last_microstep() ? " (last micro-step only)" : "");
-  }
-  case plan::Step::kRecord:
-    return formatv("record event {0}", step.record().event());
-  case plan::Step::kWait:
-    return formatv("wait event {0}", step.wait().event());
-  case plan::Step::kTransfer:
-    return "transfer buffers (checkpoint, export, gradient dump)";
-  default:
-    return "nothing";
-  }
-}
-
 std::string describeStep(const plan::Plan &plan, const plan::Step &step) {
   std::vector<std::string> reads, writes;
   for (const plan::Operand &operand : step.operands())
     (operand.access() == plan::Operand::READ ? reads : writes).push_back(operandText(plan, operand));
-  return formatv("{0,-44} {1}  ({2}) -> ({3})", step.name(), kindText(plan, step), llvm::join(reads, ", "),
+  return formatv("{0,-44} {1}  ({2}) -> ({3})", step.name(), stepKindText(plan, step), llvm::join(reads, ", "),
                  llvm::join(writes, ", "));
 }
 
@@ -184,46 +122,6 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
       out << formatv("  {0,5}  {1}{2}\n", i, program.steps(i).stream() == 1 ? "~ " : "",
                      describeStep(p, program.steps(i)));
   }
-}
-
-void printPlanKernels(raw_ostream &out, const plan::Plan &p) {
-  std::vector<unsigned> uses(p.kernels_size());
-  std::map<std::string, std::pair<unsigned, std::string>> calls;
-  for (const plan::Program &program : p.programs())
-    for (const plan::Step &step : program.steps()) {
-      if (step.has_launch() && int(step.launch().kernel()) < p.kernels_size()) {
-        ++uses[step.launch().kernel()];
-        if (step.launch().accumulate() != plan::OVERWRITE && int(step.launch().kernel_add()) < p.kernels_size())
-          ++uses[step.launch().kernel_add()];
-      } else if (!step.has_launch()) {
-        auto &entry = calls[kindText(p, step)];
-        ++entry.first;
-        entry.second = step.reason();
-      }
-    }
-  out << "generated kernels\n";
-  for (int i = 0; i < p.kernels_size(); ++i) {
-    const plan::Kernel &kernel = p.kernels(i);
-    // Service kernels are called by attention and by the loss, not launched.
-    std::string use =
-        kernel.form() == "service" ? "called by library steps;" : formatv("used {0,4} times;", uses[i]).str();
-    out << formatv("  {0,-44} {1,-18} {2}", kernel.name(), kernel.form(), use);
-    for (const plan::Kernel::Version &version : kernel.versions())
-      out << " " << version.target();
-    out << "\n";
-    if (!kernel.text().empty()) {
-      llvm::SmallVector<llvm::StringRef> lines;
-      llvm::StringRef(kernel.text()).split(lines, '\n', -1, false);
-      for (llvm::StringRef line : lines)
-        out << "      " << line << "\n";
-    }
-  }
-  out << "library calls\n";
-  for (const auto &[text, entry] : calls)
-    out << formatv("  {0,-72} {1,4} times{2}\n", text, entry.first, entry.second.empty() ? "" : ": " + entry.second);
-  out << "images\n";
-  for (const plan::Image &image : p.images())
-    out << formatv("  {0,-12} {1} bytes\n", image.target(), image.data().size());
 }
 
 void printPlanMemory(raw_ostream &out, const plan::Plan &p, const MemoryPlan &memory) {
@@ -291,7 +189,7 @@ void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan 
           for (const plan::Step &step : program.steps())
             json.object([&] {
               json.attribute("name", step.name());
-              json.attribute("kind", kindText(p, step));
+              json.attribute("kind", stepKindText(p, step));
               json.attribute("layer", step.layer());
               json.attribute("flops", int64_t(step.flops()));
             });

@@ -43,8 +43,12 @@ void printCheck(llvm::raw_ostream &out, const ImportReport &report, bool importe
 void printPlanText(llvm::raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory);
 /// The arena slot by slot, in order of offset, with what lives at the peak.
 void printPlanMemory(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory);
-/// Generated kernels and library calls, with how often each runs and why.
-void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan);
+/// What `inspect --kernels` puts first.
+enum class KernelOrder { Bytes, Flops };
+/// Generated kernels and library calls: form, versions, text, how often each runs, bytes and flops of one execution of
+/// all programs of training (one micro-step, one update); the largest first.
+void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
+                      KernelOrder order);
 void printPlanJson(llvm::raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan &memory);
 /// Prints what differs; returns 0 where nothing does, else 1.
 int printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const LoadedPlan &b);

@@ -1,4 +1,5 @@
 #include "runtime/Format/StepText.h"
+#include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
 
 namespace ztc {
@@ -51,8 +52,10 @@ std::string stepKindText(const plan::Plan &plan, const plan::Step &step) {
   case plan::Step::kLaunch: {
     const plan::Launch &launch = step.launch();
     const plan::Kernel *kernel = kernelOf(plan, launch);
-    std::string extent =
-        launch.flat() ? "bucket " + bucketName(plan, launch.bucket()) : fmt::format("{} units", launch.extent());
+    std::string extent = fmt::format("{} units", launch.extent());
+    if (launch.flat())
+      extent = (launch.flat_range() == plan::Launch::WHOLE ? "bucket " : "own shard of bucket ") +
+               bucketName(plan, launch.bucket());
     return fmt::format("launch {}, {}{}", kernel ? kernel->name() : "?", extent, accumulateText(launch.accumulate()));
   }
   case plan::Step::kGemm:
@@ -70,8 +73,13 @@ std::string stepKindText(const plan::Plan &plan, const plan::Step &step) {
     return fmt::format("copy {} bytes", step.copy().bytes());
   case plan::Step::kFill:
     return fmt::format("fill {}", step.fill().value());
-  case plan::Step::kCollective:
-    return fmt::format("{} {}", collectiveName(step.collective().kind()), bucketName(plan, step.collective().bucket()));
+  case plan::Step::kCollective: {
+    const plan::Collective &c = step.collective();
+    bool isScalar = c.kind() == plan::Collective::ALL_REDUCE;
+    return fmt::format("{} {} over \"{}\", {}, launch {}{}", collectiveName(c.kind()),
+                       isScalar ? "scalar" : bucketName(plan, c.bucket()), c.axis(), dataTypeName(c.type()),
+                       c.launch_order(), step.only_last_microstep() ? " (last micro-step only)" : "");
+  }
   case plan::Step::kRecord:
     return fmt::format("record event {}", step.record().event());
   case plan::Step::kWait:

@@ -19,6 +19,10 @@ uint64_t stepBytes(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
   case plan::Step::kWait:
   case plan::Step::kTransfer:
     return 0;
+  case plan::Step::kCollective: // one rank has everything already
+    if (shape.world == 1)
+      return 0;
+    break;
   case plan::Step::kGather: {
     const plan::Gather &gather = step.gather();
     return gather.rows() * (2 * gather.row_bytes() + sizeof(int32_t));
