@@ -25,8 +25,23 @@ def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
   let description = [{
     Afterwards every op that computes stands in a graph.fusion or is a library call. A pointwise op takes in its pointwise producers of
     the same shape that nothing else reads, and the broadcasts, indices and splat constants it reads. Scalars of a function that
-    do not wait for one another's consumers share one group, one on each side of a collective.
+    do not wait for one another's consumers share one group.
     An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def SplitGroups : Pass<"ztc-split-groups", "mlir::ModuleOp"> {
+  let summary = "Every op of a group becomes a group of its own: fusion turned off, to hold its bits against fusion turned on.";
+  let description = [{
+    Afterwards no group holds two ops that compute, except where a group works on a bucket: what is inside the optimizer has no storage
+    of its own. No phase runs this pass; `ztc-opt` does, between `ztc compile --to=fuse` and `--from=fuse`.
+
+        %y = graph.fusion "swiglu"(%g, %u) {sigmoid, mul, mul}
+    becomes
+        %s = graph.fusion "sigmoid"(%g) {sigmoid}
+        %p = graph.fusion "mul"(%g, %s) {mul}
+        %y = graph.fusion "mul"(%p, %u) {mul}
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
