@@ -133,6 +133,8 @@ void MemoryTable::printJson(raw_ostream &out) const {
           json.attribute("accumulate", int64_t(row.shape.accumulate));
           json.attribute("threads", int64_t(row.shape.threads));
           json.attribute("peak_bytes", int64_t(row.memory.arenaBytes));
+          json.attribute("largest_live_bytes", int64_t(row.memory.largestLiveBytes));
+          json.attribute("peak_program", row.memory.peakProgram);
           json.attribute("reserved_bytes", int64_t(row.reserveBytes));
           json.attribute("host_bytes", int64_t(row.hostBytes));
           if (budgetBytes) {

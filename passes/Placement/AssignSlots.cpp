@@ -13,6 +13,23 @@ namespace ztc {
 
 namespace {
 
+/// A buffer smaller than this is not worth a call of the file system.
+constexpr uint64_t kSmallestStagingBytes = 4096;
+
+/// The staging buffer is used between steps, beside parameters, states and all gradients. Backward ends with the same
+/// beside it and one cotangent of a layer's input, (B*S, D): a buffer of that size never makes the peak.
+uint64_t stagingThatFits(ModuleOp module, uint64_t wanted) {
+  auto microstep = module.lookupSymbol<func::FuncOp>("microstep");
+  if (!microstep)
+    return wanted;
+  for (auto loss : microstep.getBody().front().getOps<graph::LinearCrossEntropyOp>()) {
+    auto hidden = cast<RankedTensorType>(loss.getHidden().getType());
+    uint64_t bytes = hidden.getNumElements() * ((hidden.getElementTypeBitWidth() + 7) / 8);
+    return std::min(wanted, std::max(bytes, kSmallestStagingBytes));
+  }
+  return wanted;
+}
+
 struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
   using AssignSlotsBase::AssignSlotsBase;
 
@@ -34,7 +51,7 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     staging.name = "staging";
     staging.slotClass = plan_ir::SlotClass::Io;
     staging.type = Float32Type::get(&getContext());
-    staging.elements = options.stagingBytes / 4;
+    staging.elements = stagingThatFits(module, options.stagingBytes) / 4;
     staging.reason = "buffer for checkpoints, export and gradient dumps";
     slots.bind("staging", slots.add(staging));
     slots.finish();

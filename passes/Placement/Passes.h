@@ -15,7 +15,7 @@ namespace ztc {
 struct AssignOptions {
   uint64_t chunkBytes = 16 << 20;  ///< linear_cross_entropy: bytes of logits of one chunk, at most
   uint64_t attentionBlock = 128;   ///< attention: query rows of one block, at most
-  uint64_t stagingBytes = 1 << 20; ///< buffer for checkpoints, export and gradient dumps
+  uint64_t stagingBytes = 1 << 20; ///< buffer for checkpoints, export and gradient dumps, at most
 };
 
 /// Adds the passes of phase `assign`, without its verifier.
