@@ -49,7 +49,7 @@ StatusOr<std::string> fromFirstRank(ControlChannel *control, std::string_view ex
   if (first.empty())
     return internalError("exchange " + std::string(exchange) + ": rank 0 gave nothing");
   if (first[0] != static_cast<std::byte>(StatusCode::Ok))
-    return decodeStatus(first);
+    return decodeStatus(first).withContext("rank 0");
   return std::string(reinterpret_cast<const char *>(first.data()) + 1, first.size() - 1);
 }
 

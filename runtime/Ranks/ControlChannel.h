@@ -26,6 +26,7 @@ struct RunFailure {
   Status status;           ///< names the rank, its step and its collective
   uint32_t rank = 0;       ///< the rank that was lost, hangs, or met the error
   bool reportHere = false; ///< this rank prints the message: one rank does
+  uint32_t reporter = 0;   ///< that rank; on other hosts another one may print it too
 };
 
 /// What rank 0 knows of a rank.

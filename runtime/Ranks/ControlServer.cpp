@@ -49,6 +49,18 @@ struct Exchange {
   uint32_t missing = 0;
 };
 
+/// "rank 1: ..." or "step 4: rank 1: ...".
+bool namesRank(std::string_view text) {
+  for (size_t at = 0; (at = text.find("rank ", at)) != text.npos; at += 5) {
+    if (at != 0 && !text.substr(0, at).ends_with(": "))
+      continue;
+    size_t end = text.find_first_not_of("0123456789", at + 5);
+    if (end != text.npos && end > at + 5 && text[end] == ':')
+      return true;
+  }
+  return false;
+}
+
 class Server final : public ControlServer {
 public:
   Server(ServerOptions options, int listener, const std::vector<int> &sockets)
@@ -199,6 +211,13 @@ void Server::welcome(Peer &peer, MessageReader &message) {
   if (runId != options_.runId)
     return refuse(peer, true,
                   fmt::format("rank 0 there belongs to another run ('{}', not '{}')", options_.runId, runId));
+  if (decided_) // too late: what happened is told to it too
+    return refuse(peer, false, pending_->text);
+  if (complete_) // whatever is wrong with it, the run goes on
+    return refuse(peer, false,
+                  fmt::format("the run at rank 0 has all of its {} ranks and is under way; for another one beside it "
+                              "choose another port with --rendezvous",
+                              options_.world));
   std::string wrong;
   if (world != options_.world)
     wrong = fmt::format("rank 0 expects {} ranks, rank {} expects {}: start all with the same number", options_.world,
@@ -217,8 +236,6 @@ void Server::welcome(Peer &peer, MessageReader &message) {
     refuse(peer, false, wrong);
     return cause(Kind::Verdict, rank, StatusCode::FailedPrecondition, wrong);
   }
-  if (decided_) // too late: what happened is told to it too
-    return refuse(peer, false, pending_->text);
   peer.rank = rank;
   peer.connection.setLimit(kMessageBytes);
   byRank_[rank] = &peer;
@@ -310,7 +327,7 @@ void Server::handle(Peer &peer, MessageReader message) {
     auto code = StatusCode(message.number<uint32_t>());
     std::string text(message.text());
     // What all ranks agreed on names its rank already; each of them says it, and the first tells the person.
-    if (text.starts_with("rank "))
+    if (namesRank(text))
       cause(Kind::Verdict, rank, code, text);
     else
       cause(code == StatusCode::Unavailable ? Kind::Symptom : Kind::Error, rank, code,

@@ -96,7 +96,7 @@ public:
 
 private:
   /// What ends this rank alone: it says so itself.
-  RunFailure refusal(Status status) const { return {std::move(status), rank_, true}; }
+  RunFailure refusal(Status status) const { return {std::move(status), rank_, true, rank_}; }
 
   /// Numbers and results of the exchanges of one name.
   struct Exchange {
@@ -196,7 +196,7 @@ void SocketChannel::talk() {
                                    "be reached (--timeout={:g}); it was last heard in {}; rank {}: {}",
                                    silentSeconds_, options_.timeoutSeconds, describeProgress(firstRank_), rank_,
                                    describeProgress(progress_.snapshot()))),
-           0, rank_ == 1});
+           0, rank_ == 1, 1});
     }
   }
 }
@@ -268,7 +268,7 @@ void SocketChannel::handle(MessageReader message) {
   case MessageType::Failure: {
     uint32_t rank = message.number<uint32_t>(), reporter = message.number<uint32_t>();
     auto code = StatusCode(message.number<uint32_t>());
-    setFailure({Status(code, std::string(message.text())), rank, reporter == rank_});
+    setFailure({Status(code, std::string(message.text())), rank, reporter == rank_, reporter});
     break;
   }
   case MessageType::AllDone: {
@@ -312,7 +312,7 @@ void SocketChannel::loseServer() {
                         describeProgress(progress_.snapshot()));
   else
     text += " before all ranks were there";
-  setFailure({unavailable(text), 0, rank_ == 1});
+  setFailure({unavailable(text), 0, rank_ == 1, 1});
 }
 
 Status SocketChannel::post(std::string_view exchange, std::span<const std::byte> bytes) {
@@ -367,7 +367,7 @@ RunFailure SocketChannel::fail(Status status) {
   }
   if (failure_.status.isOk()) {
     lock.unlock();
-    setFailure({std::move(status), rank_, true});
+    setFailure({std::move(status), rank_, true, rank_});
     lock.lock();
   }
   return failure_;
@@ -397,7 +397,7 @@ StatusOr<std::unique_ptr<SocketChannel>> serveRun(const JoinOptions &options) {
 } // namespace
 
 JoinResult joinRun(JoinOptions options) {
-  auto alone = [&](Status status) { return RunFailure{std::move(status), options.rank, true}; };
+  auto alone = [&](Status status) { return RunFailure{std::move(status), options.rank, true, options.rank}; };
   if (options.rank == 0) {
     if (options.listener < 0) {
       auto listener = listenAt(options.place, std::min(30.0, options.timeoutSeconds));

@@ -1,9 +1,9 @@
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Collective/Communicators.h"
-#include "runtime/Core/File.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
+#include <cstdio>
 #include <fmt/format.h>
 #include <sched.h>
 #include <string_view>
@@ -33,8 +33,12 @@ struct CoreShare {
 
 CoreShare coreShare() {
   CoreShare share;
-  auto boot = readWholeFile("/proc/sys/kernel/random/boot_id");
-  share.host = boot.isOk() ? hashOf(*boot) : uint64_t(gethostid());
+  char boot[64] = "";
+  if (std::FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) { // its size reads as 0
+    boot[std::fread(boot, 1, sizeof boot - 1, file)] = 0;
+    std::fclose(file);
+  }
+  share.host = boot[0] ? hashOf(boot) : uint64_t(gethostid());
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0)

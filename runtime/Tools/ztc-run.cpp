@@ -5,9 +5,12 @@
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Train/Run.h"
 #include "runtime/Train/Signals.h"
+#include <algorithm>
 #include <cstdio>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -33,6 +36,25 @@ StatusOr<std::unique_ptr<Device>> makeDevice(const Environment &environment, uin
   if (auto library = environment.find("ZTC_LIBDNNL"); library != environment.end())
     host.oneDnnLibrary = library->second;
   return createHostDevice(std::move(host));
+}
+
+/// A file or socket that were opened as 0, 1 or 2 would get what is printed.
+void openStandardStreams() {
+  int descriptor = 0;
+  do
+    descriptor = open("/dev/null", O_RDWR);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor > STDERR_FILENO)
+    close(descriptor);
+}
+
+/// A rank has a connection with every other one, the launcher a pipe to each of its ranks.
+void allowManyFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
 }
 
 /// The launcher: what every rank would refuse is refused once, before any is started.
@@ -85,6 +107,13 @@ StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environme
                  {.control = control, .communicator = communicator.get()});
 }
 
+/// True where this rank tells the person: one rank of all does, and the first on each host that it is not on.
+bool reportsHere(const RunFailure &failure, const RankIdentity &identity) {
+  const uint32_t firstHere = identity.rank - std::min(identity.rank, identity.localRank);
+  const bool isToldHere = failure.reporter >= firstHere && failure.reporter - firstHere < identity.localWorld;
+  return failure.reportHere || (identity.localRank == 0 && !isToldHere);
+}
+
 int run(const RunOptions &options, const std::vector<std::string> &arguments) {
   const Environment environment = readEnvironment();
   auto described = describeLaunch(options, environment);
@@ -95,9 +124,10 @@ int run(const RunOptions &options, const std::vector<std::string> &arguments) {
   if (auto *order = std::get_if<LaunchOrder>(&*described))
     return launch(options, *order, arguments);
 
-  JoinResult joined = joinRanks(options, std::get<RankIdentity>(*described));
+  const RankIdentity identity = std::get<RankIdentity>(*described);
+  JoinResult joined = joinRanks(options, identity);
   if (auto *failure = std::get_if<RunFailure>(&joined))
-    return failure->reportHere ? report(failure->status, kFailed) : kFailed;
+    return reportsHere(*failure, identity) ? report(failure->status, kFailed) : kFailed;
   ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);
   std::unique_ptr<Communicator> communicator;
   int exitStatus = kFailed;
@@ -105,7 +135,7 @@ int run(const RunOptions &options, const std::vector<std::string> &arguments) {
   Status status = end.isOk() ? control.finish() : end.status();
   if (!status.isOk()) {
     RunFailure failure = control.fail(status);
-    return failure.reportHere ? report(failure.status, exitStatus) : exitStatus;
+    return reportsHere(failure, identity) ? report(failure.status, exitStatus) : exitStatus;
   }
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }
@@ -113,6 +143,8 @@ int run(const RunOptions &options, const std::vector<std::string> &arguments) {
 } // namespace
 
 int main(int argc, char **argv) {
+  openStandardStreams();
+  allowManyFiles();
   auto parsed = parseCommandLine(argc, argv);
   if (!parsed.isOk())
     return report(parsed.status(), kUsage);

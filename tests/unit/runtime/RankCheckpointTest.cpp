@@ -326,7 +326,7 @@ TEST(Agreement, TheFirstFailureInRankOrder) {
     EXPECT_EQ(agreed.code(), StatusCode::DataLoss);
     const StatusOr<std::string> text = fromFirstRank(&control, "text", std::string(control.rank() ? "other" : "mine"));
     EXPECT_EQ(*text, "mine");
-    EXPECT_EQ(fromFirstRank(&control, "text", Status(notFound("gone"))).status().message(), "gone");
+    EXPECT_EQ(fromFirstRank(&control, "text", Status(notFound("gone"))).status().message(), "rank 0: gone");
     return Status::ok();
   });
   EXPECT_EQ(firstMessage(results), "ok");

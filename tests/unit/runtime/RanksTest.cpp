@@ -349,6 +349,18 @@ TEST(TcpRanks, StrangersDoNotDisturb) {
   onAll(channels, [](ControlChannel &c) { EXPECT_TRUE(c.finish().isOk()); });
 }
 
+TEST(TcpRanks, ALateComerDoesNotEndTheRun) {
+  HostPort place;
+  Channels channels = channelsOf(joinAll(2, [&](JoinOptions &o) { place = o.place; }));
+  ASSERT_EQ(channels.size(), 2u);
+  for (uint32_t rank : {0u, 1u, 5u}) {
+    JoinOptions late{.rank = 1, .world = rank + 1, .place = place, .version = "1.0"};
+    late.timeoutSeconds = 5;
+    EXPECT_THAT(messageOf(joinRun(late)), HasSubstr("has all of its 2 ranks and is under way"));
+  }
+  onAll(channels, [](ControlChannel &c) { EXPECT_TRUE(c.finish().isOk()); });
+}
+
 TEST(Sockets, HostAndPort) {
   EXPECT_EQ(parseHostPort("node1:29500")->text(), "node1:29500");
   EXPECT_EQ(parseHostPort("[fd00::1]:80")->host, "fd00::1");
