@@ -189,9 +189,21 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {
   return PlannedWeights::open(plan, options.planFolder).status();
 }
 
-static Status loadOwn(const StateContext &context, const WeightOptions &options) {
+/// Takes some bytes from all over a tensor: enough to tell one model from another, and it reads little.
+static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
+  constexpr uint64_t kPieces = 4, kPieceBytes = 256;
+  const uint64_t numbers[] = {tensor.data.size(), uint64_t(tensor.type), uint64_t(tensor.transposed)};
+  sample.update(numbers, sizeof numbers);
+  const uint64_t piece = std::min<uint64_t>(kPieceBytes, tensor.data.size()), last = tensor.data.size() - piece;
+  for (uint64_t i = 0; i < kPieces; ++i)
+    sample.update(tensor.data.data() + last / (kPieces - 1) * i, piece);
+}
+
+/// `sample` takes from every tensor, also where this rank holds no part of it.
+static Status loadOwn(const StateContext &context, const WeightOptions &options, Sha256 &sample) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor) {
+    takeSample(sample, tensor);
     return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
       readElements(tensor, begin, count, out);
       forgetElements(tensor, begin, count);
@@ -219,7 +231,15 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options)
 }
 
 Status loadWeights(const StateContext &context, const WeightOptions &options) {
-  return agree(context.control, "weights loaded", loadOwn(context, options));
+  Sha256 sample;
+  ZTC_RETURN_IF_ERROR(agree(context.control, "weights loaded", loadOwn(context, options, sample)));
+  const std::string mine = Sha256::hex(sample.finish());
+  ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(context.control, "weights of rank 0", mine));
+  return agree(context.control, "weights alike",
+               mine == first ? Status::ok()
+                             : failedPrecondition(fmt::format(
+                                   "the weights {} are not those that rank 0 loaded: all ranks need the same files",
+                                   options.weights.empty() ? "that the plan names" : "in '" + options.weights + "'")));
 }
 
 } // namespace ztc

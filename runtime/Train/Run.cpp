@@ -4,6 +4,7 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Random.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Generate.h"
@@ -55,13 +56,14 @@ private:
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
                                               bool shuffle) const;
   Status openAllData(const plan::Plan &plan);
-  Status compareRanks(const LoadedPlan &loaded) const;
   Status prepareOutput(const plan::Plan &plan);
   Status loadModel();
   Status introduce();
   std::map<std::string, std::string> environment() const;
   Status save(const LoopPosition &position);
   Status finish(LoopEnd end, const LoopPosition &position);
+  /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
+  Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
 
   const RunOptions &options_;
   RankContext ranks_;
@@ -158,45 +160,56 @@ Status Run::openAllData(const plan::Plan &plan) {
   return Status::ok();
 }
 
-/// What every rank has to have alike, one "name value" a line.
-static std::string identity(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const std::string &plan,
-                            const DataSet *data, const DataSet *evalData) {
+using Lines = std::vector<std::pair<const char *, std::string>>;
+
+/// What every rank has to have been given alike. Of folders, which hosts may see at other places, whether they were.
+static Lines choices(const RunOptions &o, const std::string &plan) {
   const OptimizerSettings &s = o.optimizer;
   const auto count = [](const std::optional<uint64_t> &value) { return value ? std::to_string(*value) : "none"; };
-  const std::pair<const char *, std::string> lines[]{
-      {"the plan", plan},
-      {"the data", data ? data->fingerprint() : "none"},
-      {"the evaluation data", evalData ? evalData->fingerprint() : "none"},
-      {"--steps", std::to_string(facts.steps)},
-      {"--accumulate", std::to_string(accumulate)},
-      {"--seed", std::to_string(facts.seed)},
-      {"--shuffle", facts.shuffle ? "on" : "off"},
-      {"--lr", fmt::format("{}", o.learningRate)},
-      {"--schedule", std::to_string(static_cast<int>(o.schedule))},
-      {"--warmup", std::to_string(o.warmup)},
-      {"--min-lr-ratio", fmt::format("{}", o.minLrRatio.value_or(kDefaultMinLrRatio))},
-      {"--beta1", fmt::format("{}", s.beta1)},
-      {"--beta2", fmt::format("{}", s.beta2)},
-      {"--epsilon", fmt::format("{}", s.epsilon)},
-      {"--weight-decay", fmt::format("{}", s.weightDecay)},
-      {"--clip", fmt::format("{}", s.clip)},
-      {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
-      {"--stop-after", count(o.stopAfter)},
-      {"--eval-every", count(o.evalEvery)},
-      {"--save-every", count(o.saveEvery)},
-      {"--init", o.init},
-      {"--dump-gradients", o.dumpGradients},
-      {"--export-dtype", o.exportDtype},
-      {"--no-save", o.noSave ? "on" : "off"}};
-  std::string text;
-  for (const auto &[name, value] : lines)
-    text += fmt::format("{} {}\n", name, value);
-  return text;
+  const auto given = [](const std::string &value) { return value.empty() ? "none" : "given"; };
+  return {{"the plan", plan},
+          {"--generate", count(o.generate)},
+          {"--prompt", o.prompt ? fmt::format("of checksum {:x}", hashName(*o.prompt)) : "none"},
+          {"--data", o.data.empty() ? "none" : "given"},
+          {"--eval-data", o.evalData.empty() ? "none" : "given"},
+          {"--resume", given(o.resume)},
+          {"--save", given(o.save)},
+          {"--export", given(o.exportFolder)},
+          {"--lr", fmt::format("{}", o.learningRate)},
+          {"--schedule", std::to_string(static_cast<int>(o.schedule))},
+          {"--warmup", std::to_string(o.warmup)},
+          {"--min-lr-ratio", fmt::format("{}", o.minLrRatio.value_or(kDefaultMinLrRatio))},
+          {"--beta1", fmt::format("{}", s.beta1)},
+          {"--beta2", fmt::format("{}", s.beta2)},
+          {"--epsilon", fmt::format("{}", s.epsilon)},
+          {"--weight-decay", fmt::format("{}", s.weightDecay)},
+          {"--clip", fmt::format("{}", s.clip)},
+          {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
+          {"--stop-after", count(o.stopAfter)},
+          {"--eval-every", count(o.evalEvery)},
+          {"--save-every", count(o.saveEvery)},
+          {"--init", o.init},
+          {"--dump-gradients", o.dumpGradients},
+          {"--export-dtype", o.exportDtype},
+          {"--no-save", o.noSave ? "on" : "off"}};
 }
 
-Status Run::compareRanks(const LoadedPlan &loaded) const {
-  const std::string mine = identity(options_, facts_, accumulate_, loaded.sha256, data_.get(), evalData_.get());
-  ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(&control_, "the run", mine));
+/// What has to be alike once checkpoint and data are known.
+static Lines findings(const RunFacts &facts, uint64_t accumulate, const DataSet *data, const DataSet *evalData) {
+  return {{"the data", data ? data->fingerprint() : "none"},
+          {"the evaluation data", evalData ? evalData->fingerprint() : "none"},
+          {"--steps", std::to_string(facts.steps)},
+          {"--accumulate", std::to_string(accumulate)},
+          {"--seed", std::to_string(facts.seed)},
+          {"--shuffle", facts.shuffle ? "on" : "off"}};
+}
+
+/// All ranks: refuses those that differ from rank 0, with the first line that does.
+static Status compareRanks(ControlChannel &control, const char *exchange, const Lines &lines) {
+  std::string mine;
+  for (const auto &[name, value] : lines)
+    mine += fmt::format("{} {}\n", name, value);
+  ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(&control, exchange, mine));
   Status same;
   for (size_t at = 0; at < mine.size() && same.isOk();) {
     const size_t end = mine.find('\n', at), firstEnd = first.find('\n', at);
@@ -207,7 +220,7 @@ Status Run::compareRanks(const LoadedPlan &loaded) const {
           "this rank has {}, rank 0 has {}: all ranks need the same plan, data and options", line, firstLine));
     at = end + 1;
   }
-  return agree(&control_, "ranks alike", same);
+  return agree(&control, "ranks alike", same);
 }
 
 Status Run::prepareOutput(const plan::Plan &plan) {
@@ -314,11 +327,20 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
   return Status::ok();
 }
 
+Status Run::saveBeforeBadRows(const Status &error, const LoopPosition &position) {
+  if (options_.isTrial() || saveFolder_.empty() || position.step == facts_.firstStep)
+    return error;
+  const Status kept = save(position);
+  return Status(error.code(), kept.isOk()
+                                  ? fmt::format("{} (the weights so far are in {})", error.message(), saved_->second)
+                                  : fmt::format("{}; {}", error.message(), kept.message()));
+}
+
 StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(findResume());
   ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
   ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
-  ZTC_RETURN_IF_ERROR(compareRanks(loaded));
+  ZTC_RETURN_IF_ERROR(compareRanks(control_, "the data", findings(facts_, accumulate_, data_.get(), evalData_.get())));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
   ZTC_ASSIGN_OR_RETURN(
       session_, Session::open(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, ranks_));
@@ -364,11 +386,14 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
   TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, ranks_, log_, progress_);
-  ZTC_ASSIGN_OR_RETURN(LoopEnd end, loop.run(position));
+  const StatusOr<LoopEnd> end = loop.run(position);
   progress_.finishLine();
-  ZTC_RETURN_IF_ERROR(observation.end(screen_.out, log_));
-  ZTC_RETURN_IF_ERROR(finish(end, position));
-  switch (end) {
+  if (!end.isOk())
+    return loop.endedByRows() ? saveBeforeBadRows(end.status(), position) : end.status();
+  const Status observedWell = observation.end(screen_.out, log_);
+  ZTC_RETURN_IF_ERROR(finish(*end, position)); // the model first
+  ZTC_RETURN_IF_ERROR(observedWell);
+  switch (*end) {
   case LoopEnd::Finished:
     return RunEnd::Done;
   case LoopEnd::Signalled:
@@ -406,6 +431,8 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
 
 StatusOr<RunEnd> runPlan(const RunOptions &options, LoadedPlan loaded, std::unique_ptr<Device> device,
                          const RunScreen &screen, RankContext ranks) {
+  // Before anything that ranks do together: those that were started differently would wait for one another.
+  ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the run", choices(options, loaded.sha256)));
   Run run(options, screen, ranks);
   return options.trains() ? run.train(std::move(loaded), std::move(device))
                           : run.generate(std::move(loaded), std::move(device));

@@ -66,7 +66,8 @@ StatusOr<uint64_t> TrainingLoop::takeBatch() {
       return internalError("a count of targets is no count");
     std::memcpy(&counted, all[rank].data(), sizeof counted);
     const Status filled = decodeStatus(std::span(all[rank]).subspan(sizeof counted));
-    if (!filled.isOk())
+    endedByRows_ = !filled.isOk();
+    if (endedByRows_)
       return all.size() > 1 ? filled.withContext(fmt::format("rank {}", rank)) : filled;
     sum += counted;
   }
@@ -167,7 +168,9 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
     mine.lossSum += loss;
     mine.counted += evalBatch_.countedTargets();
   }
-  ZTC_RETURN_IF_ERROR(agree(&ranks_.control, "evaluation rows", read).withContext("--eval-data"));
+  const Status agreed = agree(&ranks_.control, "evaluation rows", read);
+  endedByRows_ = !agreed.isOk() && ranks_.control.status().isOk();
+  ZTC_RETURN_IF_ERROR(agreed.withContext("--eval-data"));
   ZTC_ASSIGN_OR_RETURN(const std::vector<EvalRecord> all, allGatherValue(ranks_.control, "evaluation", mine));
   double sum = 0;
   uint64_t counted = 0;

@@ -61,6 +61,9 @@ public:
 
   /// Goes on from `position` and keeps it up to date.
   StatusOr<LoopEnd> run(LoopPosition &position);
+  /// True where run() failed at rows that cannot be read: on all ranks alike, with weights that are those of
+  /// `position`.
+  bool endedByRows() const { return endedByRows_; }
   /// The signal that ended run() with Signalled: the first one in rank order.
   int stoppedBy() const { return stopSignal_; }
   /// The last evaluation of this run, where there was one: mean over the counted targets.
@@ -117,6 +120,7 @@ private:
   std::optional<uint64_t> evaluatedAt_;
   int stopSignal_ = 0; ///< agreed by all ranks
   bool first_ = true;
+  bool endedByRows_ = false;
 };
 
 } // namespace ztc

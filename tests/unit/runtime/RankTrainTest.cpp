@@ -266,6 +266,43 @@ TEST_F(RankTrain, RanksThatWereStartedDifferentlyAreRefused) {
   EXPECT_THAT(message([&](RunOptions &o) { o.data = {scratch_.path("none.safetensors")}; }),
               HasSubstr("none.safetensors"));
   EXPECT_THAT(message([](RunOptions &o) { o.accumulate = 2; }), HasSubstr("--accumulate 2"));
+  // Each of these would wait for the others in an exchange that they never come to.
+  EXPECT_THAT(message([&](RunOptions &o) { o.resume = scratch_.path("ck"), o.init.clear(); }),
+              HasSubstr("--resume given, rank 0 has --resume none"));
+  EXPECT_THAT(message([&](RunOptions &o) { o.exportFolder = scratch_.path("out"); }),
+              HasSubstr("--export given, rank 0 has --export none"));
+}
+
+TEST_F(RankTrain, RanksThatWouldLoadOtherWeightsAreRefused) {
+  for (const uint64_t steps : {1, 2}) {
+    RunOptions o = savingOptions();
+    o.steps = steps;
+    o.exportFolder = scratch_.path("model" + std::to_string(steps));
+    ASSERT_EQ(firstMessage(run(1, o)), "ok");
+  }
+  const auto message = [&](uint32_t other) {
+    return firstMessage(run(2, options(), [&](uint32_t rank, RunOptions &o) {
+      o.init.clear();
+      o.weights = scratch_.path(rank == other ? "model2" : "model1");
+    }));
+  };
+  EXPECT_THAT(message(1), HasSubstr("are not those that rank 0 loaded"));
+  EXPECT_EQ(message(7), "ok");
+}
+
+TEST_F(RankTrain, RowsThatCannotBeReadDoNotCostTheModel) {
+  writeData("bad.safetensors", 26, 9); // step 4 of two ranks, rank 1
+  RunOptions o = savingOptions();
+  o.data = {scratch_.path("bad.safetensors")};
+  o.save = scratch_.path("ck");
+  for (const Status &status : run(2, o))
+    EXPECT_THAT(status.message(), HasSubstr("the weights so far are in"));
+  EXPECT_EQ(*listFolder(scratch_.path("ck")), std::vector<std::string>{"step-00000004"});
+  o = savingOptions();
+  o.evalData = {scratch_.path("bad.safetensors")};
+  o.exportFolder = scratch_.path("out");
+  for (const Status &status : run(2, o))
+    EXPECT_THAT(status.message(), HasSubstr("the weights so far are in"));
 }
 
 TEST_F(RankTrain, OneSignalStopsAllAndLeavesOneCheckpoint) {
