@@ -16,6 +16,9 @@ namespace ztc {
 
 using Json = nlohmann::ordered_json;
 
+/// Of files that are being written.
+static constexpr std::string_view kTemporaryPrefix = ".ztc-export-";
+
 /// Where Hugging Face's own writer begins a new shard.
 static constexpr uint64_t kLargestShard = 5'000'000'000;
 
@@ -138,7 +141,7 @@ public:
   }
 
   /// A file's path while it is not complete begins with this.
-  std::string prefix() const { return fmt::format("{}/.ztc-export-{}-", folder_, ::getpid()); }
+  std::string prefix() const { return fmt::format("{}/{}{}-", folder_, kTemporaryPrefix, ::getpid()); }
 
 private:
   std::string temporary(const std::string &name) const { return prefix() + name; }
@@ -152,6 +155,10 @@ private:
 static Status createExport(const StateContext &context, const ExportOptions &options, const FileSet &set,
                            FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(makeFolders(options.folder));
+  ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
+  for (const std::string &name : present) // what a killed export left behind; a folder has one writer
+    if (name.starts_with(kTemporaryPrefix))
+      ZTC_RETURN_IF_ERROR(removeAll(options.folder + "/" + name));
   for (const PlannedFile &planned : set.files)
     ZTC_RETURN_IF_ERROR(update.addTensors(planned));
   const auto addText = [&](const char *name, const std::string &text) {
