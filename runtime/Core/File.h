@@ -69,8 +69,8 @@ private:
 /// a folder, a device or a pipe stands there.
 StatusOr<std::string> replaceablePath(const std::string &path);
 /// Replaces `path` in one go: `write` fills a temporary file beside it, which is synced and renamed over it.
-/// On any failure the temporary file is gone and `path` keeps its old content. A character device (/dev/null) is written
-/// to, not replaced.
+/// On any failure the temporary file is gone and `path` keeps its old content. A character device (/dev/null) is
+/// written to, not replaced.
 Status replaceFile(const std::string &path, const std::function<Status(const File &)> &write);
 Status replaceFile(const std::string &path, std::string_view content);
 
