@@ -1,5 +1,6 @@
 #include "runtime/Train/Session.h"
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/HostMemory.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
@@ -19,20 +20,6 @@ uint32_t availableCores() {
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return uint32_t(std::max(1, CPU_COUNT(&set)));
   return std::max(1u, std::thread::hardware_concurrency());
-}
-
-uint64_t availableMemoryBytes() {
-  uint64_t bytes = UINT64_MAX;
-  std::FILE *file = std::fopen("/proc/meminfo", "re");
-  if (!file)
-    return bytes;
-  char line[256];
-  unsigned long long kibibytes = 0;
-  while (std::fgets(line, sizeof line, file))
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1)
-      bytes = uint64_t(kibibytes) << 10;
-  std::fclose(file);
-  return bytes;
 }
 
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,

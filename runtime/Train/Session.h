@@ -68,8 +68,6 @@ private:
 
 /// Processors that this process may use.
 uint32_t availableCores();
-/// Memory that can be had without swapping, in bytes; UINT64_MAX where the system does not say.
-uint64_t availableMemoryBytes();
 /// ResourceExhausted where the arenas of all ranks on this host exceed what is free there or, one with its reserve, the
 /// budget it was compiled for.
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
