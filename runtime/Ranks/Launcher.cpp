@@ -272,6 +272,10 @@ StatusOr<int> Launcher::run() {
   sigemptyset(&mask);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
     sigaddset(&mask, signal);
+  // Unless nohup said that a closed terminal should not matter.
+  struct sigaction hangUp{};
+  if (sigaction(SIGHUP, nullptr, &hangUp) == 0 && hangUp.sa_handler != SIG_IGN)
+    sigaddset(&mask, SIGHUP);
   sigprocmask(SIG_BLOCK, &mask, &before_);
   signals_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
   ZTC_RETURN_IF_ERROR(start());

@@ -9,7 +9,7 @@ namespace ztc {
 /// Starts this program again, with the same arguments, once for each rank of this host, in rank order, and returns when
 /// all have ended: with what the whole run's exit status is (0 done, 1 failed, 2 usage, 3 stopped by a signal).
 ///
-/// - SIGINT, SIGTERM and SIGUSR1 are passed on; a second SIGINT ends everything.
+/// - SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on; a second SIGINT ends everything.
 /// - Once a rank has failed the others get kGraceSeconds to say why they end, then they are killed, stopped ones too.
 ///   No rank survives the launcher.
 /// - What ranks other than 0 print goes to stderr behind "rank K: "; an error that several ranks have is printed once.

@@ -27,6 +27,10 @@ void installStopSignals() {
   action.sa_flags = SA_RESTART;
   for (int signal : {SIGTERM, SIGINT, SIGUSR1})
     sigaction(signal, &action, nullptr);
+  // A terminal that closes asks for a stop, unless nohup said that it should not matter.
+  struct sigaction hangUp{};
+  if (sigaction(SIGHUP, nullptr, &hangUp) == 0 && hangUp.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   // A closed pipe is an error of the write, not the end of a training run.
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -47,6 +51,8 @@ const char *stopSignalName(int signal) {
     return "SIGINT";
   case SIGUSR1:
     return "SIGUSR1";
+  case SIGHUP:
+    return "SIGHUP";
   }
   return "signal";
 }

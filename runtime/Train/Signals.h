@@ -3,8 +3,8 @@
 
 namespace ztc {
 
-/// From now on SIGTERM, SIGINT and SIGUSR1 ask for a stop; a second SIGINT ends the process at once.
-/// For the program's main; installing twice is harmless.
+/// From now on SIGTERM, SIGINT, SIGUSR1 and (unless it is ignored: nohup) SIGHUP ask for a stop; a second SIGINT ends
+/// the process at once. For the program's main; installing twice is harmless.
 void installStopSignals();
 
 /// The signal that asked for a stop, or 0.
@@ -13,7 +13,7 @@ int stopSignal();
 /// Forgets the request: for tests.
 void clearStopSignal();
 
-/// SIGTERM, SIGINT, SIGUSR1, or "signal".
+/// SIGTERM, SIGINT, SIGUSR1, SIGHUP, or "signal".
 const char *stopSignalName(int signal);
 
 } // namespace ztc
