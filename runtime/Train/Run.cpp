@@ -273,7 +273,8 @@ std::map<std::string, std::string> Run::environment() const {
           {"threads", std::to_string(session_->shape().threads)},
           {"world", std::to_string(session_->shape().world)},
           {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
-          {"plan", session_->planSha256()}};
+          {"plan", session_->planSha256()},
+          {"data", data_ ? data_->fingerprint() : "random tokens"}};
 }
 
 Status Run::introduce() {

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from support import BIN, GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import BIN, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch, write_safetensors
 
 data = GOLDEN / "grouped" / "data.safetensors"
 
@@ -43,6 +43,15 @@ with scratch() as work:
     done = run("ztc-run", *common, f"--resume={work / 'ck'}", "--no-save", f"--log-json={work / 'older.log'}")
     check("a broken checkpoint is passed over and named", "step-00000008" in done.stdout + done.stderr, done.stderr[-300:])
     check("the one before it is used", key(read_log(work / "older.log")[1]) == key(whole)[6:])
+
+    # Other data under the same run is not an error, but it is said.
+    tensors = read_safetensors(data)
+    tensors["input_ids"][1][0] ^= 1
+    write_safetensors(work / "other.safetensors", tensors)
+    other = [x if not str(x).startswith("--data=") else f"--data={work / 'other.safetensors'}" for x in common]
+    done = run("ztc-run", *other, f"--resume={work / 'part'}", "--no-save", f"--log-json={work / 'other.log'}")
+    differs = json.dumps(read_log(work / "other.log")[0].get("differs"))
+    check("a resume on other data names that", "data " in differs and "data " in done.stdout, differs)
 
     # Default folders.
     run("ztc-run", plan, f"--data={data}", "--steps=1", "--device=cpu")
