@@ -15,6 +15,7 @@ import transformers
 
 SHAPES = {  # hidden, feed-forward, layers, heads, key/value heads, vocabulary, tied
     "llama-mini": (256, 688, 4, 8, 4, 1024, False),
+    "llama-deep": (256, 688, 16, 8, 4, 1024, False),  # llama-mini with more layers: for the overlap of communication
     "stories15m": (288, 768, 6, 6, 6, 32000, True),
     "stories110m": (768, 2048, 12, 12, 12, 32000, True),
 }

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 rounds=${1:-3}
 bin=${ZTC_BIN:-build/bin}
 out=build/bench
-for spec in "llama-mini 4 128 30" "stories15m 8 256 6"; do
+for spec in "llama-mini 4 128 30" "llama-deep 4 128 10" "stories15m 8 256 6"; do
   read -r model batch seq steps <<<"$spec"
   if [ ! -f "$out/$model.onnx" ]; then
     echo "left out: $out/$model.onnx is not there (tests/bench/run.sh makes it)"
