@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """House rules: file sizes, one name for a pass in four places, no leftovers, formatted by clang-format 22."""
+import os
 import pathlib
 import re
 import shutil
@@ -38,6 +39,13 @@ for td in (f for f in files if f.name == "Passes.td"):
             failures.append(f'{source.relative_to(root)}: no DEBUG_TYPE "{argument}"')
         if f"{words}.mlir" not in tests and argument not in unit and cls not in unit:
             failures.append(f"{td.relative_to(root)}: pass {cls} has no test {words}.mlir")
+
+# A formatter that is let loose on a script or a document takes its first line apart.
+for f in files:
+    if f.suffix == ".md" and not f.read_text().startswith("# "):
+        failures.append(f"{f.relative_to(root)}: does not begin with a heading")
+    if f.suffix in (".sh", ".sbatch") and not (f.read_text().startswith("#!/usr/bin/env ") and os.access(f, os.X_OK)):
+        failures.append(f"{f.relative_to(root)}: no script that can be executed")
 
 clang_format = shutil.which("clang-format-22")
 if clang_format:
