@@ -1,0 +1,98 @@
+// The engine's inside: the block that runs now, its threads as fibers, and what they wait for.
+#pragma once
+#include "tests/standin/Simt.h"
+#include <cstddef>
+#include <cstdint>
+
+namespace ztc::simt {
+
+/// What lanes do together.
+enum class WarpOperation : uint8_t {
+  None,
+  ShuffleIndex,
+  ShuffleUp,
+  ShuffleDown,
+  ShuffleXor,
+  All,
+  Any,
+  Ballot,
+  Barrier
+};
+
+/// A lane's part of a warp operation.
+struct LaneRequest {
+  WarpOperation operation = WarpOperation::None;
+  uint32_t mask = 0;  ///< lanes that take part, this one among them
+  uint32_t value = 0; ///< bits given; of a vote: 0 or 1
+  uint32_t lane = 0;  ///< of a shuffle: index or distance
+  uint32_t clamp = 0; ///< of a shuffle: segments and limit, as PTX's operand c
+  uint32_t result = 0;
+  bool valid = false; ///< of a shuffle: the source was in range
+};
+
+enum class ThreadState : uint8_t { Ready, AtBarrier, InWarp, Done };
+
+struct Thread {
+  void *stackPointer = nullptr; ///< while it does not run
+  std::byte *stack = nullptr;   ///< lowest usable byte
+  void *sanitizerFiber = nullptr;
+  Dim3 index; ///< threadIdx
+  uint32_t linear = 0;
+  ThreadState state = ThreadState::Done;
+  LaneRequest request;
+
+  uint32_t warp() const { return linear / kWarpLanes; }
+  uint32_t lane() const { return linear % kWarpLanes; }
+};
+
+/// The block that runs; one in a process at a time. All functions but run() are called on a thread's fiber.
+class Block {
+public:
+  static Block &current();
+
+  Status runGrid(Entry entry, const LaunchShape &shape, void *const *parameters, Counters &counters);
+
+  const Thread &self() const { return *self_; }
+  const Dim3 &blockIndex() const { return blockIndex_; }
+  const LaunchShape &shape() const { return *shape_; }
+  /// Lanes of the warp of self() that exist and have not returned.
+  uint32_t liveLanes() const;
+
+  void barrier();
+  /// Waits for the lanes of request.mask and fills in the result.
+  void meet(LaneRequest &request);
+  /// Of an access to global memory.
+  void countRead(const void *address, uint64_t bytes);
+  void countWrite(const void *address, uint64_t bytes);
+
+private:
+  Status runBlock();
+  void prepareThread(Thread &thread);
+  void resume(Thread &thread);
+  /// Gives the processor back to runBlock().
+  void pause();
+  void finishThread();
+  static void threadMain();
+  void releaseBarrier();
+  /// Completes the warp operation of self() if all its lanes are there.
+  bool completeWarp(uint32_t mask);
+  void computeResults(Thread *lanes, uint32_t mask);
+  [[noreturn]] void fail(const char *what);
+  Status stuck() const;
+
+  Entry entry_ = nullptr;
+  void *const *parameters_ = nullptr;
+  const LaunchShape *shape_ = nullptr;
+  Counters *counters_ = nullptr;
+  Dim3 blockIndex_;
+  Thread threads_[kMaxBlockThreads];
+  Thread *self_ = nullptr;
+  uint32_t threadCount_ = 0, atBarrier_ = 0, done_ = 0, ready_ = 0;
+  void *schedulerStack_ = nullptr;
+  void *schedulerFiber_ = nullptr;
+  const void *schedulerBottom_ = nullptr;
+  size_t schedulerBytes_ = 0;
+  char error_[256] = ""; ///< empty: none
+};
+
+} // namespace ztc::simt

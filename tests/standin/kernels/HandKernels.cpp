@@ -1,0 +1,98 @@
+// A simt image by hand: what EmitSimt makes of a kernel. A symbol takes pointers to its parameters: one pointer per
+// operand, then the scalars, then the extent of the parallel range.
+#include <cstdint>
+
+extern "C" {
+
+int32_t llvm_nvvm_read_ptx_sreg_tid_x();
+int32_t llvm_nvvm_read_ptx_sreg_ntid_x();
+int32_t llvm_nvvm_read_ptx_sreg_ctaid_x();
+void llvm_nvvm_barrier_cta_sync_aligned_all(int32_t);
+float llvm_nvvm_shfl_sync_bfly_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
+float llvm_nvvm_shfl_sync_down_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
+void ztc_simt_read(const void *address, int64_t bytes);
+void ztc_simt_write(void *address, int64_t bytes);
+
+static float load(const float *address) {
+  ztc_simt_read(address, sizeof(float));
+  return *address;
+}
+static void store(float *address, float value) {
+  ztc_simt_write(address, sizeof(float));
+  *address = value;
+}
+
+/// Operands x, y; scalar: elements per unit. y := 2 x + 1; one block takes one unit.
+void twice_plus_one(void *const *parameters) {
+  const auto *x = *static_cast<float *const *>(parameters[0]);
+  auto *y = *static_cast<float *const *>(parameters[1]);
+  const int64_t width = *static_cast<const int64_t *>(parameters[2]);
+  const int64_t extent = *static_cast<const int64_t *>(parameters[3]);
+  const int64_t row = llvm_nvvm_read_ptx_sreg_ctaid_x();
+  if (row >= extent)
+    return;
+  for (int64_t c = llvm_nvvm_read_ptx_sreg_tid_x(); c < width; c += llvm_nvvm_read_ptx_sreg_ntid_x())
+    store(y + row * width + c, 2 * load(x + row * width + c) + 1);
+}
+
+/// As above, y += 2 x + 1: the variant that adds.
+void twice_plus_one_add(void *const *parameters) {
+  const auto *x = *static_cast<float *const *>(parameters[0]);
+  auto *y = *static_cast<float *const *>(parameters[1]);
+  const int64_t width = *static_cast<const int64_t *>(parameters[2]);
+  const int64_t row = llvm_nvvm_read_ptx_sreg_ctaid_x();
+  for (int64_t c = llvm_nvvm_read_ptx_sreg_tid_x(); c < width; c += llvm_nvvm_read_ptx_sreg_ntid_x())
+    store(y + row * width + c, load(y + row * width + c) + (2 * load(x + row * width + c) + 1));
+}
+
+/// Operands x, sums; scalar: elements per row. One block of up to 1024 threads, whole warps, sums one row: lanes by
+/// shuffles, warps through shared memory.
+static float warpSums[32]; // shared memory
+void row_sum(void *const *parameters) {
+  const auto *x = *static_cast<float *const *>(parameters[0]);
+  auto *sums = *static_cast<float *const *>(parameters[1]);
+  const int64_t width = *static_cast<const int64_t *>(parameters[2]);
+  const int64_t row = llvm_nvvm_read_ptx_sreg_ctaid_x();
+  const int32_t thread = llvm_nvvm_read_ptx_sreg_tid_x(), threads = llvm_nvvm_read_ptx_sreg_ntid_x();
+  float sum = 0;
+  for (int64_t c = thread; c < width; c += threads)
+    sum += load(x + row * width + c);
+  for (int32_t distance = 16; distance > 0; distance /= 2)
+    sum += llvm_nvvm_shfl_sync_bfly_f32(-1, sum, distance, 31);
+  if (thread % 32 == 0)
+    warpSums[thread / 32] = sum;
+  llvm_nvvm_barrier_cta_sync_aligned_all(0);
+  if (thread >= 32)
+    return;
+  sum = thread < threads / 32 ? warpSums[thread] : 0;
+  for (int32_t distance = 16; distance > 0; distance /= 2)
+    sum += llvm_nvvm_shfl_sync_down_f32(-1, sum, distance, 31);
+  if (thread == 0)
+    store(sums + row, sum);
+}
+
+/// Wrong: thread 0 does not come to the barrier.
+void leaves_out_a_barrier(void *const *) {
+  if (llvm_nvvm_read_ptx_sreg_tid_x() != 0)
+    llvm_nvvm_barrier_cta_sync_aligned_all(0);
+}
+
+/// Wrong: the mask names a lane that is not in the block where that has 16 threads, and reads from it.
+void shuffles_with_nobody(void *const *parameters) {
+  auto *y = *static_cast<float *const *>(parameters[0]);
+  y[llvm_nvvm_read_ptx_sreg_tid_x()] = llvm_nvvm_shfl_sync_bfly_f32(-1, 1, 16, 31);
+}
+
+/// Wrong: lane 3 has left before the shuffle.
+void shuffles_with_one_that_left(void *const *) {
+  if (llvm_nvvm_read_ptx_sreg_tid_x() != 3)
+    llvm_nvvm_shfl_sync_bfly_f32(-1, 1, 1, 31);
+}
+
+/// Wrong: reads 1024 floats behind its operand.
+void reads_outside(void *const *parameters) {
+  const auto *x = *static_cast<float *const *>(parameters[0]);
+  load(x + (1 << 20));
+}
+
+} // extern "C"

@@ -1,0 +1,108 @@
+// The engine that runs GPU kernels on this processor.
+#include "tests/standin/Simt.h"
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+namespace ztc::simt {
+namespace {
+
+class SimtEngine : public ::testing::Test {
+protected:
+  void SetUp() override {
+    std::ifstream file(ZTC_STANDIN_KERNELS, std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    ASSERT_TRUE(Image::isImage(bytes));
+    auto loaded = Image::load(bytes);
+    ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
+    image_ = std::move(*loaded);
+  }
+  std::unique_ptr<Image> image_;
+};
+
+/// Rows of `x` summed by `threads` threads.
+std::vector<float> sumRows(const Image &image, std::vector<float> &x, int64_t rows, uint32_t threads, Order order,
+                           Counters *counters = nullptr) {
+  std::vector<float> sums(static_cast<size_t>(rows));
+  float *operands[] = {x.data(), sums.data()};
+  int64_t width = int64_t(x.size()) / rows;
+  void *parameters[] = {&operands[0], &operands[1], &width, &rows};
+  const Status status = launch(image.find("row_sum"), {{uint32_t(rows)}, {threads}, order}, parameters, counters);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  return sums;
+}
+
+TEST_F(SimtEngine, BlocksWarpsBarriersAndShuffles) {
+  std::vector<float> x(5 * 1000);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = float(i % 17);
+  for (uint32_t threads : {32u, 96u, 256u, 1024u}) {
+    Counters counters;
+    const std::vector<float> sums = sumRows(*image_, x, 5, threads, Order::Ascending, &counters);
+    for (size_t row = 0; row < 5; ++row) {
+      float want = 0;
+      for (size_t c = 0; c < 1000; ++c)
+        want += x[row * 1000 + c];
+      EXPECT_EQ(sums[row], want) << threads;
+    }
+    EXPECT_EQ(sums, sumRows(*image_, x, 5, threads, Order::Descending)) << threads;
+    EXPECT_EQ(counters.blocks, 5u);
+    EXPECT_EQ(counters.barriers, 5u);
+    EXPECT_EQ(counters.warpOperations, 5u * 5 * (threads / 32 + 1));
+    EXPECT_EQ(counters.readBytes, 5u * 1000 * 4);
+    EXPECT_EQ(counters.writtenBytes, 5u * 4);
+  }
+}
+
+TEST_F(SimtEngine, LaunchesOfSeveralThreadsTakeTurns) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      std::vector<float> x(7 * 64, 1);
+      for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(sumRows(*image_, x, 7, 64, Order::Ascending), std::vector<float>(7, 64));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+TEST_F(SimtEngine, WrongKernelsAreTold) {
+  std::vector<float> y(32);
+  float *operand = y.data();
+  void *parameters[] = {&operand};
+  const auto error = [&](const char *kernel, uint32_t threads) {
+    return launch(image_->find(kernel), {{1}, {threads}}, parameters).message();
+  };
+  EXPECT_EQ(error("leaves_out_a_barrier", 3),
+            "block (0, 0, 0) cannot go on: thread 0 has returned, thread 1 waits at a "
+            "barrier of the block");
+  EXPECT_EQ(error("shuffles_with_nobody", 16), "block (0, 0, 0), thread (15, 0, 0): a shuffle that reads from a lane "
+                                               "outside its mask or its block");
+  EXPECT_EQ(error("shuffles_with_nobody", 32), "");
+  EXPECT_EQ(error("shuffles_with_one_that_left", 32),
+            "block (0, 0, 0) cannot go on: thread 0 waits at a shuffle with mask 0xffffffff, thread 3 has returned, "
+            "thread 4 waits at a shuffle with mask 0xffffffff");
+  static float *allowed = nullptr;
+  allowed = operand;
+  setMemoryCheck([](const void *address, uint64_t bytes) {
+    return address >= allowed && static_cast<const char *>(address) + bytes <= reinterpret_cast<char *>(allowed + 32);
+  });
+  EXPECT_EQ(error("reads_outside", 1), "block (0, 0, 0), thread (0, 0, 0): a read outside of allocated memory");
+  setMemoryCheck(nullptr);
+}
+
+TEST_F(SimtEngine, ShapesThatNoGpuTakes) {
+  for (const LaunchShape &shape : {LaunchShape{{0}, {1}}, {{1}, {1025}}, {{1}, {32, 32, 2}}, {{1, 65536}, {1}}})
+    EXPECT_EQ(launch(image_->find("leaves_out_a_barrier"), shape, nullptr).code(), StatusCode::InvalidArgument);
+}
+
+TEST(SimtImage, WhatIsNoImageIsTold) {
+  EXPECT_FALSE(Image::isImage("\x7f"
+                              "ELF"));
+  EXPECT_FALSE(Image::load("nonsense").isOk());
+}
+
+} // namespace
+} // namespace ztc::simt
