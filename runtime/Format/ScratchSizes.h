@@ -1,6 +1,7 @@
 // Sizes of the scratch operands that library calls want: one formula for the compiler, which plans them, and the
 // device, which uses them.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 namespace ztc {
@@ -36,6 +37,36 @@ constexpr uint64_t attentionScratchBytes(uint64_t seq, uint64_t block, bool grad
 /// One slot for all threads.
 constexpr uint64_t linearCrossEntropyScratchBytes(uint64_t chunk, uint64_t vocabulary) {
   return scratchBytes(chunk * scratchRowElements(vocabulary)) + scratchBytes(chunk);
+}
+
+/// How far a tile of a narrow product reaches where the processor has no instruction for its type: panels of A
+/// (rows, depth) and B (depth, columns) are widened to f32, the tile of C (rows, columns) is added up in f32 and
+/// rounded once. Constants, not functions of T: bits do not depend on it.
+struct WidenedTile {
+  uint64_t rows = 256, columns = 256, depth = 512;
+};
+
+/// Bytes that one worker thread needs for a product (m, n, k) with bf16 or f16 operands: a panel of each operand, in
+/// either orientation, and a tile of the result. A PER_THREAD slot of this size.
+constexpr uint64_t matmulScratchBytes(uint64_t m, uint64_t n, uint64_t k, WidenedTile tile = {}) {
+  const uint64_t rows = std::min(m, tile.rows), columns = std::min(n, tile.columns), depth = std::min(k, tile.depth);
+  const uint64_t a = std::max(rows * scratchRowElements(depth), depth * scratchRowElements(rows));
+  const uint64_t b = std::max(columns * scratchRowElements(depth), depth * scratchRowElements(columns));
+  return scratchBytes(a) + scratchBytes(b) + scratchBytes(rows * scratchRowElements(columns));
+}
+
+/// The same as attentionScratchBytes for bf16 and f16: beside the scores, rows of q, k and v of one head as f32. The
+/// gradient keeps k, v, dk, dv of the whole sequence and q, dout, dq of a block.
+constexpr uint64_t narrowAttentionScratchBytes(uint64_t seq, uint64_t headDim, uint64_t block, bool grad) {
+  const uint64_t whole = scratchBytes(seq * headDim), rows = scratchBytes(block * headDim);
+  return attentionScratchBytes(seq, block, grad) + (grad ? 4 * whole + 3 * rows : whole + rows);
+}
+
+/// Bytes that one worker thread needs for the products of linear_cross_entropy in bf16 and f16: a further operand of
+/// its own, PER_THREAD, behind all others.
+constexpr uint64_t linearCrossEntropyPanelBytes(uint64_t chunk, uint64_t width, uint64_t vocabulary) {
+  return std::max({matmulScratchBytes(chunk, vocabulary, width), matmulScratchBytes(chunk, width, vocabulary),
+                   matmulScratchBytes(vocabulary, width, chunk)});
 }
 
 } // namespace ztc
