@@ -46,13 +46,17 @@ struct WidenedTile {
   uint64_t rows = 256, columns = 256, depth = 512;
 };
 
+/// Floats of a widened panel of `rows` by `depth`, in either orientation.
+constexpr uint64_t widenedPanelElements(uint64_t rows, uint64_t depth) {
+  return std::max(rows * scratchRowElements(depth), depth * scratchRowElements(rows));
+}
+
 /// Bytes that one worker thread needs for a product (m, n, k) with bf16 or f16 operands: a panel of each operand, in
 /// either orientation, and a tile of the result. A PER_THREAD slot of this size.
 constexpr uint64_t matmulScratchBytes(uint64_t m, uint64_t n, uint64_t k, WidenedTile tile = {}) {
   const uint64_t rows = std::min(m, tile.rows), columns = std::min(n, tile.columns), depth = std::min(k, tile.depth);
-  const uint64_t a = std::max(rows * scratchRowElements(depth), depth * scratchRowElements(rows));
-  const uint64_t b = std::max(columns * scratchRowElements(depth), depth * scratchRowElements(columns));
-  return scratchBytes(a) + scratchBytes(b) + scratchBytes(rows * scratchRowElements(columns));
+  return scratchBytes(widenedPanelElements(rows, depth)) + scratchBytes(widenedPanelElements(columns, depth)) +
+         scratchBytes(rows * scratchRowElements(columns));
 }
 
 /// The same as attentionScratchBytes for bf16 and f16: beside the scores, rows of q, k and v of one head as f32. The

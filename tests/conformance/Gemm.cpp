@@ -1,5 +1,6 @@
 // Matrix products of any shape, orientation, stride and accumulation, against the three loops.
-#include "tests/conformance/StepRunner.h"
+#include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/NarrowValues.h"
 #include <array>
 
 namespace ztc::test {
@@ -12,20 +13,32 @@ struct GemmCase {
   double alpha = 1;
   uint64_t batch = 1;
   uint64_t padding = 0; ///< elements behind each row of A, B and C
+  plan::DataType typeA = plan::F32, typeC = plan::F32;
 };
 
-struct GemmRun {
-  std::vector<float> result;
-  double error = 0;
+/// Operands, and the result in double.
+struct GemmReference {
+  explicit GemmReference(const GemmCase &c, uint32_t microstep = 0);
+  GemmCase c;
+  uint32_t microstep;
+  uint64_t rowsA, lda, rowsB, ldb, ldc;
+  std::vector<float> a, b, before;
+  std::vector<double> want;
 };
 
-GemmRun runGemm(const GemmCase &c, uint32_t threads, uint32_t microstep = 0) {
-  uint64_t rowsA = c.transposeA ? c.k : c.m, lda = (c.transposeA ? c.m : c.k) + c.padding;
-  uint64_t rowsB = c.transposeB ? c.n : c.k, ldb = (c.transposeB ? c.k : c.n) + c.padding;
-  uint64_t ldc = c.n + c.padding;
-  std::vector<float> a = randomFloats(c.batch * rowsA * lda, 1), b = randomFloats(c.batch * rowsB * ldb, 2);
-  std::vector<float> before = randomFloats(c.batch * c.m * ldc, 3);
-  std::vector<double> want(before.begin(), before.end());
+GemmReference::GemmReference(const GemmCase &given, uint32_t microstep) : c(given), microstep(microstep) {
+  rowsA = c.transposeA ? c.k : c.m;
+  lda = (c.transposeA ? c.m : c.k) + c.padding;
+  rowsB = c.transposeB ? c.n : c.k;
+  ldb = (c.transposeB ? c.k : c.n) + c.padding;
+  ldc = c.n + c.padding;
+  a = randomFloats(c.batch * rowsA * lda, 1);
+  b = randomFloats(c.batch * rowsB * ldb, 2);
+  before = randomFloats(c.batch * c.m * ldc, 3);
+  roundTo(a, c.typeA);
+  roundTo(b, c.typeA);
+  roundTo(before, c.typeC);
+  want.assign(before.begin(), before.end());
   bool adds = c.accumulate == plan::ADD || (c.accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
   for (uint64_t item = 0; item < c.batch; ++item)
     for (uint64_t i = 0; i < c.m; ++i)
@@ -37,44 +50,52 @@ GemmRun runGemm(const GemmCase &c, uint32_t threads, uint32_t microstep = 0) {
         double &to = want[item * c.m * ldc + i * ldc + j];
         to = c.alpha * sum + (adds ? to : 0);
       }
+}
+
+std::vector<float> runGemm(const GemmReference &r, uint32_t threads) {
+  const GemmCase &c = r.c;
   StepRunner runner;
-  uint32_t slotA = runner.slot(a), slotB = runner.slot(b), slotC = runner.slot(before);
-  plan::Gemm &gemm = *runner.step("product", {slotA, slotB, slotC})->mutable_gemm();
+  uint32_t slotA = typedSlot(runner, r.a, c.typeA), slotB = typedSlot(runner, r.b, c.typeA),
+           slotC = typedSlot(runner, r.before, c.typeC);
+  plan::Step &step = *runner.step("product", {slotA, slotB, slotC});
+  if (c.typeA != plan::F32)
+    step.add_operands()->set_slot(runner.scratch(matmulScratchBytes(c.m, c.n, c.k), true));
+  plan::Gemm &gemm = *step.mutable_gemm();
   gemm.set_m(c.m);
   gemm.set_n(c.n);
   gemm.set_k(c.k);
-  gemm.set_lda(lda);
-  gemm.set_ldb(ldb);
-  gemm.set_ldc(ldc);
+  gemm.set_lda(r.lda);
+  gemm.set_ldb(r.ldb);
+  gemm.set_ldc(r.ldc);
   gemm.set_transpose_a(c.transposeA);
   gemm.set_transpose_b(c.transposeB);
   gemm.set_batch(c.batch);
-  gemm.set_stride_a(rowsA * lda);
-  gemm.set_stride_b(rowsB * ldb);
-  gemm.set_stride_c(c.m * ldc);
+  gemm.set_stride_a(r.rowsA * r.lda);
+  gemm.set_stride_b(r.rowsB * r.ldb);
+  gemm.set_stride_c(c.m * r.ldc);
   gemm.set_alpha(c.alpha);
   gemm.set_accumulate(c.accumulate);
-  gemm.set_type_a(plan::F32);
-  gemm.set_type_c(plan::F32);
+  gemm.set_type_a(c.typeA);
+  gemm.set_type_c(c.typeC);
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
   if (!status.isOk())
     return {};
-  status = runner.run(microstep);
+  status = runner.run(r.microstep);
   EXPECT_TRUE(status.isOk()) << status.message();
-  GemmRun run{runner.read(slotC, before.size()), 0};
-  run.error = relativeError(run.result, want);
-  return run;
+  return readTyped(runner, slotC, r.before.size(), c.typeC);
 }
 
 /// Compares with the reference, and two runs with the same threads bit by bit.
 void expectGemm(const GemmCase &c, uint32_t microstep = 0) {
   SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " transposes " << c.transposeA << c.transposeB
-                                  << " accumulate " << c.accumulate << " batch " << c.batch);
+                                  << " accumulate " << c.accumulate << " batch " << c.batch << " "
+                                  << plan::DataType_Name(c.typeA) << " to " << plan::DataType_Name(c.typeC));
+  const GemmReference reference(c, microstep);
   for (uint32_t threads : {1u, 2u, 3u}) {
-    GemmRun run = runGemm(c, threads, microstep);
-    EXPECT_LT(run.error, 3e-6) << threads << " threads";
-    EXPECT_TRUE(sameBits(run.result, runGemm(c, threads, microstep).result)) << threads << " threads";
+    const std::vector<float> result = runGemm(reference, threads);
+    EXPECT_LT(relativeError(result, reference.want), 3e-6 + roundingError(c.typeC)) << threads << " threads";
+    EXPECT_TRUE(sameBits(result, runGemm(reference, threads))) << threads << " threads";
   }
 }
 
@@ -89,10 +110,9 @@ TEST(GemmConformance, OneAndTwoThreadsGiveTheSameBits) {
                          {1000, 40, 96}})
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true}) {
-        GemmCase c{m, n, k, transposeA, transposeB, plan::ADD};
-        std::vector<float> one = runGemm(c, 1, 0).result;
-        EXPECT_TRUE(sameBits(one, runGemm(c, 2, 0).result)) << m << "x" << n << "x" << k << transposeA << transposeB;
-        EXPECT_TRUE(sameBits(runGemm(c, 3, 0).result, runGemm(c, 8, 0).result)) << m << "x" << n << "x" << k;
+        const GemmReference c({m, n, k, transposeA, transposeB, plan::ADD});
+        EXPECT_TRUE(sameBits(runGemm(c, 1), runGemm(c, 2))) << m << "x" << n << "x" << k << transposeA << transposeB;
+        EXPECT_TRUE(sameBits(runGemm(c, 3), runGemm(c, 8))) << m << "x" << n << "x" << k;
       }
 }
 
@@ -130,6 +150,35 @@ TEST(GemmConformance, Batches) {
 TEST(GemmConformance, FirstMicrostepOverwrites) {
   expectGemm({64, 64, 64, true, false, plan::ADD_UNLESS_FIRST}, 0);
   expectGemm({64, 64, 64, true, false, plan::ADD_UNLESS_FIRST}, 1);
+}
+
+/// Narrow operands, results narrow (activations) or f32 (gradients of weights).
+void expectNarrowGemm(GemmCase c) {
+  for (plan::DataType type : {plan::BF16, plan::F16})
+    for (plan::DataType result : {type, plan::F32}) {
+      c.typeA = type;
+      c.typeC = result;
+      expectGemm(c);
+    }
+}
+
+TEST(GemmConformance, NarrowTypes) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true}) {
+      expectNarrowGemm({160, 192, 96, transposeA, transposeB, plan::OVERWRITE});
+      expectNarrowGemm({129, 67, 251, transposeA, transposeB, plan::ADD, 0.37});
+      expectNarrowGemm({67, 301, 33, transposeA, transposeB, plan::OVERWRITE, 1, 1, 5});
+      expectNarrowGemm({1, 640, 129, transposeA, transposeB, plan::OVERWRITE});
+      expectNarrowGemm({65, 1, 77, transposeA, transposeB, plan::ADD});
+      expectNarrowGemm({70, 90, 1, transposeA, transposeB, plan::OVERWRITE});
+    }
+  expectNarrowGemm({33, 40, 65, false, true, plan::OVERWRITE, 0.5, 6});
+  expectNarrowGemm({130, 70, 65, false, false, plan::ADD, 1, 5, 3});
+}
+
+TEST(GemmConformance, NarrowTypesAcrossSeveralPanels) {
+  expectNarrowGemm({260, 290, 600, false, true, plan::OVERWRITE});
+  expectNarrowGemm({270, 40, 1100, true, false, plan::ADD, 1, 1, 7});
 }
 
 TEST(GemmConformance, SizesOfADamagedPlanAreRefused) {

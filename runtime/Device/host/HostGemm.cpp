@@ -1,5 +1,6 @@
 // Matrix products of a plan.
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Device/host/Product.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 
@@ -12,7 +13,8 @@ public:
 
   Status prepare(const HostPrepare &from) {
     const plan::Gemm &gemm = from.step.gemm();
-    ZTC_RETURN_IF_ERROR(resolve(from, {3}));
+    const bool isNarrow = gemm.type_a() != plan::F32;
+    ZTC_RETURN_IF_ERROR(resolve(from, {isNarrow ? 4 : 3}));
     MatmulProblem problem;
     problem.m = gemm.m();
     problem.n = gemm.n();
@@ -23,7 +25,7 @@ public:
     problem.transposeA = gemm.transpose_a();
     problem.transposeB = gemm.transpose_b();
     problem.alpha = float(gemm.alpha());
-    problem.typeA = gemm.type_a();
+    problem.typeA = problem.typeB = gemm.type_a();
     problem.typeC = gemm.type_c();
     if (!problem.m || !problem.n || !problem.k || problem.lda < (problem.transposeA ? problem.m : problem.k) ||
         problem.ldb < (problem.transposeB ? problem.k : problem.n) || problem.ldc < problem.n)
@@ -39,26 +41,32 @@ public:
     ZTC_RETURN_IF_ERROR(require(
         from, 1, bytesA * extent(tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch.strideB)));
     ZTC_RETURN_IF_ERROR(require(from, 2, bytesC * extent(gemm.m(), gemm.n(), gemm.ldc(), batch.strideC)));
+    if (isNarrow) {
+      panelBytes_ = matmulScratchBytes(problem.m, problem.n, problem.k);
+      ZTC_RETURN_IF_ERROR(requireElements(from, 3, {resources_.pool.threads(), panelBytes_}, 1));
+    }
 
     accumulate_ = gemm.accumulate();
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     if (accumulate_ != plan::ADD) {
-      ZTC_ASSIGN_OR_RETURN(overwrite_, ParallelMatmul::prepare(*cache, problem, batch));
+      ZTC_ASSIGN_OR_RETURN(overwrite_, Product::prepare(*cache, problem, batch));
     }
     if (accumulate_ != plan::OVERWRITE) {
       problem.add = true;
-      ZTC_ASSIGN_OR_RETURN(add_, ParallelMatmul::prepare(*cache, problem, batch));
+      ZTC_ASSIGN_OR_RETURN(add_, Product::prepare(*cache, problem, batch));
     }
     return Status::ok();
   }
 
   Status execute(uint32_t microstep) override {
-    const ParallelMatmul &product = addsNow(accumulate_, microstep) ? add_ : overwrite_;
-    return product.execute(resources_.pool, pointer(0), pointer(1), pointer(2));
+    const Product &product = addsNow(accumulate_, microstep) ? add_ : overwrite_;
+    std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
+    return product.execute(resources_.pool, pointer(0), pointer(1), pointer(2), panels, panelBytes_);
   }
 
 private:
-  ParallelMatmul overwrite_, add_;
+  Product overwrite_, add_;
+  uint64_t panelBytes_ = 0; ///< of each worker; 0: nothing is widened
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };
 

@@ -47,7 +47,7 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
   dnnl_memory_desc_t a, b, c;
   dnnl_status_t status = describe(a, problem.m, problem.k, problem.lda, problem.transposeA, problem.typeA);
   if (status == dnnl_success)
-    status = describe(b, problem.k, problem.n, problem.ldb, problem.transposeB, problem.typeA);
+    status = describe(b, problem.k, problem.n, problem.ldb, problem.transposeB, problem.typeB);
   if (status == dnnl_success)
     status = describe(c, problem.m, problem.n, problem.ldc, false, problem.typeC);
   dnnl_matmul_desc_t operation;
@@ -214,7 +214,8 @@ Tiling chooseTiling(uint64_t m, uint64_t n, uint64_t batch, uint64_t workers) {
 
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
-  uint64_t bytesA = dataTypeBytes(problem.typeA), bytesC = dataTypeBytes(problem.typeC);
+  uint64_t bytesA = dataTypeBytes(problem.typeA), bytesB = dataTypeBytes(problem.typeB),
+           bytesC = dataTypeBytes(problem.typeC);
   double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
   Tiling tiling;
   result.parallel_ = products >= kSmallProduct && cache.workers() > 1;
@@ -234,7 +235,7 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
         uint64_t a = rows.begin * (problem.transposeA ? 1 : problem.lda);
         uint64_t b = columns.begin * (problem.transposeB ? problem.ldb : 1);
         uint64_t c = rows.begin * problem.ldc + columns.begin;
-        result.tiles_.push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesA,
+        result.tiles_.push_back({matmul, (a + item * batch.strideA) * bytesA, (b + item * batch.strideB) * bytesB,
                                  (c + item * batch.strideC) * bytesC});
       }
   return result;

@@ -21,8 +21,7 @@ struct MatmulProblem {
   bool transposeA = false, transposeB = false;
   bool add = false;
   float alpha = 1;
-  plan::DataType typeA = plan::F32; ///< of A and B
-  plan::DataType typeC = plan::F32;
+  plan::DataType typeA = plan::F32, typeB = plan::F32, typeC = plan::F32;
   auto operator<=>(const MatmulProblem &) const = default;
 };
 

@@ -57,6 +57,14 @@ void OneDnn::makeThreadSingle() const {
     setOpenMpThreads(1);
 }
 
+const char *OneDnn::bf16Instructions() const {
+  const unsigned isa = dnnl_get_effective_cpu_isa();
+  const auto includes = [&](unsigned set) { return (isa & set) == set; };
+  if (includes(dnnl_cpu_isa_avx512_core_amx))
+    return "AMX";
+  return includes(dnnl_cpu_isa_avx512_core_bf16) ? "AVX512-BF16" : "";
+}
+
 StatusOr<const OneDnn *> OneDnn::load(const std::string &path) {
   // Never unloaded: primitives of any device may outlive any scope, and the library is one per process anyway.
   static std::mutex mutex;

@@ -9,6 +9,7 @@ namespace ztc {
 /// Every function of the C API that we call.
 #define ZTC_ONEDNN_FUNCTIONS(X)                                                                                        \
   X(dnnl_version)                                                                                                      \
+  X(dnnl_get_effective_cpu_isa)                                                                                        \
   X(dnnl_engine_create)                                                                                                \
   X(dnnl_stream_create)                                                                                                \
   X(dnnl_stream_destroy)                                                                                               \
@@ -45,6 +46,10 @@ struct OneDnn {
   /// Debian's oneDNN runs on OpenMP, whose thread count is a variable of the calling thread: after this call everything
   /// that oneDNN does for this thread happens in it. Before every use in a thread; costs next to nothing when repeated.
   void makeThreadSingle() const;
+
+  /// The instructions by which the library multiplies bf16 here, "AMX" or "AVX512-BF16"; empty where the processor has
+  /// none (AVX-512 alone emulates them, slower than f32) or ONEDNN_MAX_CPU_ISA forbids them. f16 it never multiplies.
+  const char *bf16Instructions() const;
 
   /// Loads the library once per process: the first call's `path` counts, empty for the usual names. Fails (Unavailable)
   /// with what to install.

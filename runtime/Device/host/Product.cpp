@@ -1,0 +1,178 @@
+#include "runtime/Device/host/Product.h"
+#include "runtime/Format/NarrowDataType.h"
+#include "runtime/Format/PlanValidator.h"
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+
+namespace ztc {
+
+bool multipliesNatively(const OneDnn &library, plan::DataType type) {
+  return type == plan::F32 || (type == plan::BF16 && *library.bf16Instructions() != 0);
+}
+
+namespace {
+
+/// Below this many multiply-adds waking the other workers costs more than it saves.
+constexpr double kSmallProduct = 1 << 18;
+/// Tiles are cut until there are so many, or until they have this many rows and columns.
+constexpr uint64_t kWantedTiles = 8, kSmallestSide = 64;
+
+uint64_t countTiles(const MatmulProblem &problem, uint64_t batch, WidenedTile size) {
+  return batch * ((problem.m + size.rows - 1) / size.rows) * ((problem.n + size.columns - 1) / size.columns);
+}
+
+WidenedTile chooseTile(const MatmulProblem &problem, uint64_t batch, WidenedTile size) {
+  size = {std::min(problem.m, size.rows), std::min(problem.n, size.columns), std::min(problem.k, size.depth)};
+  while (countTiles(problem, batch, size) < kWantedTiles) {
+    uint64_t &side = size.rows >= size.columns ? size.rows : size.columns;
+    if (side < 2 * kSmallestSide)
+      break;
+    side = (side / 2 + 15) / 16 * 16;
+  }
+  return size;
+}
+
+/// Rows of a stored matrix as f32 in a panel.
+void widenRows(float *panel, uint64_t ldPanel, const uint16_t *from, uint64_t ld, uint64_t rows, uint64_t columns,
+               NarrowType type) {
+  for (uint64_t row = 0; row < rows; ++row)
+    widen(panel + row * ldPanel, from + row * ld, columns, type);
+}
+
+/// One operand of a product: where its blocks lie, in memory or in a panel.
+struct Operand {
+  const std::byte *base; ///< of the batch's item
+  uint64_t ld;
+  plan::DataType type;
+  bool crossed; ///< rows of the stored matrix run along the tile's side, columns along k: A transposed, B not
+
+  /// Rows of a panel for `side` rows or columns of the tile.
+  static uint64_t panelStride(bool crossed, uint64_t side, uint64_t depth) {
+    return scratchRowElements(crossed ? side : depth);
+  }
+  /// f32 elements of [first, first + side) along the tile and [begin, begin + depth) along k.
+  const float *block(uint64_t first, uint64_t side, uint64_t begin, uint64_t depth, float *panel) const {
+    const uint64_t offset = crossed ? begin * ld + first : first * ld + begin;
+    const std::optional<NarrowType> narrow = narrowDataType(type);
+    if (!narrow)
+      return reinterpret_cast<const float *>(base) + offset;
+    widenRows(panel, panelStride(crossed, side, depth), reinterpret_cast<const uint16_t *>(base) + offset, ld,
+              crossed ? depth : side, crossed ? side : depth, *narrow);
+    return panel;
+  }
+};
+
+} // namespace
+
+StatusOr<std::vector<WidenedMatmul::Block>> WidenedMatmul::prepareBlocks(MatmulCache &cache, uint64_t rows,
+                                                                         uint64_t columns) const {
+  std::vector<Block> blocks;
+  for (uint64_t begin = 0; begin < problem_.k; begin += size_.depth) {
+    const uint64_t depth = std::min(size_.depth, problem_.k - begin);
+    MatmulProblem part = problem_;
+    part.m = rows;
+    part.n = columns;
+    part.k = depth;
+    part.add = problem_.add || begin > 0;
+    if (std::exchange(part.typeA, plan::F32) != plan::F32)
+      part.lda = Operand::panelStride(problem_.transposeA, rows, depth);
+    if (std::exchange(part.typeB, plan::F32) != plan::F32)
+      part.ldb = Operand::panelStride(!problem_.transposeB, columns, depth);
+    if (std::exchange(part.typeC, plan::F32) != plan::F32)
+      part.ldc = scratchRowElements(columns);
+    ZTC_ASSIGN_OR_RETURN(const Matmul *matmul, cache.get(part));
+    blocks.push_back({begin, depth, matmul});
+  }
+  return blocks;
+}
+
+StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem,
+                                               ParallelMatmul::Batch batch, WidenedTile largest) {
+  WidenedMatmul result;
+  result.problem_ = problem;
+  result.batch_ = batch;
+  result.size_ = chooseTile(problem, batch.count, largest);
+  std::map<std::pair<uint64_t, uint64_t>, size_t> known;
+  for (uint64_t item = 0; item < batch.count; ++item)
+    for (uint64_t column = 0; column < problem.n; column += result.size_.columns)
+      for (uint64_t row = 0; row < problem.m; row += result.size_.rows) {
+        Tile tile{.item = item,
+                  .row = row,
+                  .rows = std::min(result.size_.rows, problem.m - row),
+                  .column = column,
+                  .columns = std::min(result.size_.columns, problem.n - column),
+                  .blocks = 0};
+        const auto [size, isNew] = known.try_emplace({tile.rows, tile.columns}, result.blocks_.size());
+        if (isNew) {
+          ZTC_ASSIGN_OR_RETURN(std::vector<Block> blocks, result.prepareBlocks(cache, tile.rows, tile.columns));
+          result.blocks_.push_back(std::move(blocks));
+        }
+        tile.blocks = size->second;
+        result.tiles_.push_back(tile);
+      }
+  const double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
+  result.parallel_ = products >= kSmallProduct && cache.workers() > 1 && result.tiles_.size() > 1;
+  return result;
+}
+
+bool WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c,
+                        std::byte *panels) const {
+  const MatmulProblem &p = problem_;
+  const Operand left{static_cast<const std::byte *>(a) + tile.item * batch_.strideA * dataTypeBytes(p.typeA), p.lda,
+                     p.typeA, p.transposeA};
+  const Operand right{static_cast<const std::byte *>(b) + tile.item * batch_.strideB * dataTypeBytes(p.typeB), p.ldb,
+                      p.typeB, !p.transposeB};
+  auto *panelA = reinterpret_cast<float *>(panels);
+  auto *panelB = panelA + scratchBytes(widenedPanelElements(size_.rows, size_.depth)) / sizeof(float);
+  auto *panelC = panelB + scratchBytes(widenedPanelElements(size_.columns, size_.depth)) / sizeof(float);
+  const uint64_t offsetC = tile.item * batch_.strideC + tile.row * p.ldc + tile.column;
+  const std::optional<NarrowType> narrowC = narrowDataType(p.typeC);
+  const uint64_t ldPanel = scratchRowElements(tile.columns);
+  auto *rounded = static_cast<uint16_t *>(c) + offsetC;
+  float *sum = narrowC ? panelC : static_cast<float *>(c) + offsetC;
+  if (narrowC && p.add)
+    widenRows(panelC, ldPanel, rounded, p.ldc, tile.rows, tile.columns, *narrowC);
+  for (const Block &block : blocks_[tile.blocks]) {
+    const float *blockA = left.block(tile.row, tile.rows, block.begin, block.depth, panelA);
+    const float *blockB = right.block(tile.column, tile.columns, block.begin, block.depth, panelB);
+    if (!block.matmul->execute(worker, blockA, blockB, sum))
+      return false;
+  }
+  for (uint64_t row = 0; narrowC && row < tile.rows; ++row)
+    narrow(rounded + row * p.ldc, panelC + row * ldPanel, tile.columns, *narrowC);
+  return true;
+}
+
+Status WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
+                              uint64_t panelBytes) const {
+  std::atomic<bool> good{true};
+  std::atomic<size_t> next{0};
+  auto work = [&](uint32_t worker) {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tiles_.size();)
+      if (!run(tiles_[i], worker, a, b, c, panels + worker * panelBytes))
+        good.store(false, std::memory_order_relaxed);
+  };
+  if (parallel_)
+    pool.forEachWorker(work);
+  else
+    work(0);
+  return good.load(std::memory_order_relaxed) ? Status::ok()
+                                              : internalError("oneDNN failed to execute a matrix product");
+}
+
+StatusOr<Product> Product::prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch) {
+  Product result;
+  const auto isWidened = [&](plan::DataType type) { return !multipliesNatively(cache.library(), type); };
+  result.widens_ = isWidened(problem.typeA) || isWidened(problem.typeB) || isWidened(problem.typeC) ||
+                   problem.typeA != problem.typeB;
+  if (result.widens_) {
+    ZTC_ASSIGN_OR_RETURN(result.widened_, WidenedMatmul::prepare(cache, problem, batch));
+  } else {
+    ZTC_ASSIGN_OR_RETURN(result.plain_, ParallelMatmul::prepare(cache, problem, batch));
+  }
+  return result;
+}
+
+} // namespace ztc

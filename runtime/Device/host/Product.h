@@ -1,0 +1,65 @@
+// Matrix products of any type: by oneDNN where it multiplies the type on this processor, else in panels that are
+// widened to f32.
+#pragma once
+#include "runtime/Device/host/Matmul.h"
+#include "runtime/Format/ScratchSizes.h"
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ztc {
+
+/// The one place that decides: whether oneDNN multiplies matrices of this type as they are.
+bool multipliesNatively(const OneDnn &library, plan::DataType type);
+
+/// A product (or a batch of equal ones) whose narrow matrices pass through f32: tiles of the output, blocks of k one
+/// after the other, added up in f32 and rounded to nearest even once. A matrix that is f32 is read and written where it
+/// lies. How it is cut depends on the problem alone: the bits are the same for any number of threads.
+class WidenedMatmul {
+public:
+  /// `largest`: no tile is larger; panels have matmulScratchBytes(m, n, k, largest) per worker.
+  static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
+                                         WidenedTile largest = {});
+  /// `panels`: for each worker `panelBytes`, one behind the other.
+  Status execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const;
+
+private:
+  /// A block of k: elements [begin, begin + depth), and its product for a tile.
+  struct Block {
+    uint64_t begin, depth;
+    const Matmul *matmul;
+  };
+  struct Tile {
+    uint64_t item, row, rows, column, columns;
+    size_t blocks; ///< index into blocks_
+  };
+  bool run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels) const;
+  StatusOr<std::vector<Block>> prepareBlocks(MatmulCache &cache, uint64_t rows, uint64_t columns) const;
+
+  MatmulProblem problem_;
+  ParallelMatmul::Batch batch_;
+  WidenedTile size_; ///< of a whole tile
+  std::vector<Tile> tiles_;
+  std::vector<std::vector<Block>> blocks_; ///< by size of tile
+  bool parallel_ = false;                  ///< worth waking the other workers
+};
+
+class Product {
+public:
+  static StatusOr<Product> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch);
+  static StatusOr<Product> prepare(MatmulCache &cache, const MatmulProblem &problem) {
+    return prepare(cache, problem, ParallelMatmul::Batch());
+  }
+  /// `panels` and `panelBytes` as WidenedMatmul takes them; f32 needs none.
+  Status execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
+                 uint64_t panelBytes) const {
+    return widens_ ? widened_.execute(pool, a, b, c, panels, panelBytes) : plain_.execute(pool, a, b, c);
+  }
+
+private:
+  ParallelMatmul plain_;
+  WidenedMatmul widened_;
+  bool widens_ = false;
+};
+
+} // namespace ztc
