@@ -238,7 +238,7 @@ void StepEmitter::emitAttention(Operation *op) {
                                number(dimension(q, 2)), number(dimension(k, 2)), number(dimension(q, 3)), scale,
                                unit(builder, causal), number(window), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk),
                                serviceKernel(op, "softmax_kernel"), serviceKernel(op, "softmax_grad_kernel"),
-                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)));
+                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)), elementType(q));
 }
 
 void StepEmitter::emitLinearCrossEntropy(Operation *op) {
@@ -254,11 +254,11 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
     accumulate = modeOf(cast<OpResult>(loss.getDhead()));
   }
   Common common = describe(op, "linear_cross_entropy", "head and loss in chunks: library products, generated rows");
-  plan_ir::LinearCrossEntropyOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer,
-                                        number(0), common.reason, common.flops, number(dimension(loss.getHidden(), 0)),
-                                        number(dimension(loss.getHidden(), 1)), number(dimension(loss.getHead(), 0)),
-                                        op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
-                                        accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"));
+  plan_ir::LinearCrossEntropyOp::create(
+      builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
+      common.flops, number(dimension(loss.getHidden(), 0)), number(dimension(loss.getHidden(), 1)),
+      number(dimension(loss.getHead(), 0)), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
+      accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"), elementType(loss.getHidden()));
 }
 
 void StepEmitter::emitGather(Operation *op) {

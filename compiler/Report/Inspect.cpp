@@ -2,6 +2,7 @@
 // written by hand.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepText.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,29 +14,6 @@ using llvm::raw_ostream;
 
 namespace ztc {
 
-static const char *typeName(plan::DataType type) {
-  switch (type) {
-  case plan::F32:
-    return "f32";
-  case plan::BF16:
-    return "bf16";
-  case plan::F16:
-    return "f16";
-  case plan::F64:
-    return "f64";
-  case plan::I32:
-    return "i32";
-  case plan::I64:
-    return "i64";
-  case plan::I1:
-    return "i1";
-  case plan::U16:
-    return "u16";
-  default:
-    return "bytes";
-  }
-}
-
 static const char *className(plan::SlotClass c) {
   return c >= 1 && c <= int(kMemoryClassCount) - 1 ? kMemoryClassNames[c - 1] : "none";
 }
@@ -44,7 +22,7 @@ static std::string shapeText(const plan::Slot &slot) {
   std::string text;
   for (int64_t d : slot.shape())
     text += std::to_string(d) + "x";
-  return text + typeName(slot.type());
+  return text + (slot.type() ? dataTypeName(slot.type()) : "bytes");
 }
 
 static std::string operandText(const plan::Plan &plan, const plan::Operand &operand) {

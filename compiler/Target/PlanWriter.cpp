@@ -24,7 +24,7 @@ FailureOr<plan::DataType> dataType(Operation *op, Type type) {
   if (type.isInteger(1))
     return plan::I1;
   if (type.isInteger(16))
-    return plan::U16;
+    return plan::I16;
   return op->emitOpError("the plan file has no type ") << type, failure();
 }
 
@@ -58,6 +58,7 @@ private:
   LogicalResult writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record);
   LogicalResult writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record);
   LogicalResult writeCollective(plan_ir::CollectiveOp op, plan::Collective &record);
+  LogicalResult writeNarrow(plan_ir::NarrowOp op, plan::Narrow &record);
 
   using Indices = llvm::DenseMap<StringAttr, uint32_t>;
   FailureOr<uint32_t> indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what);
@@ -146,6 +147,12 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
       return failure();
     record.set_same_as_at_one_rank(*index + 1);
   }
+  if (FlatSymbolRefAttr other = slot.getSameAsIfAccumulatingAttr()) {
+    FailureOr<uint32_t> index = indexOf(slot, slots, other, "earlier slot");
+    if (failed(index))
+      return failure();
+    record.set_same_as_if_accumulating(*index + 1);
+  }
   return success();
 }
 
@@ -163,7 +170,8 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
   for (auto [symbol, set] : {Field{bucket.getParameterSlotAttr(), &plan::Bucket::set_parameter_slot},
                              Field{bucket.getGradientSlotAttr(), &plan::Bucket::set_gradient_slot},
                              Field{bucket.getExpAvgSlotAttr(), &plan::Bucket::set_exp_avg_slot},
-                             Field{bucket.getExpAvgSqSlotAttr(), &plan::Bucket::set_exp_avg_sq_slot}}) {
+                             Field{bucket.getExpAvgSqSlotAttr(), &plan::Bucket::set_exp_avg_sq_slot},
+                             Field{bucket.getMasterSlotAttr(), &plan::Bucket::set_master_slot}}) {
     (record.*set)(kAbsent);
     if (!symbol)
       continue;
@@ -341,6 +349,10 @@ LogicalResult PlanWriter::writeAttention(plan_ir::AttentionOp op, plan::Attentio
   record.set_window(op.getWindow());
   record.set_block(op.getBlock());
   record.set_grad(op.getGrad());
+  FailureOr<plan::DataType> type = dataType(op, op.getType());
+  if (failed(type))
+    return failure();
+  record.set_type(*type);
   record.set_softmax_kernel(kAbsent);
   record.set_softmax_grad_kernel(kAbsent);
   record.set_row_dot_kernel(kAbsent);
@@ -359,6 +371,10 @@ LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp 
   record.set_training(op.getTraining());
   record.set_accumulate(accumulate(op.getAccumulate()));
   record.set_loss_accumulate(accumulate(op.getLossAccumulate()));
+  FailureOr<plan::DataType> type = dataType(op, op.getType());
+  if (failed(type))
+    return failure();
+  record.set_type(*type);
   return setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); });
 }
 
@@ -391,6 +407,15 @@ LogicalResult PlanWriter::writeCollective(plan_ir::CollectiveOp op, plan::Collec
   return success();
 }
 
+LogicalResult PlanWriter::writeNarrow(plan_ir::NarrowOp op, plan::Narrow &record) {
+  FailureOr<plan::DataType> from = dataType(op, op.getFrom()), to = dataType(op, op.getTo());
+  if (failed(from) || failed(to))
+    return failure();
+  record.set_from(*from);
+  record.set_to(*to);
+  return success();
+}
+
 LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](plan_ir::LaunchOp step) { return writeLaunch(step, *record.mutable_launch()); })
@@ -412,6 +437,7 @@ LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
       .Case([&](plan_ir::CollectiveOp step) { return writeCollective(step, *record.mutable_collective()); })
       .Case([&](plan_ir::RecordOp step) { return record.mutable_record()->set_event(step.getEvent()), success(); })
       .Case([&](plan_ir::WaitOp step) { return record.mutable_wait()->set_event(step.getEvent()), success(); })
+      .Case([&](plan_ir::NarrowOp step) { return writeNarrow(step, *record.mutable_narrow()); })
       .Case([&](plan_ir::TransferOp) { return record.mutable_transfer(), success(); })
       .Default([](Operation *other) { return other->emitOpError("the plan file has no such step"); });
 }

@@ -23,7 +23,8 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
     name += "." + std::to_string(count);
   plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements,
                           elementBytes(spec.type), false, spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer,
-                          spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank);
+                          spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank,
+                          spec.sameAsIfAccumulating);
   return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
 }
 

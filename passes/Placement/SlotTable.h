@@ -18,8 +18,9 @@ struct SlotSpec {
   int64_t layer = -1;
   std::string reason;
   bool persistent = false, accumulator = false;
-  bool onlyIfSeveralRanks = false;         ///< zero bytes at one rank
-  mlir::FlatSymbolRefAttr sameAsAtOneRank; ///< the slot whose storage this one is at one rank; null: none
+  bool onlyIfSeveralRanks = false;              ///< zero bytes at one rank
+  mlir::FlatSymbolRefAttr sameAsAtOneRank;      ///< the slot whose storage this one is at one rank; null: none
+  mlir::FlatSymbolRefAttr sameAsIfAccumulating; ///< the accumulator in which this one lies where M > 1; null: none
 };
 
 /// Slot and offset in bytes, or the rank's own shard of a slot that holds a whole bucket.

@@ -52,11 +52,10 @@ StatusOr<LoadedPlan> parsePlan(std::string_view bytes, const std::string &name) 
     return dataLoss(fmt::format("the plan '{}' is truncated: it has {} bytes, its header alone {}", name, bytes.size(),
                                 kPlanHeaderBytes));
   const auto version = loadLittleEndian<uint32_t>(bytes.data() + 8);
-  if (version > kPlanFormatVersion)
-    return failedPrecondition(
-        fmt::format("the plan '{}' has format version {}, this program reads up to {}; use the ztc-run "
-                    "that belongs to the compiler which made it, or compile again",
-                    name, version, kPlanFormatVersion));
+  if (version != 0 && version != kPlanFormatVersion)
+    return failedPrecondition(fmt::format("the plan '{}' has format version {}, this program reads {}; use the ztc-run "
+                                          "that belongs to the compiler which made it, or compile again",
+                                          name, version, kPlanFormatVersion));
   if (version == 0 || loadLittleEndian<uint32_t>(bytes.data() + 12) != 0)
     return dataLoss(fmt::format("the plan '{}' is corrupted: its header is damaged; compile again", name));
   const auto payload = loadLittleEndian<uint64_t>(bytes.data() + 16);

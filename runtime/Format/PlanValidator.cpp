@@ -22,13 +22,17 @@ uint64_t dataTypeBytes(DataType type) {
     return 4;
   case BF16:
   case F16:
-  case U16:
+  case I16:
     return 2;
   case I1:
     return 1;
   default:
     return 0;
   }
+}
+
+bool isNarrow(DataType type) {
+  return type == BF16 || type == F16;
 }
 
 const char *dataTypeName(DataType type) {
@@ -47,8 +51,8 @@ const char *dataTypeName(DataType type) {
     return "i64";
   case I1:
     return "i1";
-  case U16:
-    return "u16";
+  case I16:
+    return "i16";
   default:
     return "unspecified";
   }
@@ -145,27 +149,63 @@ private:
     return Status::ok();
   }
 
-  /// A slot that is another one's storage at one rank: that one exists, always lives and has the same size there.
-  Status checkSharedStorage(int index) const {
-    const Slot &slot = plan_.slots(index);
-    const uint32_t other = slot.same_as_at_one_rank();
-    if (other == 0)
-      return Status::ok();
-    const std::string where = fmt::format("slot {} '{}'", index, slot.name());
+  static bool isSharded(const SizeForm &size) {
+    return size.kind() == SizeForm::SHARD || size.kind() == SizeForm::FULL;
+  }
+
+  /// `other` is the index + 1 of a slot that serves slot `index` too: it exists and is no such slot itself.
+  Status checkSharedSlot(uint32_t other, const std::string &where) const {
     if (other > static_cast<uint32_t>(plan_.slots_size()))
       return dataLoss(fmt::format("{}: shares slot {}, but there are {}", where, other - 1, plan_.slots_size()));
     const Slot &target = plan_.slots(static_cast<int>(other - 1));
-    if (slot.persistent() || !target.persistent() || target.same_as_at_one_rank() != 0)
+    if (target.same_as_at_one_rank() != 0 || target.same_as_if_accumulating() != 0)
+      return dataLoss(
+          fmt::format("{}: shares slot {} '{}', which shares another one itself", where, other - 1, target.name()));
+    return Status::ok();
+  }
+
+  /// A slot that is another one's storage at one rank: that one always lives and has the same size there.
+  Status checkSharedAtOneRank(int index, const std::string &where) const {
+    const Slot &slot = plan_.slots(index);
+    const uint32_t other = slot.same_as_at_one_rank();
+    ZTC_RETURN_IF_ERROR(checkSharedSlot(other, where));
+    const Slot &target = plan_.slots(static_cast<int>(other - 1));
+    if (slot.persistent() || !target.persistent())
       return dataLoss(fmt::format("{}: shares slot {} '{}', and only one of them may be persistent: that one", where,
                                   other - 1, target.name()));
-    const auto isSharded = [](const Slot &s) {
-      return s.size().kind() == SizeForm::SHARD || s.size().kind() == SizeForm::FULL;
-    };
-    if (!isSharded(slot) || !isSharded(target) || slot.size().elements() != target.size().elements() ||
+    if (!isSharded(slot.size()) || !isSharded(target.size()) || slot.size().elements() != target.size().elements() ||
         slot.size().element_bytes() != target.size().element_bytes() || slotBytes_[other - 1] == 0 ||
         slotBytes_[other - 1] != slotBytes_[static_cast<size_t>(index)])
       return dataLoss(fmt::format("{}: shares slot {} '{}' of another size", where, other - 1, target.name()));
     return Status::ok();
+  }
+
+  /// A slot that lies in an accumulator where there is one: it holds the same elements, no larger, in the same form.
+  Status checkSharedIfAccumulating(int index, const std::string &where) const {
+    const Slot &slot = plan_.slots(index);
+    const uint32_t other = slot.same_as_if_accumulating();
+    ZTC_RETURN_IF_ERROR(checkSharedSlot(other, where));
+    const Slot &target = plan_.slots(static_cast<int>(other - 1));
+    if (!target.accumulator() || target.persistent())
+      return dataLoss(fmt::format("{}: shares slot {} '{}', which is no accumulator", where, other - 1, target.name()));
+    if (slot.accumulator() || slot.persistent() || slot.same_as_at_one_rank() != 0)
+      return dataLoss(
+          fmt::format("{}: shares slot {} '{}', but has a lifetime of its own", where, other - 1, target.name()));
+    const SizeForm &size = slot.size(), &around = target.size();
+    const bool always = !size.only_if_accumulating() && !size.only_if_several_ranks() &&
+                        !around.only_if_accumulating() && !around.only_if_several_ranks();
+    if (!always || !isSharded(size) || size.kind() != around.kind() || size.elements() != around.elements() ||
+        size.element_bytes() > around.element_bytes())
+      return dataLoss(
+          fmt::format("{}: does not fit into slot {} '{}' in every shape of the run", where, other - 1, target.name()));
+    return Status::ok();
+  }
+
+  Status checkSharedStorage(int index) const {
+    const std::string where = fmt::format("slot {} '{}'", index, plan_.slots(index).name());
+    if (plan_.slots(index).same_as_if_accumulating() != 0)
+      return checkSharedIfAccumulating(index, where);
+    return plan_.slots(index).same_as_at_one_rank() != 0 ? checkSharedAtOneRank(index, where) : Status::ok();
   }
 
   Status checkImages() {
@@ -204,7 +244,8 @@ private:
       for (const Use &use : {Use{"parameter", bucket.parameter_slot(), true},
                              Use{"gradient", bucket.gradient_slot(), bucket.trainable()},
                              Use{"exp_avg", bucket.exp_avg_slot(), bucket.trainable()},
-                             Use{"exp_avg_sq", bucket.exp_avg_sq_slot(), bucket.trainable()}}) {
+                             Use{"exp_avg_sq", bucket.exp_avg_sq_slot(), bucket.trainable()},
+                             Use{"master", bucket.master_slot(), hasMaster(bucket)}}) {
         // A frozen bucket's further slots are read by nobody, whatever they say.
         if (!use.needed)
           continue;
@@ -217,7 +258,24 @@ private:
           return dataLoss(fmt::format("{}: {} elements do not fit its {} slot of {} bytes", where, bucket.elements(),
                                       use.name, slotBytes_[use.slot]));
       }
+      if (hasMaster(bucket))
+        ZTC_RETURN_IF_ERROR(checkMaster(bucket, where));
     }
+    return Status::ok();
+  }
+
+  static bool hasMaster(const Bucket &bucket) { return bucket.trainable() && bucket.master_slot() != kAbsent; }
+
+  /// Remainders complete bf16 parameters, masters stand beside f16 ones; either is a state.
+  Status checkMaster(const Bucket &bucket, const std::string &where) const {
+    const Slot &parameter = plan_.slots(static_cast<int>(bucket.parameter_slot()));
+    const Slot &master = plan_.slots(static_cast<int>(bucket.master_slot()));
+    const bool fits =
+        (parameter.type() == BF16 && master.type() == I16) || (parameter.type() == F16 && master.type() == F32);
+    if (!fits || master.size().element_bytes() != dataTypeBytes(master.type()) || !master.persistent())
+      return dataLoss(fmt::format("{}: masters of type {} in slot {} '{}' beside parameters of type {}", where,
+                                  dataTypeName(master.type()), bucket.master_slot(), master.name(),
+                                  dataTypeName(parameter.type())));
     return Status::ok();
   }
 
@@ -238,6 +296,10 @@ private:
         return dataLoss(
             fmt::format("{}: bucket {}, but there are {}", where, parameter.bucket(), plan_.buckets_size()));
       const Bucket &bucket = plan_.buckets(static_cast<int>(parameter.bucket()));
+      const Slot &slot = plan_.slots(static_cast<int>(bucket.parameter_slot()));
+      if (parameter.type() != slot.type())
+        return dataLoss(fmt::format("{}: type {} in a bucket of {}", where, dataTypeName(parameter.type()),
+                                    dataTypeName(slot.type())));
       const std::optional<uint64_t> count = elementCount(parameter.shape());
       if (!count || *count > bucket.elements() || parameter.offset() > bucket.elements() - *count)
         return dataLoss(fmt::format("{}: element {} onwards leaves its bucket of {} elements", where,

@@ -13,6 +13,8 @@ inline constexpr uint32_t kAbsent = 0xffffffffu;
 
 /// Bytes of one element; 0 for DATA_TYPE_UNSPECIFIED and unknown numbers. I1 takes one byte.
 uint64_t dataTypeBytes(plan::DataType type);
+/// Whether parameters and activations may be stored in this type and are computed with in f32: bf16, f16.
+bool isNarrow(plan::DataType type);
 /// "f32", "bf16", ...
 const char *dataTypeName(plan::DataType type);
 

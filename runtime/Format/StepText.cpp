@@ -17,21 +17,28 @@ static const std::string &bucketName(const plan::Plan &plan, uint32_t bucket) {
   return bucket < uint32_t(plan.buckets_size()) ? plan.buckets(int(bucket)).name() : unknown;
 }
 
+/// " bf16", or nothing for f32, which goes without saying.
+static std::string typeText(plan::DataType type) {
+  return type == plan::F32 ? "" : fmt::format(" {}", dataTypeName(type));
+}
+
 static std::string gemmText(const plan::Gemm &g) {
-  return fmt::format("gemm {}{}x{}x{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(), g.n(), g.k(),
-                     g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", accumulateText(g.accumulate()));
+  return fmt::format("gemm {}{}x{}x{}{}{}{}{}{}", g.batch() > 1 ? fmt::format("{} x ", g.batch()) : "", g.m(), g.n(),
+                     g.k(), g.transpose_a() ? " aT" : "", g.transpose_b() ? " bT" : "", typeText(g.type_a()),
+                     g.type_a() == g.type_c() ? "" : fmt::format(" -> {}", dataTypeName(g.type_c())),
+                     accumulateText(g.accumulate()));
 }
 
 static std::string attentionText(const plan::Attention &a) {
-  return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
-                     a.kv_heads(), a.head_dim(), a.causal() ? " causal" : "",
+  return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
+                     a.kv_heads(), a.head_dim(), typeText(a.type()), a.causal() ? " causal" : "",
                      a.window() ? fmt::format(" window {}", a.window()) : "");
 }
 
 static std::string lossText(const plan::LinearCrossEntropy &l) {
-  return fmt::format("linear_cross_entropy{} {} tokens x {} -> {}, {} rows a chunk{}",
-                     l.training() ? "" : " (loss only)", l.tokens(), l.width(), l.vocabulary(), l.chunk(),
-                     accumulateText(l.accumulate()));
+  return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {} rows a chunk{}",
+                     l.training() ? "" : " (loss only)", typeText(l.type()), l.tokens(), l.width(), l.vocabulary(),
+                     l.chunk(), accumulateText(l.accumulate()));
 }
 
 static const char *collectiveName(plan::Collective::Kind kind) {
@@ -67,8 +74,8 @@ std::string stepKindText(const plan::Plan &plan, const plan::Step &step) {
   case plan::Step::kGather:
     return fmt::format("gather {} rows of {} bytes", step.gather().rows(), step.gather().row_bytes());
   case plan::Step::kScatterAdd:
-    return fmt::format("scatter_add {} rows of {}{}", step.scatter_add().rows(), step.scatter_add().width(),
-                       accumulateText(step.scatter_add().accumulate()));
+    return fmt::format("scatter_add {} rows of {}{}{}", step.scatter_add().rows(), step.scatter_add().width(),
+                       typeText(step.scatter_add().type()), accumulateText(step.scatter_add().accumulate()));
   case plan::Step::kCopy:
     return fmt::format("copy {} bytes", step.copy().bytes());
   case plan::Step::kFill:
@@ -84,6 +91,9 @@ std::string stepKindText(const plan::Plan &plan, const plan::Step &step) {
     return fmt::format("record event {}", step.record().event());
   case plan::Step::kWait:
     return fmt::format("wait event {}", step.wait().event());
+  case plan::Step::kNarrow:
+    return fmt::format("round {} to {}{}", dataTypeName(step.narrow().from()), dataTypeName(step.narrow().to()),
+                       step.only_last_microstep() ? " (last micro-step only)" : "");
   case plan::Step::kTransfer:
     return "transfer buffers (checkpoint, export, gradient dump)";
   default:

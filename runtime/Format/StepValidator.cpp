@@ -57,14 +57,12 @@ public:
     }
     case Step::kScatterAdd: {
       const ScatterAdd &scatter = step_.scatter_add();
-      const uint64_t bytes = dataTypeBytes(scatter.type());
-      if (!bytes)
-        return dataLoss(fmt::format("unknown type {}", int(scatter.type())));
+      ZTC_RETURN_IF_ERROR(real(scatter.type()));
       ZTC_RETURN_IF_ERROR(accumulation(scatter.accumulate()));
       ZTC_RETURN_IF_ERROR(count(3));
       ZTC_RETURN_IF_ERROR(holds(0, "indices", Bytes(scatter.rows()) * 4));
-      ZTC_RETURN_IF_ERROR(holds(1, "dy", Bytes(scatter.rows()) * scatter.width() * bytes));
-      return holds(2, "dtable", Bytes(scatter.table_rows()) * scatter.width() * bytes);
+      ZTC_RETURN_IF_ERROR(holds(1, "dy", Bytes(scatter.rows()) * scatter.width() * dataTypeBytes(scatter.type())));
+      return holds(2, "dtable", Bytes(scatter.table_rows()) * scatter.width() * 4);
     }
     case Step::kCopy:
       ZTC_RETURN_IF_ERROR(count(2));
@@ -78,6 +76,8 @@ public:
       return event(step_.record().event());
     case Step::kWait:
       return event(step_.wait().event());
+    case Step::kNarrow:
+      return checkNarrow(step_.narrow());
     case Step::kTransfer:
       return Status::ok();
     case Step::KIND_NOT_SET:
@@ -138,6 +138,13 @@ private:
     return Status::ok();
   }
 
+  /// A type that tensors of library calls may have.
+  static Status real(DataType type) {
+    if (type != F32 && !isNarrow(type))
+      return dataLoss(fmt::format("unknown or unsuitable type {}", int(type)));
+    return Status::ok();
+  }
+
   /// Operand `index` has at least `needed` bytes. Operands are in range here.
   Status holds(int index, const char *name, Bytes needed) const {
     const Operand &operand = step_.operands(index);
@@ -147,12 +154,6 @@ private:
     if (needed.value() > present)
       return dataLoss(fmt::format("operand {} ({}) has {} bytes, {} are needed", index, name, present, needed.value()));
     return Status::ok();
-  }
-
-  /// Element size of the slot behind an operand; 4 where the slot does not say.
-  uint64_t elementBytes(int index) const {
-    const uint64_t bytes = dataTypeBytes(slotOf(index).type());
-    return bytes ? bytes : 4;
   }
 
   Status checkLaunch(const Launch &launch) const {
@@ -216,12 +217,12 @@ private:
   Status checkCollective(const Collective &collective) const {
     if (!Collective::Kind_IsValid(collective.kind()))
       return dataLoss(fmt::format("unknown collective {}", int(collective.kind())));
-    const bool reduces = collective.kind() != Collective::ALL_GATHER;
     if (collective.kind() != Collective::ALL_REDUCE)
       ZTC_RETURN_IF_ERROR(bucket(collective.bucket()));
     if (collective.axis().empty())
       return dataLoss("a collective over no axis");
-    if (reduces ? collective.type() != F32 : dataTypeBytes(collective.type()) == 0)
+    const bool isScalar = collective.kind() == Collective::ALL_REDUCE;
+    if (collective.type() != F32 && (isScalar || !isNarrow(collective.type())))
       return dataLoss(fmt::format("a collective of type {}", dataTypeName(collective.type())));
     ZTC_RETURN_IF_ERROR(count(2));
     switch (collective.kind()) {
@@ -249,6 +250,29 @@ private:
     return Status::ok();
   }
 
+  /// Operand `index` is a whole slot of form FULL in that type.
+  Status fullSlot(int index, const char *name, DataType type) const {
+    const Slot &slot = slotOf(index);
+    const Operand &operand = step_.operands(index);
+    if (slot.size().kind() != SizeForm::FULL || operand.offset() || operand.bytes() || operand.own_shard() ||
+        slot.size().element_bytes() != dataTypeBytes(type))
+      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is no whole bucket of {}", index, name, operand.slot(),
+                                  slot.name(), dataTypeName(type)));
+    return Status::ok();
+  }
+
+  Status checkNarrow(const Narrow &narrow) const {
+    ZTC_RETURN_IF_ERROR(count(2));
+    if (narrow.from() != F32 || !isNarrow(narrow.to()))
+      return dataLoss(fmt::format("rounding from {} to {}", dataTypeName(narrow.from()), dataTypeName(narrow.to())));
+    ZTC_RETURN_IF_ERROR(fullSlot(0, "from", narrow.from()));
+    ZTC_RETURN_IF_ERROR(fullSlot(1, "to", narrow.to()));
+    if (slotOf(0).size().elements() != slotOf(1).size().elements())
+      return dataLoss(
+          fmt::format("rounding {} elements to {}", slotOf(0).size().elements(), slotOf(1).size().elements()));
+    return Status::ok();
+  }
+
   /// A matrix (or a batch of them) of rows x columns with row stride `ld` inside operand `index`.
   Status matrix(int index, const char *name, uint64_t rows, uint64_t columns, uint64_t ld, uint64_t batch,
                 uint64_t stride, uint64_t bytes) const {
@@ -258,14 +282,17 @@ private:
   }
 
   Status checkGemm(const Gemm &gemm) const {
-    ZTC_RETURN_IF_ERROR(count(3));
+    const DataType type = gemm.type_a();
+    if (!real(type).isOk() || !real(gemm.type_c()).isOk())
+      return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(type), int(gemm.type_c())));
+    if (gemm.type_c() != F32 && gemm.type_c() != type)
+      return dataLoss(fmt::format("matrix product of {} into {}", dataTypeName(type), dataTypeName(gemm.type_c())));
+    ZTC_RETURN_IF_ERROR(count(isNarrow(type) ? 4 : 3));
     ZTC_RETURN_IF_ERROR(accumulation(gemm.accumulate()));
     const uint64_t batch = gemm.batch() ? gemm.batch() : 1;
     if (!gemm.m() || !gemm.n() || !gemm.k())
       return dataLoss(fmt::format("matrix product of size {} x {} x {}", gemm.m(), gemm.n(), gemm.k()));
-    const uint64_t in = dataTypeBytes(gemm.type_a()), out = dataTypeBytes(gemm.type_c());
-    if (!in || !out)
-      return dataLoss(fmt::format("matrix product of unknown types {} and {}", int(gemm.type_a()), int(gemm.type_c())));
+    const uint64_t in = dataTypeBytes(type), out = dataTypeBytes(gemm.type_c());
     const bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
     ZTC_RETURN_IF_ERROR(
         matrix(0, "a", ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), batch, gemm.stride_a(), in));
@@ -276,6 +303,7 @@ private:
 
   Status checkAttention(const Attention &attention) const {
     const bool grad = attention.grad();
+    ZTC_RETURN_IF_ERROR(real(attention.type()));
     ZTC_RETURN_IF_ERROR(count(grad ? 10 : 6));
     if (!attention.batch() || !attention.seq() || !attention.heads() || !attention.kv_heads() ||
         !attention.head_dim() || !attention.block())
@@ -301,29 +329,31 @@ private:
                                                  {"dout", &q}, {"dq", &q}, {"dk", &kv}, {"dv", &kv}};
     int index = 0;
     for (const Use &use : grad ? backward : forward) {
-      ZTC_RETURN_IF_ERROR(holds(index, use.name, use.elements ? *use.elements * elementBytes(index) : lse));
+      ZTC_RETURN_IF_ERROR(holds(index, use.name, use.elements ? *use.elements * dataTypeBytes(attention.type()) : lse));
       ++index;
     }
     return Status::ok();
   }
 
   Status checkLinearCrossEntropy(const LinearCrossEntropy &loss) const {
-    ZTC_RETURN_IF_ERROR(count(loss.training() ? 8 : 5));
+    ZTC_RETURN_IF_ERROR(real(loss.type()));
+    ZTC_RETURN_IF_ERROR(count((loss.training() ? 8 : 5) + (isNarrow(loss.type()) ? 1 : 0)));
     ZTC_RETURN_IF_ERROR(kernel(loss.rows_kernel()));
     ZTC_RETURN_IF_ERROR(accumulation(loss.accumulate()));
     ZTC_RETURN_IF_ERROR(accumulation(loss.loss_accumulate()));
     if (!loss.tokens() || !loss.width() || !loss.vocabulary() || !loss.chunk())
       return dataLoss("linear_cross_entropy with a size of zero");
+    const uint64_t bytes = dataTypeBytes(loss.type());
     const Bytes hidden = Bytes(loss.tokens()) * loss.width(), head = Bytes(loss.vocabulary()) * loss.width();
-    ZTC_RETURN_IF_ERROR(holds(0, "hidden", hidden * elementBytes(0)));
-    ZTC_RETURN_IF_ERROR(holds(1, "head", head * elementBytes(1)));
+    ZTC_RETURN_IF_ERROR(holds(0, "hidden", hidden * bytes));
+    ZTC_RETURN_IF_ERROR(holds(1, "head", head * bytes));
     ZTC_RETURN_IF_ERROR(holds(2, "targets", Bytes(loss.tokens()) * 4));
     ZTC_RETURN_IF_ERROR(holds(3, "loss", 4));
     if (!loss.training())
       return Status::ok();
     ZTC_RETURN_IF_ERROR(holds(5, "scale", 4));
-    ZTC_RETURN_IF_ERROR(holds(6, "dhidden", hidden * elementBytes(6)));
-    return holds(7, "dhead", head * elementBytes(7));
+    ZTC_RETURN_IF_ERROR(holds(6, "dhidden", hidden * bytes));
+    return holds(7, "dhead", head * 4);
   }
 
   const Plan &plan_;

@@ -23,6 +23,19 @@ uint64_t sizeBytes(const plan::SizeForm &size, const PlanShape &shape) {
 
 namespace {
 
+/// The slot whose storage a slot is: another one's where a bucket is gathered and there is nobody to gather from, or
+/// where it lies in an accumulator; else its own.
+uint32_t storageOf(const plan::Plan &plan, const PlanShape &shape, uint32_t slot) {
+  if (slot >= static_cast<uint32_t>(plan.slots_size()))
+    return slot;
+  const plan::Slot &record = plan.slots(static_cast<int>(slot));
+  if (record.same_as_at_one_rank() != 0 && shape.world == 1)
+    return record.same_as_at_one_rank() - 1;
+  if (record.same_as_if_accumulating() != 0 && shape.accumulate > 1)
+    return record.same_as_if_accumulating() - 1;
+  return slot;
+}
+
 /// First and last moment (inclusive) of a use.
 struct Span {
   uint32_t first = std::numeric_limits<uint32_t>::max();
@@ -48,6 +61,7 @@ public:
   uint32_t length() const { return std::max(length_, 1u); }
 
   /// The lifetimes of all slots: intervals by slot, in time order, none overlapping another of its slot.
+  /// A slot whose storage serves others has their uses too, and these have none.
   std::vector<std::vector<Interval>> lifetimes(const PlanShape &shape) const {
     const auto slots = static_cast<size_t>(plan_.slots_size());
     std::vector<std::vector<Interval>> intervals(slots);
@@ -58,11 +72,11 @@ public:
       if (name == "microstep")
         trainingBegin = begins_[static_cast<size_t>(p)];
       if (name == "microstep" || name == "update") {
-        addUses(p, training);
+        addUses(p, shape, training);
         continue;
       }
       std::vector<Span> own(slots);
-      addUses(p, own);
+      addUses(p, shape, own);
       for (size_t slot = 0; slot < slots; ++slot)
         if (own[slot].isUsed())
           intervals[slot].push_back({own[slot].first, own[slot].last});
@@ -94,12 +108,12 @@ public:
   }
 
 private:
-  void addUses(int program, std::vector<Span> &spans) const {
+  void addUses(int program, const PlanShape &shape, std::vector<Span> &spans) const {
     const plan::Program &record = plan_.programs(program);
     for (int s = 0; s < record.steps_size(); ++s)
       for (const plan::Operand &operand : record.steps(s).operands())
-        if (operand.slot() < spans.size())
-          spans[operand.slot()].add(begins_[static_cast<size_t>(program)] + static_cast<uint32_t>(s));
+        if (const uint32_t slot = storageOf(plan_, shape, operand.slot()); slot < spans.size())
+          spans[slot].add(begins_[static_cast<size_t>(program)] + static_cast<uint32_t>(s));
   }
 
   const plan::Plan &plan_;
@@ -127,11 +141,6 @@ static std::pair<uint32_t, uint64_t> largestMoment(const std::vector<PackItem> &
   return best;
 }
 
-/// Whether the slot is another one's storage: a gathered bucket where there is nobody to gather from.
-static bool isShared(const plan::Slot &slot, const PlanShape &shape) {
-  return slot.same_as_at_one_rank() != 0 && shape.world == 1;
-}
-
 StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
   if (shape.world == 0 || shape.accumulate == 0 || shape.threads == 0)
     return invalidArgument(fmt::format("a plan of memory for {} ranks, {} micro-steps and {} threads", shape.world,
@@ -147,12 +156,12 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
     const plan::Slot &record = plan.slots(static_cast<int>(slot));
     const std::optional<uint64_t> bytes = alignedBytes(record.size(), shape);
-    if (record.same_as_at_one_rank() > lifetimes.size())
+    if (record.same_as_at_one_rank() > lifetimes.size() || record.same_as_if_accumulating() > lifetimes.size())
       return invalidArgument(fmt::format("slot {} '{}' shares a slot that does not exist", slot, record.name()));
     if (!bytes || __builtin_add_overflow(total, *bytes, &total) || total > (uint64_t(1) << 62))
       return invalidArgument(fmt::format("the size of slot {} '{}' overflows with {} ranks and {} threads", slot,
                                          record.name(), shape.world, shape.threads));
-    if (lifetimes[slot].empty() || *bytes == 0 || isShared(record, shape))
+    if (lifetimes[slot].empty() || *bytes == 0 || storageOf(plan, shape, slot) != slot)
       continue;
     items.push_back({*bytes, lifetimes[slot]});
     slotOfItem.push_back(slot);
@@ -163,8 +172,11 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
   for (size_t i = 0; i < items.size(); ++i)
     memory.slots[slotOfItem[i]] = {packing.offsets[i], items[i].bytes};
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot)
-    if (const plan::Slot &record = plan.slots(static_cast<int>(slot)); isShared(record, shape))
-      memory.slots[slot] = memory.slots[record.same_as_at_one_rank() - 1];
+    if (const uint32_t storage = storageOf(plan, shape, slot); storage != slot) {
+      const uint64_t bytes =
+          std::min(sizeBytes(plan.slots(static_cast<int>(slot)).size(), shape), memory.slots[storage].bytes);
+      memory.slots[slot] = {bytes ? memory.slots[storage].offset : 0, bytes};
+    }
 
   const auto [peak, live] = largestMoment(items, timeline.length());
   memory.largestLiveBytes = live;

@@ -16,7 +16,8 @@ struct PlanShape {
 };
 
 /// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0; a slot that shares another one's
-/// storage (same_as_at_one_rank, W = 1) has that one's place, and only that one counts.
+/// storage (same_as_at_one_rank where W = 1, same_as_if_accumulating where M > 1) begins where that one does, and only
+/// that one counts.
 struct SlotPlacement {
   uint64_t offset = 0;
   uint64_t bytes = 0;

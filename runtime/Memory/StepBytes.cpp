@@ -1,4 +1,5 @@
 #include "runtime/Memory/StepBytes.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 
 namespace ztc {
@@ -30,7 +31,8 @@ uint64_t stepBytes(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
   case plan::Step::kScatterAdd: {
     const plan::ScatterAdd &scatter = step.scatter_add();
     const bool zeroes = scatter.accumulate() != plan::ADD;
-    return scatter.rows() * (3 * scatter.width() * sizeof(float) + sizeof(int32_t)) +
+    const uint64_t row = scatter.width() * (dataTypeBytes(scatter.type()) + 2 * sizeof(float));
+    return scatter.rows() * (row + sizeof(int32_t)) +
            (zeroes ? scatter.table_rows() * scatter.width() * sizeof(float) : 0);
   }
   default:

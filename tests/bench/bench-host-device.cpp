@@ -134,6 +134,7 @@ void attention(uint32_t threads, const Model &model, uint64_t block, bool grad) 
   call.set_causal(true);
   call.set_block(block);
   call.set_grad(grad);
+  call.set_type(plan::F32);
   // Useful work alone: the half below the diagonal.
   double products = grad ? 5 : 2;
   bench.run(fmt::format("{} attention{} block {}", model.name, grad ? " grad" : "", block),
@@ -155,6 +156,7 @@ void loss(uint32_t threads, const Model &model, uint64_t chunk, bool training) {
   call.set_vocabulary(model.vocabulary);
   call.set_chunk(chunk);
   call.set_training(training);
+  call.set_type(plan::F32);
   bench.run(fmt::format("{} loss{} chunk {}", model.name, training ? " and gradients" : "", chunk),
             (training ? 6.0 : 2.0) * double(tokens) * double(model.width) * double(model.vocabulary));
 }

@@ -85,6 +85,7 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
   attention.set_causal(c.causal);
   attention.set_window(c.window);
   attention.set_block(c.block);
+  attention.set_type(plan::F32);
 }
 
 /// Forward, then the gradient from the forward's own results.

@@ -67,6 +67,7 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_vocabulary(c.vocabulary);
   call.set_chunk(c.chunk);
   call.set_training(training);
+  call.set_type(plan::F32);
   call.set_accumulate(accumulate);
   call.set_loss_accumulate(accumulate);
   call.set_rows_kernel(0);

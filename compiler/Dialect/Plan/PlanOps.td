@@ -20,7 +20,8 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
                        I64Attr:$elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
-                       UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank);
+                       UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank,
+                       OptionalAttr<FlatSymbolRefAttr>:$same_as_if_accumulating);
   let assemblyFormat = "$sym_name $slot_class $size_kind $elements `x` $type attr-dict";
   let hasVerifier = 1;
 }
@@ -29,7 +30,7 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "A flat bucket and its slots; without gradient and states where frozen.";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, FlatSymbolRefAttr:$parameter_slot,
                        OptionalAttr<FlatSymbolRefAttr>:$gradient_slot, OptionalAttr<FlatSymbolRefAttr>:$exp_avg_slot,
-                       OptionalAttr<FlatSymbolRefAttr>:$exp_avg_sq_slot);
+                       OptionalAttr<FlatSymbolRefAttr>:$exp_avg_sq_slot, OptionalAttr<FlatSymbolRefAttr>:$master_slot);
   let assemblyFormat = "$sym_name attr-dict";
 }
 

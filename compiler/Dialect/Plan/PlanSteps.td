@@ -24,11 +24,12 @@ def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
     UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
-    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad)> {
+    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, TypeAttr:$type)> {
   let summary = "Attention, or with `grad` its cotangents.";
 }
 def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
-    Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel)> {
+    Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel,
+    TypeAttr:$type)> {
   let summary = "Head and loss, chunk by chunk.";
 }
 def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows)> { let summary = "Rows of a table by index."; }
@@ -45,5 +46,6 @@ def Plan_RecordOp : Plan_Step<"record", (ins I64Attr:$event, UnitAttr:$only_last
 def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
   let summary = "Holds its stream back until an event; operands are the slots in use until then.";
 }
+def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last)> { let summary = "A whole bucket, rounded to a narrower type; from and to may begin at the same byte."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -135,6 +135,7 @@ TEST(Executor, LaterRunsAllocateNothingLarge) {
   call.set_vocabulary(vocabulary);
   call.set_chunk(chunk);
   call.set_training(true);
+  call.set_type(plan::F32);
   runner.runOnce(2);
   largestAllocation = 0;
   ASSERT_TRUE(runner.run().isOk());

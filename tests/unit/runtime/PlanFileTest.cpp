@@ -46,6 +46,9 @@ TEST(PlanFile, DamagedFilesAreNamedByTheirDamage) {
   std::string newer = good;
   newer[8] = 99;
   EXPECT_THAT(message(newer), HasSubstr("version 99"));
+  std::string older = good;
+  older[8] = 1;
+  EXPECT_THAT(message(older), HasSubstr("version 1, this program reads 2"));
   for (size_t at : {size_t(30), kPlanHeaderBytes, good.size() - 1}) {
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
@@ -146,6 +149,26 @@ TEST(PlanValidator, EachFactIsChecked) {
        "overflows"},
       {"gemm type", [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->clear_type_a(); },
        "unknown types"},
+      {"gemm types",
+       [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_type_c(plan::BF16); },
+       "product of f32 into bf16"},
+      {"narrow gemm without scratch",
+       [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(1)->mutable_gemm()->set_type_a(plan::BF16); },
+       "3 operands, 4"},
+      {"master without narrow parameters", [](plan::Plan &p) { p.mutable_buckets(0)->set_master_slot(0); },
+       "masters of type f32 in slot 0 'block' beside parameters of type f32"},
+      {"remainders beside f16",
+       [](plan::Plan &p) {
+         p.mutable_buckets(0)->set_master_slot(2);
+         p.mutable_slots(0)->set_type(plan::F16), p.mutable_slots(2)->set_type(plan::I16);
+       },
+       "masters of type i16"},
+      {"master slot", [](plan::Plan &p) { p.mutable_buckets(0)->set_master_slot(99); }, "master slot 99"},
+      {"bucket of two types", [](plan::Plan &p) { p.mutable_parameters(1)->set_type(plan::BF16); },
+       "type bf16 in a bucket of f32"},
+      {"narrow call without type",
+       [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(0)->mutable_attention()->set_type(plan::I32); },
+       "unsuitable type"},
       {"copy", [](plan::Plan &p) { p.mutable_programs(1)->mutable_steps(0)->mutable_copy()->set_bytes(257); },
        "257 are needed"},
       {"kernel", [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(0)->mutable_launch()->set_kernel(3); },

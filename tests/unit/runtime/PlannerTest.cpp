@@ -78,6 +78,36 @@ TEST(Planner, PersistentSlotsAndAccumulatorsAndUnusedOnes) {
   EXPECT_EQ(planMemory(plan, shape)->arenaBytes, 768u) << "the accumulator lives from the start of microstep";
 }
 
+TEST(Planner, ANarrowGradientLiesInItsAccumulator) {
+  // 0 accumulates and is rounded into 1, which the update and a dump read; 2 is used in between, 3 in the dump.
+  plan::Plan plan =
+      planOf({64, 64, 64, 64}, {{"microstep", {{0}, {0, 1}, {2}}}, {"update", {{1}}}, {"transfer", {{1, 3}}}});
+  for (int slot : {0, 1}) {
+    plan.mutable_slots(slot)->set_slot_class(plan::GRADIENTS);
+    plan.mutable_slots(slot)->mutable_size()->set_kind(plan::SizeForm::FULL);
+    plan.mutable_slots(slot)->mutable_size()->set_elements(256);
+  }
+  plan.mutable_slots(0)->set_accumulator(true);
+  plan.mutable_slots(1)->mutable_size()->set_element_bytes(2);
+  plan.mutable_slots(1)->set_same_as_if_accumulating(1);
+  const StatusOr<MemoryPlan> one = planMemory(plan, {});
+  ASSERT_OK(one.status());
+  EXPECT_EQ(one->arenaBytes, 1024u + 512u) << "rounded beside it; what follows may lie where it was";
+  EXPECT_FALSE(overlap(one->slots[0], one->slots[1]));
+  const StatusOr<MemoryPlan> several = planMemory(plan, {1, 2, 1});
+  ASSERT_OK(several.status());
+  EXPECT_EQ(several->slots[1].offset, several->slots[0].offset);
+  EXPECT_EQ(several->slots[0].bytes, 1024u);
+  EXPECT_EQ(several->slots[1].bytes, 512u);
+  EXPECT_EQ(several->arenaBytes, 1024u + 256u);
+  EXPECT_FALSE(overlap(several->slots[0], several->slots[2])) << "it lives for the update's sake";
+  EXPECT_FALSE(overlap(several->slots[0], several->slots[3])) << "and for the dump's";
+  EXPECT_EQ(several->byClass[2], 1024u);
+  EXPECT_EQ(several->liveAtPeak, (std::vector<uint32_t>{0, 2}));
+  plan.mutable_slots(1)->set_same_as_if_accumulating(9);
+  EXPECT_EQ(planMemory(plan, {}).status().code(), StatusCode::InvalidArgument);
+}
+
 TEST(Planner, SizesFollowWorldAndThreads) {
   plan::Plan plan = planOf({1000, 10}, {{"microstep", {{0, 1}}}});
   plan.mutable_slots(0)->mutable_size()->set_kind(plan::SizeForm::SHARD);

@@ -81,6 +81,7 @@ inline plan::Plan smallPlan() {
   block.set_gradient_slot(gradients);
   block.set_exp_avg_slot(first);
   block.set_exp_avg_sq_slot(second);
+  block.set_master_slot(kAbsent);
   plan::Bucket &frozen = *plan.add_buckets();
   frozen.set_name("table");
   frozen.set_elements(21);

@@ -4,6 +4,7 @@
 #pragma once
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Ranks/ControlChannel.h"
@@ -224,6 +225,7 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   bucket.set_gradient_slot(Gradient);
   bucket.set_exp_avg_slot(Momentum);
   bucket.set_exp_avg_sq_slot(Squares);
+  bucket.set_master_slot(kAbsent);
   plan::Parameter &parameter = *plan.add_parameters();
   parameter.set_name("w.weight");
   parameter.add_shape(kVocabulary);

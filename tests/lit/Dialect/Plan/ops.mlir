@@ -6,6 +6,8 @@ plan.slot @a activations constant 16 x f32 {element_bytes = 4 : i64, layer = 3 :
 plan.slot @t workspace per_thread 16 x f32 {element_bytes = 4 : i64}
 // CHECK: plan.slot @g gathered full 16 x f32 {element_bytes = 4 : i64, only_if_several_ranks, same_as_at_one_rank = @a}
 plan.slot @g gathered full 16 x f32 {element_bytes = 4 : i64, only_if_several_ranks, same_as_at_one_rank = @a}
+// CHECK: plan.slot @wire gradients full 16 x bf16 {element_bytes = 2 : i64, same_as_if_accumulating = @g}
+plan.slot @wire gradients full 16 x bf16 {element_bytes = 2 : i64, same_as_if_accumulating = @g}
 // CHECK: plan.constant @a {data = dense<1.000000e+00> : tensor<16xf32>}
 plan.constant @a {data = dense<1.0> : tensor<16xf32>}
 // CHECK: plan.bindings {loss = @a}
@@ -24,6 +26,8 @@ plan.program @microstep {
   plan.wait "begin" [] {event = 3 : i64, only_last, stream = 1 : i64}
   // CHECK: plan.collective "sum" [#plan.operand<read_write @a, 0, 0>] {axis = "data", bucket = @b, kind = #plan.collective<reduce_scatter>, launch_order = 7 : i64, only_last, type = f32}
   plan.collective "sum" [#plan.operand<read_write @a, 0, 0>] {axis = "data", bucket = @b, kind = #plan.collective<reduce_scatter>, launch_order = 7 : i64, only_last, type = f32}
+  // CHECK: plan.narrow "round" [#plan.operand<read @g, 0, 0>, #plan.operand<write @wire, 0, 0>] {from = f32, only_last, to = bf16}
+  plan.narrow "round" [#plan.operand<read @g, 0, 0>, #plan.operand<write @wire, 0, 0>] {from = f32, only_last, to = bf16}
   // CHECK: plan.fill "zero" [#plan.operand<write @a, 16, 32>] {value = 0 : i64}
   plan.fill "zero" [#plan.operand<write @a, 16, 32>] {value = 0 : i64}
 }
