@@ -1,4 +1,4 @@
-// Op interfaces: Differentiable, Decomposable, Cost.
+// Op interfaces: Differentiable, Decomposable, Cost, Precision.
 #pragma once
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
@@ -20,6 +20,20 @@ public:
   virtual void accumulate(unsigned operandIndex, mlir::Value contribution) = 0;
 };
 
+/// How a float value is stored under a mixed-precision policy.
+enum class Storage : uint8_t {
+  Narrow, ///< in the policy's narrow type (f32 where the policy excepts the layer)
+  Wide,   ///< in f32
+  Free,   ///< operands only: in the type that it comes in
+  Asked,  ///< results only: in f32 where the value ends as a parameter's gradient, else narrow
+};
+
+/// The row of one op in the policy table. Arithmetic and accumulation are f32 in every op; products of a library take
+/// narrow factors and accumulate in f32.
+struct PrecisionRule {
+  llvm::SmallVector<Storage, 8> operands, results; ///< one each; ignored for what is no float
+};
+
 /// Bytes of the distinct operands and the results of `op`; 0 for values that are not static tensors.
 int64_t operandAndResultBytes(mlir::Operation *op);
 
@@ -31,3 +45,4 @@ int64_t tensorBytes(mlir::Type type);
 #include "compiler/Interfaces/Cost.h.inc"
 #include "compiler/Interfaces/Decomposable.h.inc"
 #include "compiler/Interfaces/Differentiable.h.inc"
+#include "compiler/Interfaces/Precision.h.inc"

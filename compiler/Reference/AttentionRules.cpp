@@ -53,7 +53,7 @@ template <typename Visit> void forEachRow(const AttentionShape &shape, Visit &&v
         visit(b, i, h);
 }
 
-void runAttention(graph::AttentionOp op, Operands operands, Results results) {
+void runAttention(graph::AttentionOp op, Operands operands, Results results, Interpreter &interpreter) {
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2];
   AttentionShape shape(q, k, op.getCausal(), op.getWindow());
   double scale = op.getScale().convertToDouble();
@@ -69,16 +69,19 @@ void runAttention(graph::AttentionOp op, Operands operands, Results results) {
     for (int64_t j = 0; j < shape.S; ++j)
       if (shape.sees(i, j))
         sum += std::exp(scores[j] - max);
-    for (int64_t j = 0; j < shape.S; ++j)
-      if (shape.sees(i, j))
-        for (int64_t d = 0; d < shape.D; ++d)
-          results[0].reals[row + d] += std::exp(scores[j] - max) / sum * v.reals[shape.keyOffset(b, j, h) + d];
+    for (int64_t j = 0; j < shape.S; ++j) {
+      if (!shape.sees(i, j))
+        continue;
+      double p = interpreter.roundInside(std::exp(scores[j] - max) / sum, q.elementType);
+      for (int64_t d = 0; d < shape.D; ++d)
+        results[0].reals[row + d] += p * v.reals[shape.keyOffset(b, j, h) + d];
+    }
     if (results.size() > 1)
       results[1].reals[shape.lseOffset(b, i, h)] = max + std::log(sum);
   });
 }
 
-void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results results) {
+void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results results, Interpreter &interpreter) {
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &out = *operands[3], &lse = *operands[4],
                &dout = *operands[5];
   Tensor &dq = results[0], &dk = results[1], &dv = results[2];
@@ -93,6 +96,8 @@ void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results resu
       int64_t key = shape.keyOffset(b, j, h);
       double p = std::exp(scale * dot(&q.reals[row], &k.reals[key], shape.D) - lse.reals[shape.lseOffset(b, i, h)]);
       double ds = p * (dot(&dout.reals[row], &v.reals[key], shape.D) - delta) * scale;
+      p = interpreter.roundInside(p, q.elementType);
+      ds = interpreter.roundInside(ds, q.elementType);
       for (int64_t d = 0; d < shape.D; ++d) {
         dq.reals[row + d] += ds * k.reals[key + d];
         dk.reals[key + d] += ds * q.reals[row + d];

@@ -1,6 +1,8 @@
 // Reference rules of the elementwise ops.
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Reference/Interpreter.h"
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/StochasticRounding.h"
 #include <cmath>
 
 using namespace mlir;
@@ -116,6 +118,38 @@ void runCast(graph::CastOp op, Operands operands, Results results) {
   }
 }
 
+// The three ops below work on bits: in Precision::F64 too.
+
+void runJoinMaster(graph::JoinMasterOp op, Operands operands, Results results) {
+  const Tensor &parameter = *operands[0], &remainder = *operands[1];
+  results[0] = like(parameter, getElementTypeOrSelf(op.getMaster().getType()));
+  for (int64_t i = 0; i < parameter.count(); ++i)
+    results[0].reals[i] =
+        joinMaster(toBf16(static_cast<float>(parameter.reals[i])), static_cast<int16_t>(remainder.integers[i]));
+}
+
+void runSplitMaster(graph::SplitMasterOp op, Operands operands, Results results) {
+  const Tensor &master = *operands[0];
+  results[0] = like(master, getElementTypeOrSelf(op.getParameter().getType()));
+  results[1] = like(master, getElementTypeOrSelf(op.getRemainder().getType()));
+  for (int64_t i = 0; i < master.count(); ++i) {
+    SplitMaster split = splitMaster(static_cast<float>(master.reals[i]));
+    results[0].reals[i] = fromBf16(split.parameter);
+    results[1].integers[i] = split.remainder;
+  }
+}
+
+void runStochasticRound(graph::StochasticRoundOp op, Operands operands, Results results) {
+  const Tensor &x = *operands[0], &index = *operands[1], &seed = *operands[2], &step = *operands[3];
+  results[0] = like(x, getElementTypeOrSelf(op.getY().getType()));
+  for (int64_t i = 0; i < x.count(); ++i) {
+    uint32_t key = roundingKey(static_cast<float>(seed.reals[i]), static_cast<float>(step.reals[i]),
+                               static_cast<uint32_t>(op.getStream()));
+    results[0].reals[i] = fromBf16(roundStochastically(static_cast<float>(x.reals[i]),
+                                                       roundingBits(key, static_cast<uint64_t>(index.integers[i]))));
+  }
+}
+
 } // namespace
 
 void addElementwiseRules(RuleTable &table) {
@@ -154,6 +188,9 @@ void addElementwiseRules(RuleTable &table) {
   table.add<graph::SelectOp>(runSelect);
   table.add<graph::LogicOp>(runLogic);
   table.add<graph::CastOp>(runCast);
+  table.add<graph::JoinMasterOp>(runJoinMaster);
+  table.add<graph::SplitMasterOp>(runSplitMaster);
+  table.add<graph::StochasticRoundOp>(runStochasticRound);
 }
 
 } // namespace ztc

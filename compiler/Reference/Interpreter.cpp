@@ -35,6 +35,11 @@ FailureOr<FlatRange> Interpreter::flatRange(Operation *op, Type type) const {
   return dist::isFull(type) ? FlatRange{0, shard * world} : FlatRange{shard * options.rank, shard};
 }
 
+double Interpreter::roundInside(double value, Type type) const {
+  bool isNarrow = type.getIntOrFloatBitWidth() < 32;
+  return options.precision == Precision::F32 && isNarrow ? roundTo(value, type) : value;
+}
+
 /// The type of the tensor that the interpreter holds for a value: what is pending is there already.
 static RankedTensorType heldType(Type type) {
   if (auto pending = dyn_cast<dist::PendingType>(type))

@@ -20,15 +20,22 @@ class RuleTable {
 public:
   using Rule = std::function<llvm::LogicalResult(mlir::Operation *, Operands, Results, Interpreter &)>;
 
-  /// `compute(op, operands, results)` may return nothing or a LogicalResult (after a located diagnostic).
+  /// `compute(op, operands, results)`, or `compute(op, operands, results, interpreter)`, may return nothing or a
+  /// LogicalResult (after a located diagnostic).
   template <typename OpTy, typename Compute> void add(Compute compute) {
     rules[OpTy::getOperationName()] = [compute](mlir::Operation *op, Operands operands, Results results,
-                                                Interpreter &) {
-      if constexpr (std::is_void_v<decltype(compute(llvm::cast<OpTy>(op), operands, results))>) {
-        compute(llvm::cast<OpTy>(op), operands, results);
+                                                Interpreter &interpreter) {
+      auto call = [&] {
+        if constexpr (std::is_invocable_v<Compute, OpTy, Operands, Results, Interpreter &>)
+          return compute(llvm::cast<OpTy>(op), operands, results, interpreter);
+        else
+          return compute(llvm::cast<OpTy>(op), operands, results);
+      };
+      if constexpr (std::is_void_v<decltype(call())>) {
+        call();
         return llvm::success();
       } else {
-        return llvm::LogicalResult(compute(llvm::cast<OpTy>(op), operands, results));
+        return llvm::LogicalResult(call());
       }
     };
   }
@@ -57,7 +64,8 @@ void addDistRules(RuleTable &table);
 
 enum class Precision {
   F64, ///< nothing is rounded, whatever the types say: the mathematics of the graph
-  F32, ///< every result is rounded to its type after its op; sums inside one op still run in double
+  F32, ///< every result is rounded to its type after its op; sums inside one op still run in double, and an op that
+       ///< rounds to a narrow type inside does so
 };
 
 struct InterpreterOptions {
@@ -81,6 +89,9 @@ public:
   /// What a value of this type holds on this rank: a whole bucket, a shard of it, or any 1-D tensor of static length.
   /// Fails, with a diagnostic at `op`, where the type says no length.
   llvm::FailureOr<FlatRange> flatRange(mlir::Operation *op, mlir::Type type) const;
+  /// `value` as an op holds it that rounds to the narrow type `type` inside (RationaleNumerics.md); wider types and
+  /// Precision::F64 leave it.
+  double roundInside(double value, mlir::Type type) const;
   /// Runs a block whose arguments have these values; returns the operands of its terminator. An op without a rule is a
   /// located error.
   llvm::FailureOr<llvm::SmallVector<Tensor>> run(mlir::Block &block, llvm::ArrayRef<Tensor> arguments);

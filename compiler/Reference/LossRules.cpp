@@ -47,7 +47,8 @@ Tensor gradientOf(const Tensor &logits, const Tensor &targets, double scale) {
   return gradient;
 }
 
-LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands operands, Results results) {
+LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands operands, Results results,
+                                    Interpreter &interpreter) {
   const Tensor &hidden = *operands[0], &head = *operands[1], &targets = *operands[2];
   int64_t T = hidden.shape[0], D = hidden.shape[1], V = head.shape[0];
   if (failed(checkTargets(op, targets, V)))
@@ -61,6 +62,8 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
   if (!op.getScale())
     return success();
   Tensor dlogits = gradientOf(logits, targets, operands[3]->reals[0]);
+  for (double &value : dlogits.reals)
+    value = interpreter.roundInside(value, hidden.elementType);
   for (int64_t t = 0; t < T; ++t)
     for (int64_t i = 0; i < V; ++i)
       for (int64_t d = 0; d < D; ++d) {

@@ -108,7 +108,7 @@ LogicalResult runReduce(OpTy op, Operands operands, Results results, double star
   SmallVector<int64_t> shape = x.shape;
   for (int64_t axis : op.getAxes())
     shape[axis] = 1;
-  results[0] = Tensor(shape, x.elementType);
+  results[0] = Tensor(shape, cast<ShapedType>(op.getY().getType()).getElementType());
   Tensor &y = results[0];
   y.reals.assign(y.count(), start);
   SmallVector<int64_t> strides = y.strides();

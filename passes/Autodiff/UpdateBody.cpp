@@ -26,6 +26,13 @@ Value stepField(OpBuilder &builder, Location loc, Value step, StepParameter fiel
   return reshapeTo(builder, loc, slice, {});
 }
 
+/// Whether the gradients that an op sees are those of the scaled loss.
+bool isLossScaled(OpBuilder &builder) {
+  Operation *function = builder.getInsertionBlock()->getParentOp();
+  auto precision = function->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(graph::kPrecision);
+  return precision && precision.getValue() == "fp16";
+}
+
 /// What is common to all entries: norm, finiteness and the factor min(1, clip / (norm + 1e-6)) of
 /// torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the
 /// factor may be NaN, and nothing reads it.
@@ -35,6 +42,11 @@ struct Clipping {
   Clipping(OpBuilder &builder, Location loc, Value step, Value sumOfSquares) {
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     norm = graph::SqrtOp::create(builder, loc, scalar, sumOfSquares);
+    Value unscale;
+    if (isLossScaled(builder)) {
+      unscale = stepField(builder, loc, step, StepParameter::InverseLossScale);
+      norm = graph::MulOp::create(builder, loc, scalar, norm, unscale);
+    }
     Value infinity = scalarConstant(builder, loc, std::numeric_limits<double>::infinity());
     finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), norm, infinity,
                                       builder.getStringAttr("lt"));
@@ -42,6 +54,8 @@ struct Clipping {
     Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
     Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);
     scale = graph::MinimumOp::create(builder, loc, scalar, scalarConstant(builder, loc, 1.0), ratio);
+    if (unscale)
+      scale = graph::MulOp::create(builder, loc, scalar, scale, unscale);
   }
 };
 
@@ -64,20 +78,18 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
   values.finite = clipping.finite;
   for (const UpdateEntry &entry : entries) {
     Location entryLoc = entry.parameter.getLoc();
-    Value parameter = flatten(builder, entryLoc, entry.parameter);
-    Type flat = parameter.getType();
-    auto adamw = graph::AdamwOp::create(
-        builder, entryLoc, flat, flat, flat, parameter, flatten(builder, entryLoc, entry.gradient),
-        flatten(builder, entryLoc, entry.expAvg), flatten(builder, entryLoc, entry.expAvgSq), step, clipping.scale,
-        clipping.finite, builder.getI64IntegerAttr(entry.decayed));
+    auto flat = [&](Value value) { return value ? flatten(builder, entryLoc, value) : value; };
+    auto adamw = graph::AdamwOp::create(builder, entryLoc, flat(entry.parameter), flat(entry.gradient),
+                                        flat(entry.expAvg), flat(entry.expAvgSq), step, clipping.scale, clipping.finite,
+                                        entry.decayed, flat(entry.master));
     auto restore = [&](Value value, Value original) {
-      return flat == original.getType()
-                 ? value
-                 : reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
+      return reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
     values.parameters.push_back(restore(adamw.getNewParameter(), entry.parameter));
     values.expAvgs.push_back(restore(adamw.getNewExpAvg(), entry.expAvg));
     values.expAvgSqs.push_back(restore(adamw.getNewExpAvgSq(), entry.expAvgSq));
+    if (entry.master)
+      values.masters.push_back(restore(adamw.getNewMaster(), entry.master));
   }
   return values;
 }

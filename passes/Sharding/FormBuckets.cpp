@@ -211,7 +211,7 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!bucket.trainable)
       continue;
-    entries.push_back({parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], bucket.decayed});
+    entries.push_back({parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], Value(), bucket.decayed});
     indices.push_back(index);
   }
   builder.setInsertionPointToEnd(&body);

@@ -17,6 +17,21 @@ inline uint16_t toBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/// An f32 master weight as a bf16 parameter and the signed 16 bits that lead back to it, without loss.
+struct SplitMaster {
+  uint16_t parameter; ///< the master rounded half away from zero
+  int16_t remainder;  ///< the lower half of the master's bits
+};
+
+inline SplitMaster splitMaster(float master) {
+  const auto bits = std::bit_cast<uint32_t>(master);
+  return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<int16_t>(bits & 0xffffu)};
+}
+
+inline float joinMaster(uint16_t parameter, int16_t remainder) {
+  return std::bit_cast<float>((static_cast<uint32_t>(parameter) << 16) + static_cast<uint32_t>(remainder));
+}
+
 inline float fromF16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 31u, mantissa = half & 1023u;

@@ -1,5 +1,6 @@
 // Rotary embedding and attention in primitive ops. The rotary embedding takes this road to kernels; attention, whose
-// decomposition holds (S, S) tensors, only in the tests that hold the library call against it.
+// decomposition holds (S, S) tensors, only in the tests that hold the library call against it. Narrow tensors are
+// rounded where RationaleNumerics.md says.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include <limits>
@@ -10,7 +11,7 @@ using namespace ztc::graph;
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
-  Expr x(builder, getLoc(), getX());
+  Expr place(builder, getLoc(), getX()), x = widen(place);
   int64_t half = x.dim(3) / 2;
   Expr x1 = sliceLast(x, 0, half), x2 = sliceLast(x, half, half);
   // (S, D/2) -> (S, 1, D/2) -> (B, S, H, D/2)
@@ -20,7 +21,7 @@ FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
   Expr c = table(getCos()), s = table(getSin());
   Expr y1 = getInverse() ? x1 * c + x2 * s : x1 * c - x2 * s;
   Expr y2 = getInverse() ? x2 * c - x1 * s : x2 * c + x1 * s;
-  return SmallVector<Value>{concat({y1, y2}, 3).value()};
+  return SmallVector<Value>{castTo(concat({y1, y2}, 3), place.elementType()).value()};
 }
 
 namespace {
@@ -77,12 +78,12 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   HeadsFirst layout(getQ(), getK());
   Expr q(builder, getLoc(), getQ());
   Expr v = layout.key(q.with(getV()));
-  Expr scores = matmul(layout.query(q), layout.key(q.with(getK())), false, true) * getScale().convertToDouble();
+  Expr scores = wideMatmul(layout.query(q), layout.key(q.with(getK())), false, true) * getScale().convertToDouble();
   scores = layout.mask(scores, -kInfinity, getCausal(), getWindow());
   Expr maximum = reduceMaxLast(scores);
   Expr e = exp(scores - broadcastLike(maximum, scores));
   Expr sum = reduceSumLast(e);
-  Expr out = layout.queryBack(matmul(e / broadcastLike(sum, e), v));
+  Expr out = layout.queryBack(matmul(castTo(e / broadcastLike(sum, e), q.elementType()), v));
   SmallVector<Value> results{out.value()};
   if (getLse()) {
     auto type = cast<RankedTensorType>(getLse().getType());
@@ -97,16 +98,17 @@ FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
   Expr place(builder, getLoc(), getQ());
   Expr q = layout.query(place), k = layout.key(place.with(getK())), v = layout.key(place.with(getV()));
   Expr out = layout.query(place.with(getOut())), dout = layout.query(place.with(getDout()));
-  Expr lse = castTo(place.with(getLse()), q.elementType());
+  Type narrow = q.elementType();
+  Expr lse = castTo(place.with(getLse()), computeType(narrow));
   lse = reshape(lse, {layout.batch, layout.heads, layout.sequence, 1});
 
-  Expr scores = matmul(q, k, false, true) * scale;
+  Expr scores = wideMatmul(q, k, false, true) * scale;
   Expr p = layout.mask(exp(scores - broadcastLike(lse, scores)), 0.0, getCausal(), getWindow());
-  Expr delta = reduceSumLast(dout * out);
-  Expr dp = matmul(dout, v, false, true);
-  Expr ds = p * (dp - broadcastLike(delta, dp)) * scale;
+  Expr delta = reduceSumLast(widen(dout) * widen(out));
+  Expr dp = wideMatmul(dout, v, false, true);
+  Expr ds = castTo(p * (dp - broadcastLike(delta, dp)) * scale, narrow);
   Expr dq = layout.queryBack(matmul(ds, k));
-  Expr dk = layout.keyBack(matmul(ds, q, true, false));
-  Expr dv = layout.keyBack(matmul(p, dout, true, false));
+  Expr dk = castTo(layout.keyBack(wideMatmul(ds, q, true, false)), narrow);
+  Expr dv = castTo(layout.keyBack(wideMatmul(castTo(p, narrow), dout, true, false)), narrow);
   return SmallVector<Value>{dq.value(), dk.value(), dv.value()};
 }

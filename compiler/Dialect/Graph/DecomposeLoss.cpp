@@ -7,7 +7,7 @@ using namespace ztc::graph;
 
 FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder) {
   Expr hidden(builder, getLoc(), getHidden()), head = hidden.with(getHead());
-  Expr logits = matmul(hidden, head, false, true);
+  Expr logits = wideMatmul(hidden, head, false, true);
   Type scalar = RankedTensorType::get({}, logits.elementType());
   Expr loss = hidden.with(CrossEntropyOp::create(builder, getLoc(), scalar, logits.value(), getTargets()));
   SmallVector<Value> results{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
@@ -15,8 +15,10 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
     Expr scale = castTo(hidden.with(getScale()), logits.elementType());
     Expr dlogits = hidden.with(
         CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(), getTargets(), scale.value()));
+    dlogits = castTo(dlogits, hidden.elementType());
     results.push_back(matmul(dlogits, head).value());
-    results.push_back(matmul(dlogits, hidden, true, false).value());
+    Expr dhead = wideMatmul(dlogits, hidden, true, false);
+    results.push_back(castTo(dhead, getElementTypeOrSelf(getDhead().getType())).value());
   }
   return results;
 }

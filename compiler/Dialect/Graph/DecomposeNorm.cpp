@@ -1,6 +1,6 @@
 // Normalisation, softmax and gated activations in primitive ops, in the order in which PyTorch computes them. Every
 // reduction and every broadcast runs over the last dimension (or over all others: the weight), as a kernel that works
-// row by row wants it.
+// row by row wants it. Narrow operands are widened, narrow results rounded once.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 
@@ -13,15 +13,24 @@ static Expr inverseRms(const Expr &x, double epsilon) {
   return rsqrt(mean + epsilon);
 }
 
+/// Each value in the type of its result.
+static SmallVector<Value> rounded(Operation *op, ArrayRef<Expr> values) {
+  SmallVector<Value> results;
+  for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
+    results.push_back(castTo(value, getElementTypeOrSelf(result.getType())).value());
+  return results;
+}
+
 FailureOr<SmallVector<Value>> RmsNormOp::decompose(OpBuilder &builder) {
-  Expr x(builder, getLoc(), getX()), weight = castTo(x.with(getWeight()), x.elementType());
+  Expr place(builder, getLoc(), getX()), x = widen(place), weight = castTo(x.with(getWeight()), x.elementType());
   Expr r = inverseRms(x, getEpsilon().convertToDouble());
   Expr y = x * broadcastLike(r, x) * broadcastLike(weight, x);
-  return SmallVector<Value>{y.value()};
+  return rounded(*this, {y});
 }
 
 FailureOr<SmallVector<Value>> RmsNormGradOp::decompose(OpBuilder &builder) {
-  Expr x(builder, getLoc(), getX()), dy = x.with(getDy()), weight = castTo(x.with(getWeight()), x.elementType());
+  Expr place(builder, getLoc(), getX()), x = widen(place), dy = widen(x.with(getDy()));
+  Expr weight = castTo(x.with(getWeight()), x.elementType());
   int64_t width = x.type().getShape().back();
   Expr r = inverseRms(x, getEpsilon().convertToDouble());
   Expr rows = broadcastLike(r, x);
@@ -31,25 +40,25 @@ FailureOr<SmallVector<Value>> RmsNormGradOp::decompose(OpBuilder &builder) {
   Expr dweight = dy * (x * rows);
   if (x.rank() > 1)
     dweight = reduceSum(dweight, llvm::to_vector(llvm::seq<int64_t>(0, x.rank() - 1)));
-  dweight = castTo(reshape(dweight, {width}), cast<RankedTensorType>(getWeight().getType()).getElementType());
-  return SmallVector<Value>{dx.value(), dweight.value()};
+  return rounded(*this, {dx, reshape(dweight, {width})});
 }
 
 FailureOr<SmallVector<Value>> SoftmaxOp::decompose(OpBuilder &builder) {
-  Expr x(builder, getLoc(), getX());
+  Expr x = widen(Expr(builder, getLoc(), getX()));
   Expr e = exp(x - broadcastLike(reduceMaxLast(x), x));
-  return SmallVector<Value>{(e / broadcastLike(reduceSumLast(e), e)).value()};
+  return rounded(*this, {e / broadcastLike(reduceSumLast(e), e)});
 }
 
 FailureOr<SmallVector<Value>> SwigluOp::decompose(OpBuilder &builder) {
-  Expr gate(builder, getLoc(), getGate()), up = gate.with(getUp());
-  return SmallVector<Value>{(gate * sigmoid(gate) * up).value()};
+  Expr place(builder, getLoc(), getGate()), gate = widen(place), up = widen(gate.with(getUp()));
+  return rounded(*this, {gate * sigmoid(gate) * up});
 }
 
 FailureOr<SmallVector<Value>> SwigluGradOp::decompose(OpBuilder &builder) {
-  Expr gate(builder, getLoc(), getGate()), up = gate.with(getUp()), dy = gate.with(getDy());
+  Expr place(builder, getLoc(), getGate()), gate = widen(place), up = widen(gate.with(getUp())),
+                                            dy = widen(gate.with(getDy()));
   Expr s = sigmoid(gate);
   Expr dgate = dy * up * (s * (1.0 + gate * (1.0 - s)));
   Expr dup = dy * (gate * s);
-  return SmallVector<Value>{dgate.value(), dup.value()};
+  return rounded(*this, {dgate, dup});
 }

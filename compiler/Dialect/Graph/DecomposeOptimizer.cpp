@@ -8,25 +8,37 @@ using namespace mlir;
 using namespace ztc::graph;
 using ztc::StepParameter;
 
+/// The f32 master of a narrow parameter.
+static Expr masterOf(const Expr &parameter, Value master) {
+  if (!master || parameter.elementType().isF16())
+    return master ? parameter.with(master) : parameter;
+  Type type = parameter.type().clone(parameter.builder().getF32Type());
+  return parameter.with(
+      JoinMasterOp::create(parameter.builder(), parameter.loc(), type, parameter.value(), master).getMaster());
+}
+
 FailureOr<SmallVector<Value>> AdamwOp::decompose(OpBuilder &builder) {
-  Expr p(builder, getLoc(), getParameter()), m = p.with(getExpAvg()), v = p.with(getExpAvgSq());
+  Expr stored(builder, getLoc(), getParameter()), p = masterOf(stored, getMaster());
+  Expr storedM = p.with(getExpAvg()), storedV = p.with(getExpAvgSq()), m = widen(storedM), v = widen(storedV);
   Type element = p.elementType();
-  /// A scalar of the parameter's type, in every element.
-  auto spread = [&](const Expr &scalar) { return broadcastLike(castTo(scalar, element), p); };
+  /// A scalar in every element.
+  auto spread = [&](const Expr &scalar) { return broadcastLike(scalar, p); };
   auto hyper = [&](StepParameter parameter) {
     Expr vector = p.with(getHyper());
-    return spread(reshape(slice(vector, {static_cast<int64_t>(parameter)}, {1}), {}));
+    return spread(castTo(reshape(slice(vector, {static_cast<int64_t>(parameter)}, {1}), {}), element));
+  };
+  // The index is that of the whole bucket, also in a shard of it.
+  auto index = [&] {
+    return p.with(IotaOp::create(builder, getLoc(), cast<RankedTensorType>(p.type().clone(builder.getI64Type())), 0));
   };
 
-  Expr g = castTo(p.with(getGradient()), element) * spread(p.with(getGradientScale()));
+  Expr g = castTo(p.with(getGradient()), element) * spread(castTo(p.with(getGradientScale()), element));
   Expr decayed = p;
   if (int64_t count = getDecayed(); count > 0) {
     decayed = p * hyper(StepParameter::DecayFactor);
     if (!p.type().hasStaticShape() || count < p.dim(0)) {
-      // The index is that of the whole bucket, also in a shard of it.
-      auto type = cast<RankedTensorType>(p.type().clone(builder.getI64Type()));
-      Expr index = p.with(IotaOp::create(builder, getLoc(), type, 0));
-      decayed = select(index < constantLike(index, static_cast<double>(count)), decayed, p);
+      Expr place = index();
+      decayed = select(place < constantLike(place, static_cast<double>(count)), decayed, p);
     }
   }
   Expr newM = m + (g - m) * hyper(StepParameter::OneMinusBeta1);
@@ -35,6 +47,23 @@ FailureOr<SmallVector<Value>> AdamwOp::decompose(OpBuilder &builder) {
   Expr newP = decayed - hyper(StepParameter::StepSize) * newM / denominator;
 
   Expr proceed = broadcastLike(p.with(getProceed()), p);
-  return SmallVector<Value>{select(proceed, newP, p).value(), select(proceed, newM, m).value(),
-                            select(proceed, newV, v).value()};
+  auto keep = [&](const Expr &state, const Expr &old, int64_t stream) {
+    Expr next = state;
+    if (state.elementType() != old.elementType())
+      next = p.with(StochasticRoundOp::create(
+          builder, getLoc(), old.type(), state.value(), index().value(), hyper(StepParameter::RandomSeed).value(),
+          hyper(StepParameter::RandomStep).value(), builder.getI64IntegerAttr(stream)));
+    return select(proceed, next, old).value();
+  };
+  Expr updated = select(proceed, newP, p);
+  SmallVector<Value> results{updated.value(), keep(newM, storedM, 0), keep(newV, storedV, 1)};
+  if (stored.elementType().isBF16()) {
+    auto split = SplitMasterOp::create(builder, getLoc(), stored.type(), getMaster().getType(), updated.value());
+    results.front() = split.getParameter();
+    results.push_back(split.getRemainder());
+  } else if (getMaster()) {
+    results.front() = castTo(updated, stored.elementType()).value();
+    results.push_back(updated.value());
+  }
+  return results;
 }

@@ -68,6 +68,35 @@ LogicalResult LogicOp::verify() {
   return success();
 }
 
+/// The element types of an op whose values have one shape by a trait.
+static LogicalResult verifyElements(Operation *op, StringRef constraint, ArrayRef<Type> expected) {
+  SmallVector<Value> values(op->getOperands());
+  llvm::append_range(values, op->getResults());
+  for (auto [index, value, type] : llvm::enumerate(values, expected))
+    if (tensorOf(value).getElementType() != type)
+      return op->emitOpError() << (index < op->getNumOperands() ? "operand" : "result") << " type "
+                               << tensorOf(value).getElementType() << " should be " << type << " (" << constraint
+                               << ")";
+  return success();
+}
+
+LogicalResult StochasticRoundOp::verify() {
+  Builder b(getContext());
+  // (C1), (C2)
+  return verifyElements(*this, "C1, C2",
+                        {b.getF32Type(), b.getI64Type(), b.getF32Type(), b.getF32Type(), b.getBF16Type()});
+}
+
+LogicalResult JoinMasterOp::verify() {
+  Builder b(getContext());
+  return verifyElements(*this, "C1", {b.getBF16Type(), b.getI16Type(), b.getF32Type()});
+}
+
+LogicalResult SplitMasterOp::verify() {
+  Builder b(getContext());
+  return verifyElements(*this, "C1", {b.getF32Type(), b.getBF16Type(), b.getI16Type()});
+}
+
 int64_t CastOp::getFlops() {
   return elementCount(getY());
 }
@@ -75,6 +104,11 @@ int64_t CastOp::getFlops() {
 OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getY().getType())
     return getX();
+  // What was widened is rounded to what it was.
+  if (auto wide = getX().getDefiningOp<CastOp>(); wide && wide.getX().getType() == getY().getType() &&
+                                                  isAsWide(getX().getType(), getY().getType()) &&
+                                                  isa<FloatType>(tensorOf(getY()).getElementType()))
+    return wide.getX();
   // A splat changes its element type; the conversion between floats is the one rounding the op makes.
   auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getX());
   auto target = tensorOf(getY()).getElementType();

@@ -129,6 +129,9 @@ Expr zeroLike(const Expr &like) {
 Expr castTo(const Expr &x, Type elementType) {
   return x.elementType() == elementType ? x : emit<CastOp>(x, x.type().clone(elementType), x.value());
 }
+Expr widen(const Expr &x) {
+  return castTo(x, computeType(x.elementType()));
+}
 Expr reshape(const Expr &x, ArrayRef<int64_t> shape) {
   return x.type().getShape() == shape ? x : emit<ReshapeOp>(x, x.type().clone(shape), x.value());
 }
@@ -177,6 +180,11 @@ Expr reduceMaxLast(const Expr &x) {
 }
 Expr matmul(const Expr &a, const Expr &b, bool transposeA, bool transposeB) {
   return emit<MatmulOp>(a, a.value(), b.value(), transposeA, transposeB);
+}
+Expr wideMatmul(const Expr &a, const Expr &b, bool transposeA, bool transposeB) {
+  auto type = cast<RankedTensorType>(matmulType(a.type(), b.type(), transposeA, transposeB));
+  return emit<MatmulOp>(a, type.clone(computeType(type.getElementType())), a.value(), b.value(), transposeA,
+                        transposeB);
 }
 
 } // namespace ztc::graph

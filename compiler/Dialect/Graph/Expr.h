@@ -71,6 +71,8 @@ mlir::Value makeConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::Ran
 
 /// Another element type; x itself where it has it.
 Expr castTo(const Expr &x, mlir::Type elementType);
+/// In the type that `x` is computed in: a narrow float becomes f32.
+Expr widen(const Expr &x);
 /// Another shape for the same elements; x itself where it has it.
 Expr reshape(const Expr &x, llvm::ArrayRef<int64_t> shape);
 Expr transpose(const Expr &x, llvm::ArrayRef<int64_t> permutation);
@@ -87,5 +89,7 @@ Expr reduceSum(const Expr &x, llvm::ArrayRef<int64_t> axes);
 Expr reduceSumLast(const Expr &x);
 Expr reduceMaxLast(const Expr &x);
 Expr matmul(const Expr &a, const Expr &b, bool transposeA = false, bool transposeB = false);
+/// The product of narrow factors as it is added up, in f32.
+Expr wideMatmul(const Expr &a, const Expr &b, bool transposeA = false, bool transposeB = false);
 
 } // namespace ztc::graph

@@ -26,6 +26,12 @@ mlir::Type matmulType(mlir::Type a, mlir::Type b, bool transposeA, bool transpos
 /// (query, key) pairs that attention with S positions sees: S*S, half of it where causal, a band where a window is set.
 int64_t visiblePairs(int64_t sequence, bool causal, int64_t window);
 
+/// Whether elements of the tensor type `type` hold those of `other`: the same element type, or a wider float.
+bool isAsWide(mlir::Type type, mlir::Type other);
+
+/// The type in which an op computes on elements of `type`: f32 for narrower floats.
+mlir::Type computeType(mlir::Type type);
+
 } // namespace ztc::graph
 
 #include "compiler/Dialect/Graph/GraphDialect.h.inc"

@@ -3,11 +3,12 @@
 #define ZTC_GRAPH_ATTENTION
 include "compiler/Dialect/Graph/GraphBase.td"
 
-def Graph_RopeOp : Graph_Op<"rope", [AllTypesMatch<["x", "y"]>, AllTypesMatch<["cos", "sin"]>, Differentiable, Decomposable, Costed]> {
+def Graph_RopeOp : Graph_Op<"rope", [AllTypesMatch<["x", "y"]>, AllTypesMatch<["cos", "sin"]>, Differentiable, Decomposable, Costed, Mixed]> {
   let summary = "Rotary position embedding, half-split convention (Su et al. 2021; Hugging Face rotate_half).";
   let description = [{
     x is (B, S, H, D), the tables (S, D/2). With x = [x1 | x2] in halves of D:
     y = [x1*cos - x2*sin | x2*cos + x1*sin]; with `inverse` the sine changes sign, which is the transpose.
+    A narrow x is computed in the tables' type and rounded once.
     (C1) x is 4-D with an even D. (C2) cos and sin are (S, D/2). (C3) x and y have one type.
   }];
   let arguments = (ins Graph_FloatTensor:$x, Graph_FloatTensor:$cos, Graph_FloatTensor:$sin, UnitAttr:$inverse);
@@ -19,12 +20,13 @@ def Graph_RopeOp : Graph_Op<"rope", [AllTypesMatch<["x", "y"]>, AllTypesMatch<["
   let hasVerifier = 1;
 }
 
-def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllTypesMatch<["k", "v"]>, DifferentiableWithResiduals, Decomposable, Costed]> {
+def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllTypesMatch<["k", "v"]>, DifferentiableWithResiduals, Decomposable, Costed, Mixed]> {
   let summary = "Scaled dot-product attention with grouped heads, no (S, S) tensor.";
   let description = [{
     q is (B, S, Hq, D), k and v (B, S, Hkv, D); head h of q reads head h / (Hq/Hkv) of k and v.
     out = softmax(scale * q k^T + mask) v, out (B, S, Hq, D); `lse`, (B, Hq, S) in f32, is the row's log-sum-exp of the scaled scores.
     With `causal`, position i sees j <= i; with a `window` w > 0 also j > i - w.
+    Of narrow tensors scores and softmax are f32, the probabilities are rounded before they multiply v, and out is rounded once.
     (C1) q, k, v are 4-D with equal B, S, D. (C2) Hkv divides Hq. (C3) v has k's type, out q's. (C4) lse, where present, is (B, Hq, S).
     (C5) window >= 0, and > 0 only with causal.
   }];
@@ -35,11 +37,12 @@ def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllT
   let hasVerifier = 1;
 }
 
-def Graph_AttentionGradOp : Graph_Op<"attention_grad", [AllTypesMatch<["q", "out", "dout", "dq"]>, AllTypesMatch<["k", "v", "dk", "dv"]>, Decomposable, Costed]> {
+def Graph_AttentionGradOp : Graph_Op<"attention_grad", [AllTypesMatch<["q", "out", "dout", "dq"]>, AllTypesMatch<["k", "v", "dk", "dv"]>, Decomposable, Costed, Mixed]> {
   let summary = "Cotangents of attention from its operands, its result and its row statistics (Dao 2023, algorithm 2).";
   let description = [{
     p = exp(scale * q k^T - lse) under the mask; dv = p^T dout; dp = dout v^T; ds = p * (dp - rowsum(dout * out)) * scale;
     dq = ds k; dk = ds^T q; dk and dv are summed over the query heads of a group.
+    Of narrow tensors p and ds are rounded before they enter a product; dq, dk and dv are rounded once, dk and dv after that sum.
     (C1) the operands are those of attention with lse. (C2) dq has q's type, dk and dv have k's.
   }];
   let arguments = (ins Graph_FloatTensor:$q, Graph_FloatTensor:$k, Graph_FloatTensor:$v, Graph_FloatTensor:$out, Graph_FloatTensor:$lse,

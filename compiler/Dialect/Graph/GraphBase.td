@@ -4,6 +4,7 @@
 include "compiler/Interfaces/Cost.td"
 include "compiler/Interfaces/Decomposable.td"
 include "compiler/Interfaces/Differentiable.td"
+include "compiler/Interfaces/Precision.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -23,7 +24,7 @@ def Graph_Dialect : Dialect {
 }
 
 def Graph_Float : AnyTypeOf<[F16, BF16, F32, F64]>;
-def Graph_Integer : AnyTypeOf<[I1, I32, I64]>;
+def Graph_Integer : AnyTypeOf<[I1, I16, I32, I64]>;
 def Graph_FloatTensor : StaticShapeTensorOf<[Graph_Float]>;
 def Graph_IntegerTensor : StaticShapeTensorOf<[Graph_Integer]>;
 def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
@@ -37,4 +38,5 @@ def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buil
 def DifferentiableWithResiduals : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buildVjp", "withResiduals"]>;
 def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
 def Costed : DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>;
+def Mixed : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 #endif

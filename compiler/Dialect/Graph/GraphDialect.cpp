@@ -6,6 +6,34 @@
 using namespace mlir;
 using namespace ztc::graph;
 
+// Parts of the textual form that the declarative format cannot say.
+/// `-> type` where it is not that of the other value.
+static ParseResult parseWiderType(OpAsmParser &parser, Type type, Type &wider) {
+  wider = type;
+  return succeeded(parser.parseOptionalArrow()) ? parser.parseType(wider) : ParseResult(success());
+}
+static void printWiderType(OpAsmPrinter &printer, Operation *, Type type, Type wider) {
+  if (wider != type)
+    printer << "-> " << wider;
+}
+
+/// `states TYPE` where it is not the parameter's; `master TYPE` where there is one.
+static ParseResult parseStateTypes(OpAsmParser &parser, Type parameter, Type &states, Type &master, Type &newMaster) {
+  states = parameter;
+  if (succeeded(parser.parseOptionalKeyword("states")) && parser.parseType(states))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("master")) && parser.parseType(master))
+    return failure();
+  newMaster = master;
+  return success();
+}
+static void printStateTypes(OpAsmPrinter &printer, Operation *, Type parameter, Type states, Type master, Type) {
+  if (states != parameter)
+    printer << "states " << states << (master ? " " : "");
+  if (master)
+    printer << "master " << master;
+}
+
 #include "compiler/Dialect/Graph/GraphDialect.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -28,6 +56,17 @@ Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value
 int64_t ztc::graph::elementCount(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.hasStaticShape() ? type.getNumElements() : 0;
+}
+
+bool ztc::graph::isAsWide(Type type, Type other) {
+  Type element = getElementTypeOrSelf(type), narrow = getElementTypeOrSelf(other);
+  return element == narrow || (isa<FloatType>(element) && isa<FloatType>(narrow) &&
+                               element.getIntOrFloatBitWidth() > narrow.getIntOrFloatBitWidth());
+}
+
+Type ztc::graph::computeType(Type type) {
+  auto real = dyn_cast<FloatType>(type);
+  return real && real.getWidth() < 32 ? Float32Type::get(type.getContext()) : type;
 }
 
 Type ztc::graph::reducedType(Type type, ArrayRef<int64_t> axes) {

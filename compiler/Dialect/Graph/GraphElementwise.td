@@ -111,4 +111,43 @@ def Graph_CastOp : Graph_Op<"cast", [Elementwise, SameOperandsAndResultShape, Di
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
   let hasFolder = 1;
 }
+
+def Graph_StochasticRoundOp : Graph_Op<"stochastic_round", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["seed", "step"]>]> {
+  let summary = "x in bf16, rounded up with the probability of what is cut off: the mean of many roundings is x.";
+  let description = [{
+    The 16 bits that are added before the cut are a hash of the bit patterns of `seed` and `step` (f32), of `stream`, which tells apart what
+    one step rounds, and of `index`, the element's place in the whole bucket: a shard of it gets the same bits
+    (runtime/Format/StochasticRounding.h). What is not finite stays what it is.
+    (C1) x is f32, index i64, seed and step f32. (C2) the result is bf16. All have one shape.
+  }];
+  let arguments = (ins Graph_AnyTensor:$x, Graph_AnyTensor:$index, Graph_AnyTensor:$seed, Graph_AnyTensor:$step, I64Attr:$stream);
+  let results = (outs Graph_AnyTensor:$y);
+  let assemblyFormat = "$x `,` $index `,` $seed `,` $step `stream` $stream attr-dict `:` type($x) `,` type($index) `,` type($seed) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_JoinMasterOp : Graph_Op<"join_master", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "The f32 value of which `parameter` is the upper half and `remainder` the lower, a signed one.";
+  let description = [{
+    bits(master) = (bits(parameter) << 16) + remainder, as integers.
+    (C1) parameter is bf16, remainder i16, the result f32, of one shape.
+  }];
+  let arguments = (ins Graph_AnyTensor:$parameter, Graph_AnyTensor:$remainder);
+  let results = (outs Graph_AnyTensor:$master);
+  let assemblyFormat = "$parameter `,` $remainder attr-dict `:` type($parameter) `,` type($remainder) `->` type($master)";
+  let hasVerifier = 1;
+}
+
+def Graph_SplitMasterOp : Graph_Op<"split_master", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "An f32 value as a bf16, rounded half away from zero, and the signed 16 bits that lead back to it.";
+  let description = [{
+    bits(parameter) = (bits(master) + 0x8000) >> 16; remainder = the low half of bits(master), as a signed number.
+    join_master gives back every bit: integers know neither overflow nor denormals.
+    (C1) master is f32, the results bf16 and i16, of one shape.
+  }];
+  let arguments = (ins Graph_AnyTensor:$master);
+  let results = (outs Graph_AnyTensor:$parameter, Graph_AnyTensor:$remainder);
+  let assemblyFormat = "$master attr-dict `:` type($master) `->` type($parameter) `,` type($remainder)";
+  let hasVerifier = 1;
+}
 #endif

@@ -13,9 +13,10 @@ def Graph_EmbeddingOp : Graph_Op<"embedding", [Differentiable, Costed]> {
   let hasVerifier = 1;
 }
 
-def Graph_EmbeddingGradOp : Graph_Op<"embedding_grad", [Costed]> {
+def Graph_EmbeddingGradOp : Graph_Op<"embedding_grad", [Costed, Mixed]> {
   let summary = "dtable[v, :] = sum of dy[p, :] over the positions p with indices[p] = v, in order of p.";
-  let description = [{ (C1) dtable is (V, D). (C2) dy's shape is the indices' plus D. }];
+  let description = [{ The sums have dtable's type, which may be wider than dy's.
+    (C1) dtable is (V, D). (C2) dy's shape is the indices' plus D. }];
   let arguments = (ins Graph_IntegerTensor:$indices, Graph_FloatTensor:$dy);
   let results = (outs Graph_FloatTensor:$dtable);
   let assemblyFormat = "$indices `,` $dy attr-dict `:` type($indices) `,` type($dy) `->` type($dtable)";

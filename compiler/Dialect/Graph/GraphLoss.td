@@ -3,7 +3,7 @@
 #define ZTC_GRAPH_LOSS
 include "compiler/Dialect/Graph/GraphBase.td"
 
-def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Costed]> {
+def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Costed, Mixed]> {
   let summary = "Sum over rows of log-sum-exp(logits) - logits[target]; rows with a negative target count nothing.";
   let description = [{
     logits is (T, V), targets (T) of i32 (already shifted; -100 and any other negative number: ignored), the loss a scalar (sum, not mean).
@@ -15,7 +15,7 @@ def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Costed]> {
   let hasVerifier = 1;
 }
 
-def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["logits", "dlogits"]>, Costed]> {
+def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["logits", "dlogits"]>, Costed, Mixed]> {
   let summary = "dlogits = (softmax(logits) - onehot(target)) * dloss; zero in rows that are ignored.";
   let description = [{ (C1) the operands are those of cross_entropy; dloss is a scalar. }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$targets, Graph_FloatTensor:$dloss);
@@ -24,14 +24,15 @@ def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["l
   let hasVerifier = 1;
 }
 
-def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResultSegments, Decomposable, Costed]> {
+def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResultSegments, Decomposable, Costed, Mixed]> {
   let summary = "cross_entropy(hidden * head^T, targets) chunk by chunk, without the logits tensor; the root of the backward part.";
   let description = [{
     hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum.
     With `scale` (a scalar: 1/N, times the loss scale) the op is the training form: it also returns d_hidden (T, D) and d_head (V, D),
     the cotangents of scale * loss. Without it, it is the loss-only form of evaluation.
+    Of a narrow hidden and head the logits are f32, their cotangents are rounded before they enter a product, d_hidden is rounded once.
     (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden and d_head are present if and only if scale is,
-    with the types of hidden and head. (C4) loss is a rank-0 f32 (f64) tensor.
+    with the types of hidden and head; d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor.
   }];
   let arguments = (ins Graph_FloatTensor:$hidden, Graph_FloatTensor:$head, Graph_IntegerTensor:$targets, Optional<Graph_FloatTensor>:$scale);
   let results = (outs Graph_FloatTensor:$loss, Optional<Graph_FloatTensor>:$dhidden, Optional<Graph_FloatTensor>:$dhead);

@@ -18,16 +18,16 @@ def Graph_RmsNormOp : Graph_Op<"rms_norm", [AllTypesMatch<["x", "y"]>, Different
   let hasVerifier = 1;
 }
 
-def Graph_RmsNormGradOp : Graph_Op<"rms_norm_grad", [AllTypesMatch<["x", "dy", "dx"]>, AllTypesMatch<["weight", "dweight"]>, Decomposable, Costed]> {
+def Graph_RmsNormGradOp : Graph_Op<"rms_norm_grad", [AllTypesMatch<["x", "dy", "dx"]>, Decomposable, Costed, Mixed]> {
   let summary = "Cotangents of rms_norm: of x (row-wise), and of the weight (summed over rows).";
   let description = [{
     With r = 1/sqrt(mean(x^2)+epsilon), recomputed from the row that is read anyway, and h = dy * weight:
     dx = r * h - x * r^3 * mean(x * h); d_weight = sum over rows of dy * x * r.
-    (C1) x, dy and dx have one type, weight and d_weight another, 1-D of the last dimension.
+    (C1) x, dy and dx have one type. (C2) weight and d_weight are 1-D of the last dimension. (C3) d_weight has weight's element type or a wider one.
   }];
   let arguments = (ins Graph_FloatTensor:$x, Graph_FloatTensor:$weight, Graph_FloatTensor:$dy, F64Attr:$epsilon);
   let results = (outs Graph_FloatTensor:$dx, Graph_FloatTensor:$dweight);
-  let assemblyFormat = "$x `,` $weight `,` $dy `,` $epsilon attr-dict `:` type($x) `,` type($weight)";
+  let assemblyFormat = "$x `,` $weight `,` $dy `,` $epsilon attr-dict `:` type($x) `,` type($weight) custom<WiderType>(ref(type($weight)), type($dweight))";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$weight, "::mlir::Value":$dy, "double":$epsilon), [{
     build($_builder, $_state, ::mlir::TypeRange{x.getType(), weight.getType()}, x, weight, dy, $_builder.getF64FloatAttr(epsilon));
   }]>];

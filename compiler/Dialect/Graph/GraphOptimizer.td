@@ -14,7 +14,8 @@ def Graph_AccumulateOp : Graph_Op<"accumulate", [SameOperandsAndResultType]> {
   let assemblyFormat = "$accumulator `,` $x attr-dict `:` type($y)";
 }
 
-def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["parameter", "exp_avg", "exp_avg_sq", "new_parameter", "new_exp_avg", "new_exp_avg_sq"]>]> {
+def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["parameter", "new_parameter"]>,
+    AllTypesMatch<["exp_avg", "exp_avg_sq", "new_exp_avg", "new_exp_avg_sq"]>]> {
   let summary = "One AdamW update (Loshchilov and Hutter 2019; operations in PyTorch's order) of a flat bucket.";
   let description = [{
     g = gradient * gradient_scale; p1 = p * (1 - lr * decay), decay only where the global element index < `decayed`;
@@ -22,12 +23,28 @@ def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["par
     p' = p1 - (lr * correction1) * m' / (sqrt(v') * correction2 + epsilon), with
     correction1 = 1/(1 - beta1^t) and correction2 = 1/sqrt(1 - beta2^t). Where `proceed` is false nothing changes.
     `hyper` is the f32 vector of runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.
-    (C1) parameter, gradient and states are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a scalar i1.
+    Everything is computed in f32 (f64 for f64), from an f32 master: a bf16 parameter has its i16 remainder in `master` (join_master,
+    split_master), an f16 parameter the f32 master itself, of which it is the rounded form. A gradient of any float type is widened. States
+    in bf16 are rounded by stochastic_round with the streams 0 (exp_avg) and 1 (exp_avg_sq).
+    (C1) parameter, gradient, states and master are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
+    scalar i1. (C3) a master stands beside a bf16 (i16) or an f16 (f32) parameter, and only there. (C4) states are f32 (f64), or bf16.
   }];
   let arguments = (ins Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Graph_AnyTensor:$exp_avg, Graph_AnyTensor:$exp_avg_sq,
-                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed);
-  let results = (outs Graph_AnyTensor:$new_parameter, Graph_AnyTensor:$new_exp_avg, Graph_AnyTensor:$new_exp_avg_sq);
-  let assemblyFormat = "$parameter `,` $gradient `,` $exp_avg `,` $exp_avg_sq `,` $hyper `,` $gradient_scale `,` $proceed `,` $decayed attr-dict `:` type($parameter) `,` type($gradient) `,` type($hyper) `,` type($gradient_scale) `,` type($proceed)";
+                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed,
+                       Optional<Graph_AnyTensor>:$master);
+  let results = (outs Graph_AnyTensor:$new_parameter, Graph_AnyTensor:$new_exp_avg, Graph_AnyTensor:$new_exp_avg_sq,
+                      Optional<Graph_AnyTensor>:$new_master);
+  let assemblyFormat = [{
+    $parameter `,` $gradient `,` $exp_avg `,` $exp_avg_sq `,` $hyper `,` $gradient_scale `,` $proceed `,` $decayed (`master` $master^)? attr-dict `:`
+    type($parameter) `,` type($gradient) `,` type($hyper) `,` type($gradient_scale) `,` type($proceed)
+    custom<StateTypes>(ref(type($parameter)), type($exp_avg), type($master), type($new_master))
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$parameter, "::mlir::Value":$gradient, "::mlir::Value":$expAvg, "::mlir::Value":$expAvgSq,
+                                 "::mlir::Value":$hyper, "::mlir::Value":$gradientScale, "::mlir::Value":$proceed, "int64_t":$decayed,
+                                 "::mlir::Value":$master), [{
+    build($_builder, $_state, parameter.getType(), expAvg.getType(), expAvgSq.getType(), master ? master.getType() : ::mlir::Type(), parameter,
+          gradient, expAvg, expAvgSq, hyper, gradientScale, proceed, $_builder.getI64IntegerAttr(decayed), master);
+  }]>];
   let hasVerifier = 1;
 }
 

@@ -83,8 +83,9 @@ def Graph_ConcatOp : Graph_Op<"concat", [Differentiable]> {
 }
 
 class Graph_ReduceOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat([Costed], traits)> {
-  let description = [{ Reduced dimensions stay, with size 1.
-    (C1) axes are sorted, distinct and < rank. (C2) the result shape is the operand's with 1 at each axis. (C3) equal element types. }];
+  let description = [{ Reduced dimensions stay, with size 1. Sums of narrow floats run in f32 and are rounded once at the end.
+    (C1) axes are sorted, distinct and < rank. (C2) the result shape is the operand's with 1 at each axis.
+    (C3) equal element types; a sum may have a wider one. }];
   let arguments = (ins Graph_AnyTensor:$x, DenseI64ArrayAttr:$axes);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$x `,` $axes attr-dict `:` type($x) `->` type($y)";
@@ -93,7 +94,7 @@ class Graph_ReduceOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemon
     build($_builder, $_state, reducedType(x.getType(), axes), x, axes);
   }]>];
 }
-def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", [Differentiable]> { let summary = "Sum over axes."; }
+def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", [Differentiable, Mixed]> { let summary = "Sum over axes."; }
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", [Differentiable]> { let summary = "Maximum over axes; the cotangent is shared equally by the elements that have the maximum."; }
 
 def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable]> {

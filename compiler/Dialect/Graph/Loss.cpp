@@ -65,7 +65,7 @@ LogicalResult LinearCrossEntropyOp::verify() {
       return failure();
     if (getDhidden().getType() != hidden)
       return emitOpError("types of hidden and its cotangent differ: ") << hidden << " and " << getDhidden().getType();
-    if (getDhead().getType() != head)
+    if (tensorOf(getDhead()).getShape() != head.getShape() || !isAsWide(getDhead().getType(), head))
       return emitOpError("types of head and its cotangent differ: ") << head << " and " << getDhead().getType();
   }
   // (C4)

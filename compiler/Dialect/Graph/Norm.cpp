@@ -28,8 +28,14 @@ LogicalResult RmsNormOp::verify() {
 }
 
 LogicalResult RmsNormGradOp::verify() {
-  // (C1); the equal types are traits
-  return verifyNormWeight(*this, getX(), getWeight());
+  // (C2); (C1) is a trait
+  if (failed(verifyNormWeight(*this, getX(), getWeight())))
+    return failure();
+  // (C3)
+  RankedTensorType weight = tensorOf(getWeight()), gradient = tensorOf(getDweight());
+  if (gradient.getShape() != weight.getShape() || !isAsWide(gradient, weight))
+    return emitOpError("the weight's cotangent is no ") << weight << " or wider: " << gradient;
+  return success();
 }
 
 // Square and sum; scale, weight.

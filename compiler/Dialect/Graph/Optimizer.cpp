@@ -10,10 +10,28 @@ static RankedTensorType tensorOf(Value value) {
 
 LogicalResult AdamwOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
-  // (C1): parameter and states have one type by a trait; a layout on the mesh is a matter of the encoding
-  if (parameter.getRank() != 1 || gradient.getShape() != parameter.getShape() ||
-      gradient.getEncoding() != parameter.getEncoding())
+  // (C1): a layout on the mesh is a matter of the encoding
+  auto alike = [&](RankedTensorType type) {
+    return type.getShape() == parameter.getShape() && type.getEncoding() == parameter.getEncoding();
+  };
+  RankedTensorType states = tensorOf(getExpAvg());
+  if (parameter.getRank() != 1 || !alike(gradient))
     return emitOpError("parameter and gradient are not 1-D of one length: ") << parameter << " and " << gradient;
+  if (!alike(states))
+    return emitOpError("parameter and states are not of one length: ") << parameter << " and " << states;
+  // (C3)
+  Type element = parameter.getElementType(), master;
+  if (element.isBF16())
+    master = IntegerType::get(getContext(), 16);
+  else if (element.isF16())
+    master = Float32Type::get(getContext());
+  if (!master != !getMaster() || !getMaster() != !getNewMaster())
+    return emitOpError("has ") << (getMaster() ? "a" : "no") << " master beside a parameter of " << element;
+  if (master && (tensorOf(getMaster()) != parameter.clone(master) || getNewMaster().getType() != getMaster().getType()))
+    return emitOpError("the master of a parameter of ") << element << " is " << tensorOf(getMaster());
+  // (C4)
+  if (Type state = states.getElementType(); !state.isBF16() && state != computeType(element))
+    return emitOpError("states of ") << state << " beside a parameter of " << element;
   // (C2)
   RankedTensorType hyper = tensorOf(getHyper());
   if (hyper.getRank() != 1 || !hyper.getElementType().isF32())

@@ -6,7 +6,7 @@
 namespace ztc::graph {
 
 inline constexpr llvm::StringLiteral kRole =
-    "graph.role"; ///< argument: tokens, targets, step, position, parameter, gradient, ...
+    "graph.role"; ///< argument: tokens, targets, step, position, parameter, gradient, exp_avg, exp_avg_sq, master, ...
 inline constexpr llvm::StringLiteral kName = "graph.name";        ///< argument or result: checkpoint name
 inline constexpr llvm::StringLiteral kResult = "graph.result";    ///< result: loss, gradient, logits, ...
 inline constexpr llvm::StringLiteral kSource = "graph.source";    ///< parameter: where its bytes are
@@ -19,6 +19,7 @@ inline constexpr llvm::StringLiteral kSequence = "graph.seq";
 inline constexpr llvm::StringLiteral kVocabulary = "graph.vocabulary";
 inline constexpr llvm::StringLiteral kPositionLimit = "graph.position_limit";
 inline constexpr llvm::StringLiteral kLayers = "graph.layers";
+inline constexpr llvm::StringLiteral kPrecision = "graph.precision"; ///< fp32, bf16 or fp16, from phase `precision` on
 
 /// The string attribute `name` of an argument, or "".
 inline llvm::StringRef argString(mlir::func::FuncOp function, unsigned index, llvm::StringRef name) {

@@ -570,6 +570,78 @@ func.func @adamw(%p: tensor<8xf32>, %hyper: tensor<16xf64>, %s: tensor<f32>, %go
 
 // -----
 
+// adamw (C3)
+func.func @adamw(%p: tensor<8xbf16>, %w: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{has no master beside a parameter of 'bf16'}}
+  %0, %1, %2 = graph.adamw %p, %p, %w, %w, %hyper, %s, %go, 4 : tensor<8xbf16>, tensor<8xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf32>
+  return
+}
+
+// -----
+
+// adamw (C3)
+func.func @adamw(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{has a master beside a parameter of 'f32'}}
+  %0, %1, %2, %3 = graph.adamw %p, %p, %p, %p, %hyper, %s, %go, 4 master %p : tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1> master tensor<8xf32>
+  return
+}
+
+// -----
+
+// adamw (C3)
+func.func @adamw(%p: tensor<8xbf16>, %w: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{the master of a parameter of 'bf16' is 'tensor<8xf32>'}}
+  %0, %1, %2, %3 = graph.adamw %p, %p, %w, %w, %hyper, %s, %go, 4 master %w : tensor<8xbf16>, tensor<8xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf32> master tensor<8xf32>
+  return
+}
+
+// -----
+
+// adamw (C4)
+func.func @adamw(%p: tensor<8xf32>, %h: tensor<8xf16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{states of 'f16' beside a parameter of 'f32'}}
+  %0, %1, %2 = graph.adamw %p, %p, %h, %h, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf16>
+  return
+}
+
+// -----
+
+// rms_norm_grad (C3)
+func.func @rms_norm_grad(%x: tensor<2x3xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{the weight's cotangent is no 'tensor<3xf32>' or wider: 'tensor<3xbf16>'}}
+  %0, %1 = graph.rms_norm_grad %x, %w, %x, 1.0e-5 : tensor<2x3xf32>, tensor<3xf32> -> tensor<3xbf16>
+  return
+}
+
+// -----
+
+// join_master (C1)
+func.func @join(%p: tensor<8xbf16>, %r: tensor<8xi32>) {
+  // expected-error @+1 {{operand type 'i32' should be 'i16' (C1)}}
+  %0 = graph.join_master %p, %r : tensor<8xbf16>, tensor<8xi32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// split_master (C1)
+func.func @split(%w: tensor<8xf32>) {
+  // expected-error @+1 {{result type 'f16' should be 'bf16' (C1)}}
+  %0, %1 = graph.split_master %w : tensor<8xf32> -> tensor<8xf16>, tensor<8xi16>
+  return
+}
+
+// -----
+
+// stochastic_round (C1)
+func.func @round(%w: tensor<8xf32>, %i: tensor<8xi32>) {
+  // expected-error @+1 {{operand type 'i32' should be 'i64' (C1, C2)}}
+  %0 = graph.stochastic_round %w, %i, %w, %w stream 0 : tensor<8xf32>, tensor<8xi32>, tensor<8xf32> -> tensor<8xbf16>
+  return
+}
+
+// -----
+
 // sum_squares (C1)
 func.func @sum_squares(%x: tensor<2x3xf32>) {
   // expected-error @+1 {{operand is not 1-D: 'tensor<2x3xf32>'}}

@@ -150,6 +150,28 @@ func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: t
   return %2, %3, %4, %1 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>
 }
 
+// Mixed precision: a bf16 parameter with its remainder, an f16 one with its master, moments in bf16.
+// CHECK-LABEL: func @mixed
+func.func @mixed(%p: tensor<?xbf16>, %r: tensor<?xi16>, %h: tensor<?xf16>, %w: tensor<?xf32>, %m: tensor<?xbf16>, %hyper: tensor<16xf32>, %scale: tensor<f32>,
+                 %proceed: tensor<i1>, %x: tensor<2x6xbf16>, %n: tensor<6xbf16>) -> (tensor<?xbf16>, tensor<?xi16>, tensor<6xf32>) {
+  // CHECK: graph.join_master %{{.*}}, %{{.*}} : tensor<?xbf16>, tensor<?xi16> -> tensor<?xf32>
+  %0 = graph.join_master %p, %r : tensor<?xbf16>, tensor<?xi16> -> tensor<?xf32>
+  // CHECK: graph.split_master %{{.*}} : tensor<?xf32> -> tensor<?xbf16>, tensor<?xi16>
+  %1, %2 = graph.split_master %0 : tensor<?xf32> -> tensor<?xbf16>, tensor<?xi16>
+  // CHECK: graph.adamw %{{.*}}, 100 master %{{.*}} : tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xf32> master tensor<?xi16>
+  %3, %4, %5, %6 = graph.adamw %1, %p, %w, %w, %hyper, %scale, %proceed, 100 master %2 : tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xf32> master tensor<?xi16>
+  // CHECK: graph.adamw %{{.*}}, 0 master %{{.*}} : tensor<?xf16>, tensor<?xf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xbf16> master tensor<?xf32>
+  %7, %8, %9, %10 = graph.adamw %h, %h, %m, %m, %hyper, %scale, %proceed, 0 master %w : tensor<?xf16>, tensor<?xf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xbf16> master tensor<?xf32>
+  // CHECK: graph.cast %{{.*}} : tensor<?xf32> -> tensor<?xbf16>
+  %11 = graph.cast %10 : tensor<?xf32> -> tensor<?xbf16>
+  %index = graph.iota 0 : tensor<?xi64>
+  // CHECK: graph.stochastic_round %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} stream 1 : tensor<?xf32>, tensor<?xi64>, tensor<?xf32> -> tensor<?xbf16>
+  %12 = graph.stochastic_round %10, %index, %w, %w stream 1 : tensor<?xf32>, tensor<?xi64>, tensor<?xf32> -> tensor<?xbf16>
+  // CHECK: graph.rms_norm_grad %{{.*}} : tensor<2x6xbf16>, tensor<6xbf16> -> tensor<6xf32>
+  %13, %14 = graph.rms_norm_grad %x, %n, %x, 1.0e-5 : tensor<2x6xbf16>, tensor<6xbf16> -> tensor<6xf32>
+  return %12, %6, %14 : tensor<?xbf16>, tensor<?xi16>, tensor<6xf32>
+}
+
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

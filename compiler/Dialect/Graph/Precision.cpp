@@ -1,0 +1,45 @@
+// The policy table of mixed precision: one row per op that does not store all its floats in one type. What an op rounds
+// inside is listed in RationaleNumerics.md.
+#include "compiler/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+using namespace ztc::graph;
+using ztc::PrecisionRule;
+using enum ztc::Storage;
+
+// The gradient of a weight adds up in f32 over micro-steps and over both uses of a tied parameter.
+PrecisionRule MatmulOp::getPrecisionRule() {
+  return {{Narrow, Narrow}, {Asked}};
+}
+PrecisionRule RmsNormGradOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Narrow}, {Narrow, Wide}};
+}
+PrecisionRule EmbeddingGradOp::getPrecisionRule() {
+  return {{Narrow, Narrow}, {Wide}};
+}
+// A sum is a statistic of a row, or the gradient of a bias.
+PrecisionRule ReduceSumOp::getPrecisionRule() {
+  return {{Free}, {Wide}};
+}
+// Tables of cosines and sines.
+PrecisionRule RopeOp::getPrecisionRule() {
+  return {{Narrow, Wide, Wide}, {Narrow}};
+}
+// q, k, v; out and the row statistics.
+PrecisionRule AttentionOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Narrow}, {Narrow, Wide}};
+}
+// q, k, v, out, row statistics, dout.
+PrecisionRule AttentionGradOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Narrow, Narrow, Wide, Narrow}, {Narrow, Narrow, Narrow}};
+}
+PrecisionRule CrossEntropyOp::getPrecisionRule() {
+  return {{Wide, Wide}, {Wide}};
+}
+PrecisionRule CrossEntropyGradOp::getPrecisionRule() {
+  return {{Wide, Wide, Wide}, {Wide}};
+}
+// hidden, head, targets, scale; the loss, d_hidden, d_head.
+PrecisionRule LinearCrossEntropyOp::getPrecisionRule() {
+  return {{Narrow, Narrow, Wide, Wide}, {Wide, Narrow, Wide}};
+}
