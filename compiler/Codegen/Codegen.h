@@ -60,11 +60,11 @@ public:
   llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false);
 
   /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the
-  /// caller's.
-  KernelDescription addAttentionSoftmax(bool causal);
-  KernelDescription addAttentionSoftmaxGrad(double scale, bool causal);
+  /// caller's. `type` is that of the call's tensors: what enters a product of narrow factors is rounded to it.
+  KernelDescription addAttentionSoftmax(bool causal, mlir::Type type);
+  KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type);
   KernelDescription addRowDot();
-  KernelDescription addCrossEntropyRows(bool training);
+  KernelDescription addCrossEntropyRows(bool training, mlir::Type type);
 
   /// One image per target, in order. Nothing to emit gives images without kernels.
   llvm::FailureOr<std::vector<KernelImage>> emit(llvm::ArrayRef<llvm::StringRef> targets);

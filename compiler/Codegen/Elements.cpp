@@ -9,7 +9,8 @@ namespace ztc::codegen {
 
 namespace {
 using Operands = ArrayRef<Value>;
-/// Null where the element type is not supported. Operands have one shape; narrow floats arrive as f32.
+/// The value of the op's result, as f32 or in its stored type; null where the element type is not supported. Operands
+/// have one shape; narrow floats arrive as f32.
 using Emission = Value (*)(KernelBuilder &, Operation *, Operands);
 
 bool isReal(Value x) {
@@ -71,14 +72,8 @@ Value convertElement(KernelBuilder &b, Value x, Type to) {
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
   if (from == to)
     return x;
-  if (isa<FloatType>(from) && isa<FloatType>(to)) {
-    if (fromBits == toBits) { // bf16 and f16: by way of f32, which holds both
-      x = arith::ExtFOp::create(b, KernelBuilder::shaped(x.getType(), b.getF32Type()), x);
-      fromBits = 32;
-    }
-    return fromBits < toBits ? arith::ExtFOp::create(b, type, x).getResult()
-                             : arith::TruncFOp::create(b, type, x).getResult();
-  }
+  if (isa<FloatType>(from) && isa<FloatType>(to))
+    return b.convertReal(x, to);
   if (isa<FloatType>(from)) {
     if (to.isInteger(1))
       return b.compare(arith::CmpFPredicate::UNE, x, b.real(x.getType(), 0.0));
@@ -93,6 +88,64 @@ Value convertElement(KernelBuilder &b, Value x, Type to) {
     return arith::ExtUIOp::create(b, type, x);
   return fromBits < toBits ? arith::ExtSIOp::create(b, type, x).getResult()
                            : arith::TruncIOp::create(b, type, x).getResult();
+}
+
+// Integers of 32 bits in the shape of `like`.
+Value bits32(KernelBuilder &b, Value like, uint32_t value) {
+  return b.integer(KernelBuilder::shaped(like.getType(), b.getI32Type()), static_cast<int32_t>(value));
+}
+Value shiftRight(KernelBuilder &b, Value x, int64_t bits) {
+  return arith::ShRUIOp::create(b, x, b.integer(x.getType(), bits));
+}
+Value low16(KernelBuilder &b, Value x) {
+  return arith::TruncIOp::create(b, KernelBuilder::shaped(x.getType(), b.getI16Type()), x);
+}
+
+/// The parameter arrives as the f32 whose upper half it is.
+Value joinMaster(KernelBuilder &b, Operation *, Operands x) {
+  Value bits = b.bitcast(x[0], b.getI32Type());
+  Value remainder = arith::ExtSIOp::create(b, bits.getType(), x[1]);
+  return b.bitcast(b.add(bits, remainder), b.getF32Type());
+}
+Value splitParameter(KernelBuilder &b, Value master) {
+  Value bits = b.bitcast(master, b.getI32Type());
+  Value rounded = shiftRight(b, b.add(bits, bits32(b, bits, 0x8000)), 16);
+  return b.bitcast(low16(b, rounded), b.getBF16Type());
+}
+Value splitRemainder(KernelBuilder &b, Value master) {
+  return low16(b, b.bitcast(master, b.getI32Type()));
+}
+
+/// mixBits of runtime/Format/StochasticRounding.h.
+Value mixBits(KernelBuilder &b, Value x) {
+  auto fold = [&](int64_t bits) { x = arith::XOrIOp::create(b, x, shiftRight(b, x, bits)); };
+  fold(16);
+  x = b.mul(x, bits32(b, x, 0x7feb352d));
+  fold(15);
+  x = b.mul(x, bits32(b, x, 0x846ca68b));
+  fold(16);
+  return x;
+}
+
+/// roundingKey, roundingBits and roundStochastically of runtime/Format/StochasticRounding.h, bit for bit.
+Value stochasticRound(KernelBuilder &b, Operation *op, Operands x) {
+  Type i32 = KernelBuilder::shaped(x[0].getType(), b.getI32Type());
+  auto exclusiveOr = [&](Value p, Value q) -> Value { return arith::XOrIOp::create(b, p, q); };
+  auto stream = static_cast<uint32_t>(cast<graph::StochasticRoundOp>(op).getStream());
+  Value seed = b.bitcast(x[2], b.getI32Type()), step = b.bitcast(x[3], b.getI32Type());
+  Value key = mixBits(b, exclusiveOr(seed, mixBits(b, b.add(step, bits32(b, step, 0x9e3779b9u * (stream + 1))))));
+  Value low = arith::TruncIOp::create(b, i32, x[1]);
+  Value high = arith::TruncIOp::create(b, i32, shiftRight(b, x[1], 32));
+  Value index = exclusiveOr(low, b.mul(high, bits32(b, high, 0x85ebca6b)));
+  Value random = shiftRight(b, mixBits(b, b.add(index, key)), 16);
+  Value bits = b.bitcast(x[0], b.getI32Type());
+  Value rounded = shiftRight(b, b.add(bits, random), 16);
+  Value magnitude = arith::AndIOp::create(b, bits, bits32(b, bits, 0x7fffffff)), infinity = bits32(b, bits, 0x7f800000);
+  Value cut = shiftRight(b, bits, 16);
+  Value quiet = arith::OrIOp::create(b, cut, bits32(b, cut, 0x40));
+  Value special = b.select(b.compare(arith::CmpIPredicate::ugt, magnitude, infinity), quiet, cut);
+  rounded = b.select(b.compare(arith::CmpIPredicate::uge, magnitude, infinity), special, rounded);
+  return b.bitcast(low16(b, rounded), b.getBF16Type());
 }
 
 Emission emissionOf(StringRef name) {
@@ -124,23 +177,25 @@ Emission emissionOf(StringRef name) {
       {"graph.power", power},
       {"graph.compare", compare},
       {"graph.logic", logic},
+      {"graph.join_master", joinMaster},
+      {"graph.split_master", [](KernelBuilder &b, Operation *, Operands x) { return splitParameter(b, x[0]); }},
+      {"graph.stochastic_round", stochasticRound},
   };
   for (const Entry &entry : table)
     if (entry.name == name)
       return entry.emission;
   return nullptr;
 }
-
-bool isNarrow(Type element) {
-  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
-}
 } // namespace
 
 // An op whose operands are equal in all lanes stays a scalar, at the depth of its operands.
-Element KernelEmitter::emitElementwise(Operation *op, ArrayRef<IndexExpr> access) {
+Element KernelEmitter::emitElementwise(OpResult value, ArrayRef<IndexExpr> access) {
+  Operation *op = value.getOwner();
   bool isCast = isa<graph::CastOp>(op);
   Emission emission = emissionOf(op->getName().getStringRef());
-  Type stored = element(op->getResult(0).getType());
+  if (isa<graph::SplitMasterOp>(op) && value.getResultNumber() == 1)
+    emission = [](KernelBuilder &b, Operation *, Operands x) { return splitRemainder(b, x[0]); };
+  Type stored = element(value.getType());
   if ((!emission && !isCast) || !stored)
     return fail(op, "is not an op that kernels are made of");
   SmallVector<Element> elements;
@@ -166,7 +221,7 @@ Element KernelEmitter::emitElementwise(Operation *op, ArrayRef<IndexExpr> access
   Value result = emission(b, op, operands);
   if (!result)
     return fail(op, "has no kernel for this element type");
-  return {isNarrow(stored) ? convertElement(b, result, stored) : result, level};
+  return {convertElement(b, result, isNarrow(stored) ? stored : getElementTypeOrSelf(result.getType())), level};
 }
 
 } // namespace ztc::codegen

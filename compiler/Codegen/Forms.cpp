@@ -121,9 +121,11 @@ private:
     for (const PlannedOutput &output : group.outputs)
       if (failed(compute(output.value)))
         return failure();
-    for (const PlannedPartial &partial : group.partials)
+    for (const PlannedPartial &partial : group.partials) {
       if (failed(compute(partial.op->getOperand(0))))
         return failure();
+      values.back() = e_.at(chunk.level).convertReal(values.back(), elementOf(partial));
+    }
     IndexExpr column = chunk.column.withoutLane();
     for (auto [value, output] : llvm::zip(values, group.outputs))
       e_.store(value, results_.lookup(output.result), row * group.columns + column, chunk.level, add_);
@@ -160,7 +162,11 @@ private:
     });
   }
 
-  Type elementOf(const PlannedPartial &partial) { return e_.element(partial.op->getResult(0).getType()); }
+  /// Partial results of narrow sums are f32.
+  Type elementOf(const PlannedPartial &partial) {
+    Type result = e_.element(partial.op->getResult(0).getType());
+    return isNarrow(result) ? Type(Float32Type::get(result.getContext())) : result;
+  }
 
   LogicalResult emitColumnUnit(const IndexSymbol *unit, unsigned level) {
     const ColumnGroup &group = kernel_.columns.front();
@@ -189,7 +195,9 @@ private:
               values[0] = e_.combine(e_.at(inner), values[0], partial.value, /*sum=*/true);
               return success();
             });
-        return failed(done) ? Element() : Element{total[0], level};
+        if (failed(done))
+          return {};
+        return {e_.at(level).convertReal(total[0], e_.element(fold.op->getResult(0).getType())), level};
       });
   }
 
@@ -267,8 +275,9 @@ private:
       Element x = e_.emit(sum.op->getOperand(0), chunk.column);
       if (!x)
         return failure();
-      Value wide = toF32(e_.widen(x.value, chunk.lanes, chunk.level), chunk.level);
+      Value lanes = e_.widen(x.value, chunk.lanes, chunk.level);
       KernelBuilder &b = e_.at(chunk.level);
+      Value wide = b.convertReal(lanes, b.getF32Type());
       Value square = b.mul(wide, wide);
       if (chunk.lanes == kChunk) {
         e_.accumulate(chunk, square, /*sum=*/true, Value(), carried, number * (kVirtualLanes / kChunk));
@@ -281,13 +290,6 @@ private:
       inner.store(inner.add(inner.load(address, inner.getF32Type(), 1), square), address);
     }
     return success();
-  }
-
-  Value toF32(Value value, unsigned level) {
-    KernelBuilder &b = e_.at(level);
-    if (getElementTypeOrSelf(value.getType()).isF32())
-      return value;
-    return arith::ExtFOp::create(b, KernelBuilder::shaped(value.getType(), b.getF32Type()), value);
   }
 
   /// A sum of squares is, from here on, the sum of its blocks' partial sums in order.

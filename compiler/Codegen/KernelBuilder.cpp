@@ -15,6 +15,10 @@ int64_t storedBytes(Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
+bool isNarrow(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+}
+
 Type KernelBuilder::shaped(int64_t lanes, Type element) {
   return lanes == 1 ? element : VectorType::get({lanes}, element);
 }
@@ -96,6 +100,20 @@ Value KernelBuilder::minimum(Value a, Value b) {
 }
 Value KernelBuilder::bitcast(Value x, Type element) {
   return arith::BitcastOp::create(*this, shaped(x.getType(), element), x);
+}
+
+Value KernelBuilder::convertReal(Value x, Type element) {
+  Type from = getElementTypeOrSelf(x.getType());
+  if (from == element)
+    return x;
+  if (from.getIntOrFloatBitWidth() == element.getIntOrFloatBitWidth()) {
+    x = arith::ExtFOp::create(*this, shaped(x.getType(), getF32Type()), x);
+    from = getF32Type();
+  }
+  Type to = shaped(x.getType(), element);
+  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
+    return arith::ExtFOp::create(*this, to, x);
+  return arith::TruncFOp::create(*this, to, x);
 }
 
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {

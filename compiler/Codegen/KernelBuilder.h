@@ -42,6 +42,8 @@ public:
   mlir::Value maximum(mlir::Value a, mlir::Value b);
   mlir::Value minimum(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value x, mlir::Type element);
+  /// A float in another float type; bf16 and f16 into each other by way of f32, which holds both.
+  mlir::Value convertReal(mlir::Value x, mlir::Type element);
 
   /// A scalar in every lane; the scalar itself for one lane.
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
@@ -63,5 +65,7 @@ public:
 int64_t lanesOf(mlir::Type type);
 /// Bytes of one stored element; an i1 takes one.
 int64_t storedBytes(mlir::Type element);
+/// Whether `element` is a float that kernels compute in f32 and round when it is stored.
+bool isNarrow(mlir::Type element);
 
 } // namespace ztc::codegen

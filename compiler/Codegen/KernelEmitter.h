@@ -119,7 +119,7 @@ private:
   Element choose(Element condition, Element a, Element b);
 
   // Elements.cpp
-  Element emitElementwise(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+  Element emitElementwise(mlir::OpResult result, llvm::ArrayRef<IndexExpr> access);
 
   // Reductions.cpp
   Element emitReduce(mlir::Operation *op, bool sum, llvm::ArrayRef<IndexExpr> access);

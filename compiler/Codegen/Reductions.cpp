@@ -13,12 +13,10 @@ namespace ztc::codegen {
 
 Value KernelEmitter::combine(KernelBuilder &b, Value x, Value y, bool sum) {
   Type element = getElementTypeOrSelf(x.getType());
-  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32) {
-    Type wide = KernelBuilder::shaped(x.getType(), b.getF32Type());
-    x = arith::ExtFOp::create(b, wide, x);
-    y = arith::ExtFOp::create(b, wide, y);
-    Value joined = sum ? b.add(x, y) : b.maximum(x, y);
-    return arith::TruncFOp::create(b, KernelBuilder::shaped(wide, element), joined);
+  if (isNarrow(element)) {
+    x = b.convertReal(x, b.getF32Type());
+    y = b.convertReal(y, b.getF32Type());
+    return b.convertReal(sum ? b.add(x, y) : b.maximum(x, y), element);
   }
   return sum ? b.add(x, y) : b.maximum(x, y);
 }
@@ -52,18 +50,9 @@ void KernelEmitter::accumulate(const ColumnChunk &chunk, Value value, bool sum, 
   quarter = combine(b, quarter, value, sum);
 }
 
-/// Sums of narrow floats run in f32 and round once at the end.
+/// Sums of narrow floats run in f32 and round once at the end, to the type of the result.
 static Type accumulatorType(KernelBuilder &b, Type element) {
-  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32 ? Type(b.getF32Type()) : element;
-}
-
-static Value convert(KernelBuilder &b, Value value, Type element) {
-  Type from = getElementTypeOrSelf(value.getType()), to = KernelBuilder::shaped(value.getType(), element);
-  if (from == element)
-    return value;
-  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
-    return arith::ExtFOp::create(b, to, value);
-  return arith::TruncFOp::create(b, to, value);
+  return isNarrow(element) ? Type(b.getF32Type()) : element;
 }
 
 LogicalResult KernelEmitter::overAxes(unsigned level, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape, Access &access,
@@ -91,8 +80,13 @@ Element KernelEmitter::emitReduce(Operation *op, bool sum, ArrayRef<IndexExpr> w
     else
       outer.push_back(axis);
   }
+  if (!last && outer.empty()) {
+    Element only = emit(op->getOperand(0), access);
+    return only ? Element{at(only.level).convertReal(only.value, element(op->getResult(0).getType())), only.level}
+                : only;
+  }
   if (!last)
-    return outer.empty() ? emit(op->getOperand(0), access) : reduceOuter(op, sum, outer, access);
+    return reduceOuter(op, sum, outer, access);
   if (const IndexSymbol *lane = laneOf(access)) {
     restartScalar(lane->columnLoop); // the columns of the reduction need the lanes
     return {};
@@ -103,10 +97,10 @@ Element KernelEmitter::emitReduce(Operation *op, bool sum, ArrayRef<IndexExpr> w
 Element KernelEmitter::reduceRow(Operation *op, bool sum, ArrayRef<int64_t> outerAxes, Access access) {
   Value source = op->getOperand(0);
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
-  Type stored = element(source.getType());
+  Type stored = element(op->getResult(0).getType());
   unsigned level = levelOf(access);
   KernelBuilder &b = at(level);
-  Type wide = accumulatorType(b, stored);
+  Type wide = accumulatorType(b, element(source.getType()));
   Value neutral = identity(b, KernelBuilder::shaped(kChunk, wide), sum);
   SmallVector<Value> quarters(kVirtualLanes / kChunk, neutral);
   auto columns = [&](unsigned inner, Carried &outside) {
@@ -116,23 +110,23 @@ Element KernelEmitter::reduceRow(Operation *op, bool sum, ArrayRef<int64_t> oute
                         Element value = emit(source, access);
                         if (!value)
                           return failure();
-                        accumulate(chunk, convert(at(chunk.level), value.value, wide), sum, neutral, values);
+                        accumulate(chunk, at(chunk.level).convertReal(value.value, wide), sum, neutral, values);
                         return success();
                       });
   };
   if (failed(overAxes(level, outerAxes, shape, access, quarters, columns)))
     return {};
   Value folded = fold(quarters, sum, level);
-  return {convert(at(level), folded, stored), level};
+  return {at(level).convertReal(folded, stored), level};
 }
 
 // The same sums with one lane after the other: the lanes of a column do not stand together in what is reduced.
 Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int64_t> outerAxes, Access access) {
   Value source = op->getOperand(0);
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
-  Type stored = element(source.getType());
+  Type stored = element(op->getResult(0).getType());
   unsigned level = levelOf(access);
-  Type wide = accumulatorType(builder_, stored);
+  Type wide = accumulatorType(builder_, element(source.getType()));
   Value lanes = stack(wide, kVirtualLanes);
   KernelBuilder &b = at(level);
   Value neutral = identity(b, wide, sum), neutralChunk = identity(b, KernelBuilder::shaped(kChunk, wide), sum);
@@ -154,7 +148,7 @@ Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int6
                            if (!value)
                              return failure();
                            KernelBuilder &at = this->at(innermost);
-                           values[0] = combine(at, values[0], convert(at, value.value, wide), sum);
+                           values[0] = combine(at, values[0], at.convertReal(value.value, wide), sum);
                            return success();
                          });
         };
@@ -171,30 +165,30 @@ Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int6
   for (int64_t quarter = 0; quarter < kVirtualLanes; quarter += kChunk)
     quarters.push_back(after.load(after.address(lanes, wide, after.i64(quarter)), wide, kChunk));
   Value folded = fold(quarters, sum, level);
-  return {convert(at(level), folded, stored), level};
+  return {at(level).convertReal(folded, stored), level};
 }
 
 Element KernelEmitter::reduceOuter(Operation *op, bool sum, ArrayRef<int64_t> axes, Access access) {
   Value source = op->getOperand(0);
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
-  Type stored = element(source.getType());
+  Type stored = element(op->getResult(0).getType());
   unsigned level = levelOf(access);
   const IndexSymbol *lane = laneOf(access);
   KernelBuilder &b = at(level);
-  Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, accumulatorType(b, stored));
+  Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, accumulatorType(b, element(source.getType())));
   SmallVector<Value> total{identity(b, type, sum)};
   LogicalResult done =
       overAxes(level, axes, shape, access, total, [&](unsigned inner, Carried &values) -> LogicalResult {
         Element value = emit(source, access);
         if (!value)
           return failure();
-        Value wide = convert(at(inner), widen(value.value, lanesOf(type), inner), getElementTypeOrSelf(type));
+        Value wide = at(inner).convertReal(widen(value.value, lanesOf(type), inner), getElementTypeOrSelf(type));
         values[0] = combine(at(inner), values[0], wide, sum);
         return success();
       });
   if (failed(done))
     return {};
-  return {convert(at(level), total[0], stored), level};
+  return {at(level).convertReal(total[0], stored), level};
 }
 
 } // namespace ztc::codegen

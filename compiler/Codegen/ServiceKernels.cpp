@@ -127,6 +127,11 @@ public:
     }));
   }
 
+  /// `value` as a float of a narrow type holds it.
+  Value rounded(Value value, Type narrow) {
+    return narrow ? b.convertReal(b.convertReal(value, narrow), b.getF32Type()) : value;
+  }
+
   void zero(Value row, Value begin, Value end) {
     // The whole chunks count from `begin`, wherever it stands.
     Value length = b.maximum(b.sub(end, begin), b.i64(0));
@@ -170,6 +175,15 @@ struct Visible {
 };
 } // namespace
 
+/// The narrow type that a kernel rounds through, in its own context, with the suffix of its name; null and "" for f32.
+static std::pair<Type, StringRef> narrowType(KernelModule::State &state, Type type) {
+  if (type.isBF16())
+    return {BFloat16Type::get(&state.context), "_bf16"};
+  if (type.isF16())
+    return {Float16Type::get(&state.context), "_f16"};
+  return {Type(), ""};
+}
+
 /// A service kernel by its key; emits it on first use.
 static KernelDescription service(KernelModule::State &state, const Twine &key, StringRef name, ArrayRef<bool> written,
                                  llvm::function_ref<void(RowKernel &)> emit) {
@@ -187,8 +201,9 @@ static KernelDescription service(KernelModule::State &state, const Twine &key, S
   return d;
 }
 
-KernelDescription KernelModule::addAttentionSoftmax(bool causal) {
-  StringRef name = causal ? "attention_softmax_causal" : "attention_softmax";
+KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
+  auto [narrow, suffix] = narrowType(*state_, type);
+  std::string name = ((causal ? "attention_softmax_causal" : "attention_softmax") + suffix).str();
   return service(*state_, name, name, {true, true}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2),
@@ -199,7 +214,7 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal) {
       Value maximum = k.rowMaximum(row, visible.low, visible.high, !causal);
       Value sum = k.rowExponentials(row, visible.low, visible.high, !causal, maximum, /*keep=*/true);
       k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
-        k.store(chunk, b.div(k.load(chunk, row, 0.0), k.splat(sum)), row);
+        k.store(chunk, k.rounded(b.div(k.load(chunk, row, 0.0), k.splat(sum)), narrow), row);
       });
       k.zero(row, b.i64(0), visible.low);
       k.zero(row, visible.high, columns);
@@ -208,9 +223,10 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal) {
   });
 }
 
-KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causal) {
-  StringRef name = causal ? "attention_softmax_grad_causal" : "attention_softmax_grad";
-  std::string key = name.str() + " " + std::to_string(llvm::bit_cast<uint64_t>(scale));
+KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causal, Type type) {
+  auto [narrow, suffix] = narrowType(*state_, type);
+  std::string name = ((causal ? "attention_softmax_grad_causal" : "attention_softmax_grad") + suffix).str();
+  std::string key = name + " " + std::to_string(llvm::bit_cast<uint64_t>(scale));
   return service(*state_, key, name, {true, true, false, false}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     Value scores = k.buffer(0), dps = k.buffer(1), lse = k.buffer(2), delta = k.buffer(3);
@@ -222,8 +238,8 @@ KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causa
       k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
         Value p = expandExp(b, b.sub(k.load(chunk, row, 0.0), rowLse));
         Value ds = b.mul(b.mul(p, b.sub(k.load(chunk, dp, 0.0), rowDelta)), k.vector(scale));
-        k.store(chunk, p, row);
-        k.store(chunk, ds, dp);
+        k.store(chunk, k.rounded(p, narrow), row);
+        k.store(chunk, k.rounded(ds, narrow), dp);
       });
       for (Value buffer : {row, dp}) {
         k.zero(buffer, b.i64(0), visible.low);
@@ -249,8 +265,9 @@ KernelDescription KernelModule::addRowDot() {
   });
 }
 
-KernelDescription KernelModule::addCrossEntropyRows(bool training) {
-  StringRef name = training ? "cross_entropy_rows" : "cross_entropy_rows_loss";
+KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type) {
+  auto [narrow, suffix] = narrowType(*state_, training ? type : Type(Float32Type::get(&state_->context)));
+  std::string name = ((training ? "cross_entropy_rows" : "cross_entropy_rows_loss") + suffix).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
   return service(*state_, name, name, written, [&](RowKernel &k) {
@@ -283,7 +300,7 @@ KernelDescription KernelModule::addCrossEntropyRows(bool training) {
       Value hit = k.at(row, position);
       b.store(b.sub(b.load(hit, b.getF32Type(), 1), b.real(b.getF32Type(), 1.0)), hit);
       k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {
-        k.store(chunk, b.mul(k.load(chunk, row, 0.0), k.splat(scale)), row);
+        k.store(chunk, k.rounded(b.mul(k.load(chunk, row, 0.0), k.splat(scale)), narrow), row);
       });
     });
   });

@@ -38,7 +38,7 @@ Element KernelEmitter::emitOp(Operation *op, Value value, ArrayRef<IndexExpr> ac
       .Case([&](graph::ConcatOp) { return emitConcat(op, access); })
       .Case([&](graph::ReduceSumOp) { return emitReduce(op, /*sum=*/true, access); })
       .Case([&](graph::ReduceMaxOp) { return emitReduce(op, /*sum=*/false, access); })
-      .Default([&](Operation *) { return emitElementwise(op, access); });
+      .Default([&](Operation *) { return emitElementwise(cast<OpResult>(value), access); });
 }
 
 // Dimensions are matched in groups of equal products, from the right: only inside a group that is split or merged are

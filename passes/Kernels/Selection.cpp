@@ -40,15 +40,16 @@ public:
     if (auto fusion = dyn_cast<graph::FusionOp>(op))
       return selectGroup(fusion);
     SmallVector<std::pair<StringRef, KernelDescription>> services;
+    Type type = op->getNumOperands() ? getElementTypeOrSelf(op->getOperand(0).getType()) : Type();
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
-      services = {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal())}};
+      services = {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal(), type)}};
     if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
-      services = {
-          {"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal())},
-          {"softmax_grad_kernel", kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal())},
-          {"row_dot_kernel", kernels.addRowDot()}};
+      services = {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type)},
+                  {"softmax_grad_kernel",
+                   kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal(), type)},
+                  {"row_dot_kernel", kernels.addRowDot()}};
     if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
-      services = {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()))}};
+      services = {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type)}};
     SmallVector<NamedAttribute> names;
     for (auto &[field, kernel] : services) {
       names.push_back(builder.getNamedAttr(field, FlatSymbolRefAttr::get(builder.getContext(), kernel.name)));

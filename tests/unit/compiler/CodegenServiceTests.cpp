@@ -8,6 +8,14 @@ using namespace ztc;
 using namespace ztc::test;
 
 namespace {
+mlir::MLIRContext &types() {
+  static mlir::MLIRContext context;
+  return context;
+}
+mlir::Type f32() {
+  return mlir::Float32Type::get(&types());
+}
+
 std::vector<float> randomFloats(size_t count, unsigned seed) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(-3.0f, 3.0f);
@@ -48,7 +56,7 @@ const Block kBlocks[] = {{0, 9, 9, 9, 0, true},        {64, 20, 84, 90, 0, true}
 
 TEST(CodegenService, AttentionSoftmax) {
   for (const Block &block : kBlocks) {
-    Service service([&](KernelModule &module) { return module.addAttentionSoftmax(block.causal); });
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmax(block.causal, f32()); });
     std::vector<float> scores = randomFloats(block.rows * block.ld, 1), lse(block.rows), original = scores;
     std::vector<int64_t> scalars{block.first, block.ld, block.columns, block.window};
     service.run({scores.data(), lse.data()}, scalars, 2, block.rows);
@@ -71,7 +79,7 @@ TEST(CodegenService, AttentionSoftmax) {
 TEST(CodegenService, AttentionSoftmaxGrad) {
   constexpr double scale = 0.125;
   for (const Block &block : kBlocks) {
-    Service service([&](KernelModule &module) { return module.addAttentionSoftmaxGrad(scale, block.causal); });
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmaxGrad(scale, block.causal, f32()); });
     std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dp = randomFloats(scores.size(), 2);
     std::vector<float> lse = randomFloats(block.rows, 3), delta = randomFloats(block.rows, 4), s = scores, d = dp;
     service.run({scores.data(), dp.data(), lse.data(), delta.data()},
@@ -102,8 +110,8 @@ TEST(CodegenService, RowDot) {
 }
 
 TEST(CodegenService, CrossEntropyRows) {
-  Service training([](KernelModule &module) { return module.addCrossEntropyRows(true); });
-  Service evaluation([](KernelModule &module) { return module.addCrossEntropyRows(false); });
+  Service training([](KernelModule &module) { return module.addCrossEntropyRows(true, f32()); });
+  Service evaluation([](KernelModule &module) { return module.addCrossEntropyRows(false, f32()); });
   for (int64_t columns : {3, 64, 300}) {
     int64_t rows = 6, ld = columns + 5;
     std::vector<float> logits = randomFloats(rows * ld, 1), kept = logits, loss(rows), evaluated(rows);

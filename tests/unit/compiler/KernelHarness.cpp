@@ -2,6 +2,7 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/Core/FloatTypes.h"
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -88,9 +89,25 @@ template <typename T, typename From> static void append(Bytes &bytes, const std:
   }
 }
 
+/// Elements of a narrow float as they are stored.
+static std::vector<uint16_t> narrowBits(const Tensor &tensor) {
+  bool brain = tensor.elementType.isBF16();
+  std::vector<uint16_t> bits;
+  for (double value : tensor.reals)
+    bits.push_back(brain ? toBf16(static_cast<float>(value)) : toF16(static_cast<float>(value)));
+  return bits;
+}
+static bool isNarrow(Type type) {
+  return type.isBF16() || type.isF16();
+}
+
 Bytes toBytes(const Tensor &tensor) {
   Bytes bytes;
-  if (tensor.elementType.isF32())
+  if (isNarrow(tensor.elementType))
+    append<uint16_t>(bytes, narrowBits(tensor));
+  else if (tensor.elementType.isInteger(16))
+    append<int16_t>(bytes, tensor.integers);
+  else if (tensor.elementType.isF32())
     append<float>(bytes, tensor.reals);
   else if (tensor.elementType.isInteger(64))
     append<int64_t>(bytes, tensor.integers);
@@ -104,7 +121,12 @@ Bytes toBytes(const Tensor &tensor) {
 Tensor fromBytes(const Bytes &bytes, RankedTensorType type) {
   Tensor tensor(type);
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    if (tensor.elementType.isF32())
+    const auto *halves = reinterpret_cast<const uint16_t *>(bytes.data());
+    if (isNarrow(tensor.elementType))
+      tensor.reals[i] = tensor.elementType.isBF16() ? fromBf16(halves[i]) : fromF16(halves[i]);
+    else if (tensor.elementType.isInteger(16))
+      tensor.integers[i] = static_cast<int16_t>(halves[i]);
+    else if (tensor.elementType.isF32())
       tensor.reals[i] = reinterpret_cast<const float *>(bytes.data())[i];
     else if (tensor.elementType.isInteger(64))
       tensor.integers[i] = reinterpret_cast<const int64_t *>(bytes.data())[i];
@@ -120,7 +142,7 @@ Tensor randomOperand(RankedTensorType type, unsigned seed) {
   std::mt19937 generator(seed);
   Tensor tensor(type);
   for (double &x : tensor.reals)
-    x = static_cast<float>(std::uniform_real_distribution<double>(-2.0, 2.0)(generator));
+    x = roundTo(std::uniform_real_distribution<double>(-2.0, 2.0)(generator), type.getElementType());
   for (int64_t &x : tensor.integers)
     x = std::uniform_int_distribution<int64_t>(0, type.getElementType().isInteger(1) ? 1 : 3)(generator);
   return tensor;
@@ -191,7 +213,10 @@ void expectLikeReference(const std::string &text, double tolerance) {
     tensors.push_back(randomOperand(cast<RankedTensorType>(type), number + 1));
     arguments.push_back(toBytes(tensors.back()));
   }
-  auto expected = interpret(group.original(), tensors);
+  InterpreterOptions options;
+  if (llvm::any_of(tensors, [](const Tensor &tensor) { return isNarrow(tensor.elementType); }))
+    options.precision = Precision::F32;
+  auto expected = interpret(group.original(), tensors, options);
   ASSERT_TRUE(succeeded(expected));
   std::vector<Bytes> whole = runGroup(group.fusion(), arguments);
   ASSERT_EQ(whole.size(), expected->size());
