@@ -6,6 +6,8 @@
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
@@ -35,10 +37,8 @@ static std::string unusable(const CompileOptions &o) {
   bool gathers = o.stages.empty() ? o.zero == 3 : llvm::is_contained(o.stages, 3u);
   if (o.prefetch && !gathers)
     return "--prefetch: only --zero=3 gathers parameters; drop the option or give that stage";
-  if (o.precision != "fp32")
-    return "--precision=" + o.precision + ": this build compiles fp32 only";
-  if (o.optimizerState != "fp32")
-    return "--optimizer-state=" + o.optimizerState + ": this build keeps fp32 moments only";
+  if (!o.precisionPolicy.empty() && o.precision == "fp32")
+    return "--precision-policy: says which layers stay fp32, and with --precision=fp32 all do; drop one of the two";
   for (const std::string &target : o.targets)
     if (target != "host" && target != "x86-64-v3" && target != "x86-64-v4")
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4)";
@@ -70,8 +70,36 @@ static int writeText(const std::string &path, function_ref<void(llvm::raw_ostrea
   return 0;
 }
 
-int runCompile(const CompileOptions &options) {
+/// Reads the file of --precision-policy into `o`; what is wrong with it, or "".
+static std::string readPolicy(CompileOptions &o) {
+  if (o.precisionPolicy.empty())
+    return {};
+  std::string place = "--precision-policy=" + o.precisionPolicy + ": ";
+  auto buffer = llvm::MemoryBuffer::getFile(o.precisionPolicy);
+  if (!buffer)
+    return place + buffer.getError().message();
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
+  if (!json)
+    return place + "is no JSON: " + llvm::toString(json.takeError());
+  const std::string shape = "expected {\"fp32\": [\"regular expression\", ...]}";
+  const llvm::json::Object *object = json->getAsObject();
+  const llvm::json::Array *patterns = object ? object->getArray("fp32") : nullptr;
+  if (!patterns || object->size() != 1)
+    return place + shape;
+  for (const llvm::json::Value &pattern : *patterns) {
+    std::optional<StringRef> text = pattern.getAsString();
+    if (!text)
+      return place + shape;
+    o.keptFp32.push_back(text->str());
+  }
+  return patterns->empty() ? place + "names no layer" : std::string();
+}
+
+int runCompile(const CompileOptions &given) {
   auto start = std::chrono::steady_clock::now();
+  CompileOptions options = given;
+  if (std::string what = readPolicy(options); !what.empty())
+    return fail(what);
   if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
   if (options.output.empty() && options.to.empty())
@@ -116,7 +144,10 @@ int runCompile(const CompileOptions &options) {
   return 0;
 }
 
-int runMemory(const CompileOptions &options, const ReportOptions &report) {
+int runMemory(const CompileOptions &given, const ReportOptions &report) {
+  CompileOptions options = given;
+  if (std::string what = readPolicy(options); !what.empty())
+    return fail(what);
   if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
   std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;

@@ -19,6 +19,9 @@ struct CompileOptions {
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "fp32";
   std::string optimizerState = "fp32";
+  std::string precisionPolicy; ///< JSON file with the layers that stay fp32
+  std::vector<std::string>
+      keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
   std::string recompute = "auto";
   uint64_t memoryBudget = 0;  ///< per rank
   uint64_t memoryReserve = 0; ///< per rank, for what lies outside the arena

@@ -4,6 +4,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
+#include "passes/Precision/Passes.h"
 #include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
@@ -21,6 +22,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     autodiff.noDecay = options.noDecayPattern;
     return populateAutodiffPipeline(pm, autodiff);
   }
+  case Phase::Precision:
+    return populatePrecisionPipeline(pm, {options.precision, options.optimizerState, options.keptFp32});
   case Phase::Shard:
     return populateShardPipeline(pm, {options.zero});
   case Phase::Recompute: {
@@ -56,6 +59,9 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
   case Phase::Backward:
     pm.addPass(createVerifyBackward());
     return;
+  case Phase::Precision:
+    pm.addPass(createVerifyPrecision());
+    return;
   case Phase::Shard:
     pm.addPass(createVerifyShard());
     return;
@@ -66,12 +72,14 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
     return;
   case Phase::Fuse:
     pm.addPass(createVerifyFuse());
+    pm.addPass(createVerifyStorage());
     return;
   case Phase::Schedule:
     pm.addPass(createVerifySchedule());
     return;
   case Phase::Assign:
     pm.addPass(createVerifyAssign());
+    pm.addPass(createVerifyStorage());
     return;
   case Phase::Codegen:
     pm.addPass(createVerifyCodegen());

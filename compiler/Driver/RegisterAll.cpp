@@ -11,6 +11,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
+#include "passes/Precision/Passes.h"
 #include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
@@ -26,6 +27,7 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
 void ztc::registerAllPasses() {
   registerTransformsPasses();
   registerAutodiffPasses();
+  registerPrecisionPasses();
   registerShardingPasses();
   registerRecomputePasses();
   registerFusionPasses();

@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"zero", std::to_string(o.zero)},
       {"prefetch", o.prefetch ? std::to_string(*o.prefetch) : ""},
       {"precision", o.precision},
+      {"precision-policy", join(o.keptFp32)},
       {"recompute", o.recompute},
       {"optimizer-state", o.optimizerState},
       {"target", join(o.targets)},

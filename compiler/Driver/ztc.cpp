@@ -30,6 +30,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--seq", o.seq, "tokens per row")->check(CLI::Range(1, 1 << 24));
   app.add_option("--precision", o.precision, "storage and compute types")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_option("--precision-policy", o.precisionPolicy,
+                 "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
+      ->type_name("FILE");
   app.add_option("--optimizer-state", o.optimizerState, "type of Adam's moments")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")

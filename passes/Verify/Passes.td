@@ -27,6 +27,29 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
   }];
 }
 
+def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
+  let summary = "Checks what holds after phase `precision`.";
+  let description = [{
+    (N1) `graph.precision` is fp32, bf16 or fp16; a float is f32 or the precision's narrow type, but for the moments of `@update`.
+    (N2) an op stores its floats as its row of the policy table says, or else, where it has none, in one type; only what `graph.kept_fp32`
+    excepts is f32 throughout.
+    (N3) a parameter is narrow in all functions, or f32 in all where it is excepted; loss, gradients and logits are f32.
+    (N4) in `@update` a gradient has its parameter's type, both moments one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
+    beside an f16 one an f32 master, beside f32 none.
+    (N5) a value is rounded once to a type, and what is widened is not rounded back.
+    (N6) no f32 activation is kept: of what the backward part reads of the forward part only parameters, constants, statistics (one number a
+    row), what the op's row of the table says and what is excepted are f32.
+  }];
+}
+
+def VerifyStorage : Pass<"ztc-verify-storage", "mlir::ModuleOp"> {
+  let summary = "Checks that no group writes an f32 copy of a narrow value.";
+  let description = [{
+    (W1) no result of a group is a narrow operand of it that was only widened (or moved), unless an op that the table lets read f32, or that
+    `graph.kept_fp32` excepts, reads it. Flat buckets are not looked at: a gradient's wire type is widened where it adds up.
+  }];
+}
+
 def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `shard`.";
   let description = [{

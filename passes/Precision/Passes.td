@@ -1,0 +1,41 @@
+// Which type every value is stored in.
+#ifndef ZTC_PASSES_PRECISION
+#define ZTC_PASSES_PRECISION
+include "mlir/Pass/PassBase.td"
+
+def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
+  let summary = "Parameters, activations and their gradients take the policy's narrow type.";
+  let description = [{
+    Afterwards the module has `graph.precision`. In `@microstep`, `@eval` and `@generate` of a bf16 or fp16 module:
+    - what an op reads and gives has the storage that its row of the policy table names (PrecisionOpInterface): a parameter, an activation, an
+      activation's gradient narrow; a statistic, the loss, logits that are returned and the gradient of a parameter f32;
+    - an elementwise op is narrow where all its operands are; with a statistic, or a constant that the narrow type cannot hold, it is f32,
+      and the chain of such ops is rounded where it ends or where a value of it has a second reader: what is stored is narrow;
+    - a layer that `keep` excepts is f32 throughout, its parameters too: patterns are matched against checkpoint names and against the
+      module paths that ops carry as locations. A pattern that matches neither is an error.
+
+    Precision fp32 changes nothing.
+
+        %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xf32>, tensor<6x4xf32> -> tensor<8x6xf32>
+        %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+    becomes
+        %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>
+        %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xbf16>, tensor<8x4xbf16> -> tensor<6x4xf32>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+  let options = [Option<"precision", "precision", "std::string", "\"fp32\"", "fp32, bf16 or fp16">,
+                 ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: f32">];
+}
+
+def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
+  let summary = "`@update` works on narrow parameters with their masters, and on moments of the type asked for.";
+  let description = [{
+    `@update` is built anew for the types that the parameters of `@microstep` have: a gradient arrives in its parameter's type, which is that of
+    the wire; the moments have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
+    i16 remainder beside bf16, the f32 master beside f16. Gradients of a loss that was scaled (fp16) are divided by the scale in the norm and in
+    the update. Where no type changes, the function stays as it is.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+  let options = [Option<"state", "state", "std::string", "\"fp32\"", "moments: fp32 or bf16">];
+}
+#endif

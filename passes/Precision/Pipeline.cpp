@@ -1,0 +1,15 @@
+#include "mlir/Transforms/Passes.h"
+#include "passes/Precision/Passes.h"
+
+void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOptions &options) {
+  AssignStorageOptions storage;
+  storage.precision = options.precision;
+  storage.keep.assign(options.keep.begin(), options.keep.end());
+  pm.addPass(createAssignStorage(storage));
+  StoreMastersOptions masters;
+  masters.state = options.optimizerState;
+  pm.addPass(createStoreMasters(masters));
+  // In fp32 there is nothing to fold, and nothing may move.
+  if (options.precision != "fp32")
+    pm.addPass(mlir::createCanonicalizerPass());
+}

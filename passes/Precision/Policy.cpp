@@ -1,0 +1,86 @@
+#include "passes/Precision/Policy.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Location.h"
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+Type narrowTypeOf(StringRef precision, MLIRContext *context) {
+  if (precision == "bf16")
+    return BFloat16Type::get(context);
+  if (precision == "fp16")
+    return Float16Type::get(context);
+  return {};
+}
+
+FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patterns) {
+  Exceptions exceptions;
+  for (const std::string &text : patterns) {
+    Pattern pattern{text, llvm::Regex(text)};
+    std::string why;
+    if (!pattern.expression.isValid(why))
+      return emitError(loc, "the precision policy's pattern '") << text << "' is no regular expression: " << why;
+    exceptions.patterns.push_back(std::move(pattern));
+  }
+  return exceptions;
+}
+
+Exceptions Exceptions::of(ModuleOp module) {
+  Exceptions exceptions;
+  if (auto patterns = module->getAttrOfType<ArrayAttr>(kKeptFp32))
+    for (StringAttr text : patterns.getAsRange<StringAttr>())
+      exceptions.patterns.push_back({text.str(), llvm::Regex(text.getValue())});
+  return exceptions;
+}
+
+bool Exceptions::matches(StringRef name) {
+  bool any = false;
+  for (Pattern &pattern : patterns)
+    if (pattern.expression.match(name))
+      any = pattern.used = true;
+  return any;
+}
+
+bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
+  bool any = matches(graph::argString(function, index, graph::kName));
+  if (auto tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied))
+    for (StringAttr name : tied.getAsRange<StringAttr>())
+      any |= matches(name.getValue());
+  return any;
+}
+
+bool Exceptions::hasLocation(Location loc) {
+  if (patterns.empty())
+    return false;
+  std::string scope = scopeOf(loc);
+  return !scope.empty() && matches(scope);
+}
+
+bool Exceptions::hasOp(Operation *op) {
+  if (patterns.empty())
+    return false;
+  bool any = hasLocation(op->getLoc());
+  auto function = op->getParentOfType<func::FuncOp>();
+  for (Value operand : op->getOperands()) {
+    while (isa_and_nonnull<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp>(
+        operand.getDefiningOp()))
+      operand = operand.getDefiningOp()->getOperand(0);
+    auto argument = dyn_cast<BlockArgument>(operand);
+    if (argument && graph::roleOf(function, argument.getArgNumber()) == "parameter")
+      any |= hasParameter(function, argument.getArgNumber());
+  }
+  return any;
+}
+
+LogicalResult Exceptions::expectAllUsed(Location loc) const {
+  for (const Pattern &pattern : patterns)
+    if (!pattern.used)
+      return emitError(loc, "the precision policy's pattern '")
+             << pattern.text << "' matches no parameter and no layer";
+  return success();
+}
+
+} // namespace ztc

@@ -1,0 +1,45 @@
+// What a policy says about one function: its narrow type and the layers that it leaves f32.
+#pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Regex.h"
+#include <vector>
+
+namespace ztc {
+
+/// Module attribute, strings: the patterns of layers that stay f32, where there are any.
+inline constexpr llvm::StringLiteral kKeptFp32 = "graph.kept_fp32";
+
+/// The narrow type of a precision; null for fp32.
+mlir::Type narrowTypeOf(llvm::StringRef precision, mlir::MLIRContext *context);
+
+/// Layers that stay f32, by regular expressions over checkpoint names and module paths.
+class Exceptions {
+public:
+  /// Fails, with a diagnostic at `loc`, on what is no regular expression.
+  static llvm::FailureOr<Exceptions> parse(mlir::Location loc, llvm::ArrayRef<std::string> patterns);
+
+  /// Those of a module that phase `precision` has seen.
+  static Exceptions of(mlir::ModuleOp module);
+
+  /// Whether the argument is a parameter whose checkpoint name, or a tied one, matches.
+  bool hasParameter(mlir::func::FuncOp function, unsigned index);
+  /// Whether the module path that the op has as its location matches.
+  bool hasLocation(mlir::Location loc);
+  /// Whether the policy leaves this op f32: its layer matches, or a parameter that it reads as it is or broadcast.
+  bool hasOp(mlir::Operation *op);
+  /// Fails, with a diagnostic at `loc`, where a pattern has matched nothing so far.
+  llvm::LogicalResult expectAllUsed(mlir::Location loc) const;
+
+private:
+  bool matches(llvm::StringRef name);
+
+  struct Pattern {
+    std::string text;
+    llvm::Regex expression;
+    bool used = false;
+  };
+  std::vector<Pattern> patterns;
+};
+
+} // namespace ztc

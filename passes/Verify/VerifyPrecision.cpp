@@ -1,0 +1,174 @@
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Precision/Policy.h"
+#include "passes/Verify/Passes.h"
+
+#define DEBUG_TYPE "ztc-verify-precision"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_VERIFYPRECISION
+#include "passes/Verify/Passes.h.inc"
+
+namespace {
+
+Type elementOf(Value value) {
+  return getElementTypeOrSelf(value.getType());
+}
+bool isReal(Value value) {
+  return isa<FloatType>(elementOf(value));
+}
+bool isStatistic(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getRank() == 0 || type.getShape().back() == 1;
+}
+
+struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
+  Type narrow, f32;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    f32 = Float32Type::get(&getContext());
+    auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);
+    narrow = precision ? narrowTypeOf(precision.getValue(), &getContext()) : Type();
+    if (!precision || (!narrow && precision.getValue() != "fp32")) {
+      module.emitError("N1: ") << graph::kPrecision << " is not fp32, bf16 or fp16";
+      return signalPassFailure();
+    }
+    Exceptions exceptions = Exceptions::of(module);
+    llvm::StringMap<Type> parameters;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (failed(checkParameters(function, exceptions, parameters)) ||
+          failed(function.getName() == "update" ? checkUpdate(function) : checkBody(function, exceptions)))
+        return signalPassFailure();
+    }
+  }
+
+  /// (N3)
+  LogicalResult checkParameters(func::FuncOp function, Exceptions &exceptions, llvm::StringMap<Type> &known) {
+    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+      Type element = elementOf(function.getArgument(index));
+      StringRef name = graph::argString(function, index, graph::kName);
+      Type expected = narrow && !exceptions.hasParameter(function, index) ? narrow : f32;
+      Type before = known.try_emplace(name, element).first->second;
+      if (element != expected || before != element)
+        return function.emitOpError("N3: parameter '") << name << "' is " << element << ", expected " << expected;
+    }
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+      auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+      if (kind && (kind == "loss" || kind == "gradient" || kind == "logits") && getElementTypeOrSelf(type) != f32)
+        return function.emitOpError("N3: result ") << index << " (" << kind.getValue() << ") is " << type;
+    }
+    return success();
+  }
+
+  LogicalResult checkBody(func::FuncOp function, Exceptions &exceptions) {
+    Block &body = function.getBody().front();
+    Operation *turningPoint = nullptr;
+    for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult); kind && kind == "loss")
+        turningPoint = resolveAlias(value).source.getDefiningOp();
+    for (Operation &op : body.without_terminator()) {
+      bool excepted = exceptions.hasOp(&op);
+      if (failed(checkTypes(op)) || failed(checkRow(op, excepted)) || failed(checkCasts(op)) ||
+          failed(checkKept(op, excepted, turningPoint)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// (N1)
+  LogicalResult checkTypes(Operation &op) {
+    for (Value value : op.getResults())
+      if (isReal(value) && elementOf(value) != f32 && elementOf(value) != narrow)
+        return op.emitOpError("N1: gives ") << value.getType() << " in precision " << (narrow ? narrow : f32);
+    return success();
+  }
+
+  /// (N2)
+  LogicalResult checkRow(Operation &op, bool excepted) {
+    auto mixed = dyn_cast<PrecisionOpInterface>(op);
+    if (!narrow || isa<graph::CastOp>(op) || (!mixed && !excepted))
+      return success(); // one type: that is what the ops' own verifiers ask for
+    PrecisionRule rule = mixed ? mixed.getPrecisionRule() : PrecisionRule();
+    auto check = [&](Value value, Storage storage, StringRef what) -> LogicalResult {
+      if (!isReal(value) || storage == Storage::Free || storage == Storage::Asked)
+        return success();
+      Type expected = storage == Storage::Wide || excepted ? f32 : narrow;
+      if (elementOf(value) != expected)
+        return op.emitOpError("N2: ") << what << " is " << value.getType() << ", the policy says " << expected;
+      return success();
+    };
+    for (auto [index, operand] : llvm::enumerate(op.getOperands()))
+      if (failed(check(operand, mixed ? rule.operands[index] : Storage::Wide, "an operand")))
+        return failure();
+    for (auto [index, result] : llvm::enumerate(op.getResults()))
+      if (failed(check(result, mixed ? rule.results[index] : Storage::Wide, "a result")))
+        return failure();
+    return success();
+  }
+
+  /// (N5)
+  LogicalResult checkCasts(Operation &op) {
+    auto cast = dyn_cast<graph::CastOp>(op);
+    if (!cast || !isReal(cast.getX()) || elementOf(cast.getY()) != narrow)
+      return success();
+    if (auto before = cast.getX().getDefiningOp<graph::CastOp>(); before && elementOf(before.getX()) == narrow)
+      return op.emitOpError("N5: rounds what was widened from the same type");
+    for (Operation *user : cast.getX().getUsers())
+      if (user != &op && isa<graph::CastOp>(user) && user->getResult(0).getType() == cast.getType())
+        return op.emitOpError("N5: rounds a value that is rounded to this type elsewhere too");
+    return success();
+  }
+
+  /// (N6)
+  LogicalResult checkKept(Operation &op, bool excepted, Operation *turningPoint) {
+    if (!narrow || excepted || !turningPoint || !op.isBeforeInBlock(turningPoint) || isa<graph::ConstantOp>(op))
+      return success();
+    auto mixed = dyn_cast<PrecisionOpInterface>(op);
+    for (auto [index, result] : llvm::enumerate(op.getResults())) {
+      if (elementOf(result) != f32 || isStatistic(result) ||
+          (mixed && mixed.getPrecisionRule().results[index] == Storage::Wide))
+        continue;
+      for (Operation *user : result.getUsers())
+        if (turningPoint->isBeforeInBlock(user)) {
+          InFlightDiagnostic error = op.emitOpError("N6: gives an f32 activation that the backward part reads: ");
+          error << result.getType();
+          error.attachNote(user->getLoc()) << "it is read here";
+          return error;
+        }
+    }
+    return success();
+  }
+
+  /// (N4)
+  LogicalResult checkUpdate(func::FuncOp function) {
+    llvm::StringMap<Type> types; // by role and name
+    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+      types[(graph::roleOf(function, index) + " " + graph::argString(function, index, graph::kName)).str()] =
+          elementOf(function.getArgument(index));
+    Type moments;
+    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+      std::string name = graph::argString(function, index, graph::kName).str();
+      auto typeOf = [&](StringRef role) { return types.lookup((role + " " + name).str()); };
+      Type parameter = typeOf("parameter"), master;
+      if (parameter.isBF16())
+        master = IntegerType::get(&getContext(), 16);
+      if (parameter.isF16())
+        master = f32;
+      if (typeOf("gradient") != parameter)
+        return function.emitOpError("N4: the gradient of '") << name << "' has not the type of the parameter";
+      if (typeOf("master") != master)
+        return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
+      Type first = typeOf("exp_avg");
+      if (!first || first != typeOf("exp_avg_sq") || (first != f32 && !first.isBF16()) || (moments && moments != first))
+        return function.emitOpError("N4: the moments of '") << name << "' have not one type of f32 and bf16";
+      moments = first;
+    }
+    return success();
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,61 @@
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Precision/Policy.h"
+#include "passes/Verify/Passes.h"
+
+#define DEBUG_TYPE "ztc-verify-storage"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_VERIFYSTORAGE
+#include "passes/Verify/Passes.h.inc"
+
+namespace {
+
+/// The cast that makes an f32 value of a narrow one, where nothing but moves stands between it and `value`.
+graph::CastOp wideningOf(Value value) {
+  while (isa_and_nonnull<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto cast = value.getDefiningOp<graph::CastOp>();
+  if (!cast)
+    return {};
+  Type from = getElementTypeOrSelf(cast.getX().getType()), to = getElementTypeOrSelf(cast.getY().getType());
+  bool widens = isa<FloatType>(from) && isa<FloatType>(to) && from != to && graph::isAsWide(to, from);
+  return widens ? cast : graph::CastOp();
+}
+
+/// Whether the policy lets the reader of `use` have f32 there.
+bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
+  Operation *user = use.getOwner();
+  if (auto mixed = dyn_cast<PrecisionOpInterface>(user))
+    if (PrecisionRule rule = mixed.getPrecisionRule(); rule.operands[use.getOperandNumber()] == Storage::Wide)
+      return true;
+  return exceptions.hasOp(user);
+}
+
+struct VerifyStorage : impl::VerifyStorageBase<VerifyStorage> {
+  void runOnOperation() override {
+    Exceptions exceptions = Exceptions::of(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (auto group : function.getBody().front().getOps<graph::FusionOp>())
+        if (failed(check(group, exceptions)))
+          return signalPassFailure();
+  }
+
+  /// (W1)
+  static LogicalResult check(graph::FusionOp group, Exceptions &exceptions) {
+    Operation *yield = group.getBody().front().getTerminator();
+    for (auto [result, yielded] : llvm::zip_equal(group->getResults(), yield->getOperands())) {
+      if (dist::bucketOf(result.getType()) || !wideningOf(yielded))
+        continue;
+      for (OpOperand &use : result.getUses())
+        if (!mayReadWide(use, exceptions))
+          return group.emitOpError("W1: writes an f32 copy of a narrow value, which ")
+                 << use.getOwner()->getName() << " reads";
+    }
+    return success();
+  }
+};
+} // namespace
+} // namespace ztc
