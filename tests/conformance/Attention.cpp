@@ -1,7 +1,7 @@
 // Attention and its gradient against textbook loops in double.
 #include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
-#include "tests/conformance/StepRunner.h"
 
 namespace ztc::test {
 namespace {
@@ -10,6 +10,7 @@ struct AttentionCase {
   uint64_t batch, seq, heads, kvHeads, dim, block;
   bool causal = true;
   uint64_t window = 0;
+  plan::DataType type = plan::F32;
 };
 
 /// Inputs, and the results in double.
@@ -23,6 +24,8 @@ struct AttentionReference {
     k = randomFloats(keys, 2);
     v = randomFloats(keys, 3);
     dout = randomFloats(queries, 4);
+    for (std::vector<float> *tensor : {&q, &k, &v, &dout})
+      roundTo(*tensor, c.type);
     out.assign(queries, 0);
     dq.assign(queries, 0);
     dk.assign(keys, 0);
@@ -85,23 +88,33 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
   attention.set_causal(c.causal);
   attention.set_window(c.window);
   attention.set_block(c.block);
-  attention.set_type(plan::F32);
+  attention.set_type(c.type);
+}
+
+template <plan::DataType type> StepRunner makeRunner(bool causal) {
+  return StepRunner({{"softmax", causal ? attentionSoftmax<true, type> : attentionSoftmax<false, type>},
+                     {"softmax_grad", causal ? attentionSoftmaxGrad<true, type> : attentionSoftmaxGrad<false, type>},
+                     {"row_dot", rowDot}});
 }
 
 /// Forward, then the gradient from the forward's own results.
 AttentionResult runAttention(const AttentionCase &c, const AttentionReference &reference, uint32_t threads) {
-  StepRunner runner({{"softmax", c.causal ? attentionSoftmax<true> : attentionSoftmax<false>},
-                     {"softmax_grad", c.causal ? attentionSoftmaxGrad<true> : attentionSoftmaxGrad<false>},
-                     {"row_dot", rowDot}});
-  uint32_t q = runner.slot(reference.q), k = runner.slot(reference.k), v = runner.slot(reference.v),
-           dout = runner.slot(reference.dout);
+  StepRunner runner = c.type == plan::BF16  ? makeRunner<plan::BF16>(c.causal)
+                      : c.type == plan::F16 ? makeRunner<plan::F16>(c.causal)
+                                            : makeRunner<plan::F32>(c.causal);
+  const auto tensor = [&](const std::vector<float> &values) { return typedSlot(runner, values, c.type); };
+  uint32_t q = tensor(reference.q), k = tensor(reference.k), v = tensor(reference.v), dout = tensor(reference.dout);
   // Results start as rubbish: whatever a step leaves unwritten shows.
   std::vector<float> rubbish(reference.q.size(), NAN), rubbishKeys(reference.k.size(), NAN);
-  uint32_t out = runner.slot(rubbish), dq = runner.slot(rubbish), dk = runner.slot(rubbishKeys),
-           dv = runner.slot(rubbishKeys);
+  uint32_t out = tensor(rubbish), dq = tensor(rubbish), dk = tensor(rubbishKeys), dv = tensor(rubbishKeys);
   uint32_t lse = runner.slot(std::vector<float>(reference.lse.size(), NAN));
-  uint32_t scratch = runner.scratch(attentionScratchBytes(c.seq, c.block, false), true);
-  uint32_t gradScratch = runner.scratch(attentionScratchBytes(c.seq, c.block, true), true);
+  const auto scratchFor = [&](bool grad) {
+    const uint64_t block = std::min(c.block, c.seq);
+    return runner.scratch(c.type == plan::F32 ? attentionScratchBytes(c.seq, block, grad)
+                                              : narrowAttentionScratchBytes(c.seq, c.dim, block, grad),
+                          true);
+  };
+  uint32_t scratch = scratchFor(false), gradScratch = scratchFor(true);
   plan::Attention &forward = *runner.step("attention", {q, k, v, out, lse, scratch})->mutable_attention();
   setShape(forward, c);
   forward.set_softmax_kernel(runner.kernel("softmax"));
@@ -113,20 +126,24 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   grad.set_row_dot_kernel(runner.kernel("row_dot"));
   runner.runOnce(threads);
   size_t queries = reference.q.size(), keys = reference.k.size();
-  return {runner.read(out, queries), runner.read(lse, reference.lse.size()), runner.read(dq, queries),
-          runner.read(dk, keys), runner.read(dv, keys)};
+  const auto result = [&](uint32_t slot, size_t count) { return readTyped(runner, slot, count, c.type); };
+  return {result(out, queries), runner.read(lse, reference.lse.size()), result(dq, queries), result(dk, keys),
+          result(dv, keys)};
 }
 
 void expectAttention(const AttentionCase &c) {
   SCOPED_TRACE(testing::Message() << "B" << c.batch << " S" << c.seq << " H" << c.heads << "/" << c.kvHeads << " D"
-                                  << c.dim << " block " << c.block << " window " << c.window);
+                                  << c.dim << " block " << c.block << " window " << c.window << " "
+                                  << plan::DataType_Name(c.type));
   AttentionReference reference(c);
   AttentionResult one = runAttention(c, reference, 1);
-  EXPECT_LT(relativeError(one.out, reference.out), 2e-6);
+  // P, dS and the results are rounded: several times what one rounding may cost.
+  const double rounding = 2 * roundingError(c.type);
+  EXPECT_LT(relativeError(one.out, reference.out), 2e-6 + rounding);
   EXPECT_LT(relativeError(one.lse, reference.lse), 2e-6);
-  EXPECT_LT(relativeError(one.dq, reference.dq), 5e-6);
-  EXPECT_LT(relativeError(one.dk, reference.dk), 5e-6);
-  EXPECT_LT(relativeError(one.dv, reference.dv), 5e-6);
+  EXPECT_LT(relativeError(one.dq, reference.dq), 5e-6 + rounding);
+  EXPECT_LT(relativeError(one.dk, reference.dk), 5e-6 + rounding);
+  EXPECT_LT(relativeError(one.dv, reference.dv), 5e-6 + rounding);
   for (uint32_t threads : {2u, 3u}) {
     AttentionResult more = runAttention(c, reference, threads);
     EXPECT_TRUE(sameBits(one.out, more.out) && sameBits(one.lse, more.lse)) << threads << " threads";
@@ -150,6 +167,16 @@ TEST(AttentionConformance, BlockLongerThanSequence) {
 TEST(AttentionConformance, Window) {
   expectAttention({1, 300, 2, 1, 16, 64, true, 100});
   expectAttention({1, 40, 2, 2, 8, 16, true, 2});
+}
+TEST(AttentionConformance, NarrowTypes) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    expectAttention({2, 96, 4, 4, 32, 32, true, 0, type});
+    expectAttention({1, 96, 6, 2, 16, 64, true, 0, type});
+    expectAttention({1, 77, 3, 1, 24, 16, true, 0, type});
+    expectAttention({2, 13, 2, 2, 8, 128, true, 0, type});
+    expectAttention({1, 200, 2, 1, 16, 64, true, 100, type});
+    expectAttention({1, 65, 2, 2, 16, 32, false, 0, type});
+  }
 }
 TEST(AttentionConformance, NotCausal) {
   expectAttention({1, 65, 2, 2, 16, 32, false});

@@ -1,5 +1,5 @@
 // Rows by index, and bytes that move.
-#include "tests/conformance/StepRunner.h"
+#include "tests/conformance/NarrowValues.h"
 
 namespace ztc::test {
 namespace {
@@ -56,21 +56,42 @@ TEST(EmbeddingConformance, ScatterAddIsInOrderOfPosition) {
     for (int32_t i = 0; i < 90; ++i)
       indices.push_back(i * i % 20);
     std::vector<float> dy = randomFloats(90 * width, 2), before = randomFloats(20 * width, 3);
-    for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
-      for (uint32_t threads : {1u, 2u, 3u}) {
-        StepRunner runner;
-        uint32_t indexSlot = runner.slot(indices), dySlot = runner.slot(dy), table = runner.slot(before);
-        plan::ScatterAdd &scatter = *runner.step("scatter", {indexSlot, dySlot, table})->mutable_scatter_add();
-        scatter.set_rows(90);
-        scatter.set_width(width);
-        scatter.set_table_rows(20);
-        scatter.set_accumulate(accumulate);
-        scatter.set_type(plan::F32);
-        runner.runOnce(threads);
-        std::vector<float> start = accumulate == plan::ADD ? before : std::vector<float>(before.size(), 0);
-        EXPECT_TRUE(sameBits(runner.read(table, 20 * width), scatterReference(indices, dy, width, start)));
-      }
+    for (plan::DataType type : {plan::F32, plan::BF16, plan::F16})
+      for (plan::Accumulate accumulate : {plan::OVERWRITE, plan::ADD})
+        for (uint32_t threads : {1u, 2u, 3u}) {
+          roundTo(dy, type);
+          StepRunner runner;
+          uint32_t indexSlot = runner.slot(indices), dySlot = typedSlot(runner, dy, type), table = runner.slot(before);
+          plan::ScatterAdd &scatter = *runner.step("scatter", {indexSlot, dySlot, table})->mutable_scatter_add();
+          scatter.set_rows(90);
+          scatter.set_width(width);
+          scatter.set_table_rows(20);
+          scatter.set_accumulate(accumulate);
+          scatter.set_type(type);
+          runner.runOnce(threads);
+          std::vector<float> start = accumulate == plan::ADD ? before : std::vector<float>(before.size(), 0);
+          EXPECT_TRUE(sameBits(runner.read(table, 20 * width), scatterReference(indices, dy, width, start)));
+        }
   }
+}
+
+TEST(TransferConformance, NarrowInPlaceAndNot) {
+  for (plan::DataType type : {plan::BF16, plan::F16})
+    for (size_t count : {size_t(64), size_t(16384), size_t(100032)})
+      for (bool inPlace : {false, true})
+        for (uint32_t threads : {1u, 3u}) {
+          const std::vector<float> values = randomFloats(count, 1);
+          StepRunner runner;
+          const uint32_t from = runner.slot(values), to = inPlace ? from : runner.scratch(count * 2, false);
+          plan::Narrow &narrow = *runner.step("narrow", {from, to})->mutable_narrow();
+          narrow.set_from(plan::F32);
+          narrow.set_to(type);
+          runner.runOnce(threads);
+          std::vector<float> want = values;
+          roundTo(want, type);
+          EXPECT_TRUE(sameBits(readTyped(runner, to, count, type), want)) << count << " elements, in place " << inPlace;
+          EXPECT_EQ(sameBits(runner.read(from, count), values), !inPlace);
+        }
 }
 
 TEST(TransferConformance, CopyAndFill) {

@@ -1,13 +1,14 @@
 // The head and the loss against textbook loops in double: ignored targets, chunks with a rest, accumulation.
 #include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
-#include "tests/conformance/StepRunner.h"
 
 namespace ztc::test {
 namespace {
 
 struct LossCase {
   uint64_t tokens, width, vocabulary, chunk;
+  plan::DataType type = plan::F32;
 };
 
 struct LossReference {
@@ -20,6 +21,8 @@ struct LossReference {
   explicit LossReference(const LossCase &c)
       : hidden(randomFloats(c.tokens * c.width, 1)), head(randomFloats(c.vocabulary * c.width, 2, 0.3f)),
         dhidden(c.tokens * c.width, 0), dhead(c.vocabulary * c.width, 0) {
+    roundTo(hidden, c.type);
+    roundTo(head, c.type);
     for (uint64_t t = 0; t < c.tokens; ++t)
       targets.push_back(t % 5 == 3 ? -100 : int32_t(t * 7919 % c.vocabulary));
     for (uint64_t t = 0; t < c.tokens; ++t) {
@@ -49,45 +52,60 @@ struct LossResult {
   std::vector<float> loss, dhidden, dhead;
 };
 
+KernelFunction rowsKernel(plan::DataType type, bool training) {
+  switch (type) {
+  case plan::BF16:
+    return training ? crossEntropyRows<true, plan::BF16> : crossEntropyRows<false, plan::BF16>;
+  case plan::F16:
+    return training ? crossEntropyRows<true, plan::F16> : crossEntropyRows<false, plan::F16>;
+  default:
+    return training ? crossEntropyRows<true> : crossEntropyRows<false>;
+  }
+}
+
 /// Runs `microsteps` times; results start as rubbish that the first run must overwrite.
 LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training,
                    plan::Accumulate accumulate, uint32_t microsteps, float start) {
-  StepRunner runner({{"rows", training ? crossEntropyRows<true> : crossEntropyRows<false>}});
-  uint32_t hidden = runner.slot(reference.hidden), head = runner.slot(reference.head),
+  StepRunner runner({{"rows", rowsKernel(c.type, training)}});
+  uint32_t hidden = typedSlot(runner, reference.hidden, c.type), head = typedSlot(runner, reference.head, c.type),
            targets = runner.slot(reference.targets);
   uint32_t loss = runner.slot(std::vector<float>{start}), scale = runner.slot(std::vector<float>{reference.scale});
-  uint32_t dhidden = runner.slot(std::vector<float>(reference.hidden.size(), NAN));
+  uint32_t dhidden = typedSlot(runner, std::vector<float>(reference.hidden.size(), NAN), c.type);
   uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
   uint32_t scratch = runner.scratch(linearCrossEntropyScratchBytes(c.chunk, c.vocabulary), false);
   plan::Step *step = training ? runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead})
                               : runner.step("loss", {hidden, head, targets, loss, scratch});
+  if (c.type != plan::F32)
+    step->add_operands()->set_slot(runner.scratch(linearCrossEntropyPanelBytes(c.chunk, c.width, c.vocabulary), true));
   plan::LinearCrossEntropy &call = *step->mutable_linear_cross_entropy();
   call.set_tokens(c.tokens);
   call.set_width(c.width);
   call.set_vocabulary(c.vocabulary);
   call.set_chunk(c.chunk);
   call.set_training(training);
-  call.set_type(plan::F32);
   call.set_accumulate(accumulate);
   call.set_loss_accumulate(accumulate);
   call.set_rows_kernel(0);
+  call.set_type(c.type);
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)
     status = runner.run(microstep);
   EXPECT_TRUE(status.isOk()) << status.message();
-  return {runner.read(loss, 1), runner.read(dhidden, reference.hidden.size()),
+  return {runner.read(loss, 1), readTyped(runner, dhidden, reference.hidden.size(), c.type),
           runner.read(dhead, reference.head.size())};
 }
 
 void expectLoss(const LossCase &c) {
   SCOPED_TRACE(testing::Message() << c.tokens << " tokens, width " << c.width << ", vocabulary " << c.vocabulary
-                                  << ", chunk " << c.chunk);
+                                  << ", chunk " << c.chunk << ", " << plan::DataType_Name(c.type));
   LossReference reference(c);
   LossResult one = runLoss(c, reference, 1, true, plan::OVERWRITE, 1, NAN);
   EXPECT_NEAR(one.loss[0], reference.loss, 1e-6 * reference.loss);
-  EXPECT_LT(relativeError(one.dhidden, reference.dhidden), 5e-6);
-  EXPECT_LT(relativeError(one.dhead, reference.dhead), 5e-6);
+  // The cotangents of the logits are rounded, and dhidden.
+  const double rounding = 2 * roundingError(c.type);
+  EXPECT_LT(relativeError(one.dhidden, reference.dhidden), 5e-6 + rounding);
+  EXPECT_LT(relativeError(one.dhead, reference.dhead), 5e-6 + rounding);
   LossResult two = runLoss(c, reference, 2, true, plan::OVERWRITE, 1, NAN);
   EXPECT_TRUE(sameBits(one.loss, two.loss) && sameBits(one.dhidden, two.dhidden) && sameBits(one.dhead, two.dhead));
   EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss))
@@ -104,8 +122,16 @@ TEST(LinearCrossEntropyConformance, OneChunk) {
   expectLoss({20, 33, 127, 64});
 }
 
-TEST(LinearCrossEntropyConformance, Accumulates) {
-  LossCase c{37, 32, 200, 16};
+TEST(LinearCrossEntropyConformance, NarrowTypes) {
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    expectLoss({64, 48, 256, 16, type});
+    expectLoss({45, 32, 301, 16, type});
+    expectLoss({20, 33, 600, 64, type});
+  }
+}
+
+void expectAccumulation(plan::DataType type) {
+  LossCase c{37, 32, 200, 16, type};
   LossReference reference(c);
   LossResult first = runLoss(c, reference, 2, true, plan::ADD_UNLESS_FIRST, 1, NAN);
   EXPECT_NEAR(first.loss[0], reference.loss, 1e-6 * reference.loss);
@@ -118,9 +144,15 @@ TEST(LinearCrossEntropyConformance, Accumulates) {
     wantThree[i] *= 3;
     wantAdded[i] += 2;
   }
-  EXPECT_LT(relativeError(three.dhead, wantThree), 5e-6);
-  EXPECT_LT(relativeError(added.dhead, wantAdded), 5e-6);
-  EXPECT_LT(relativeError(three.dhidden, reference.dhidden), 5e-6) << "dhidden is of one micro-step";
+  const double rounding = 2 * roundingError(type);
+  EXPECT_LT(relativeError(three.dhead, wantThree), 5e-6 + rounding);
+  EXPECT_LT(relativeError(added.dhead, wantAdded), 5e-6 + rounding);
+  EXPECT_LT(relativeError(three.dhidden, reference.dhidden), 5e-6 + rounding) << "dhidden is of one micro-step";
+}
+
+TEST(LinearCrossEntropyConformance, Accumulates) {
+  for (plan::DataType type : {plan::F32, plan::BF16, plan::F16})
+    expectAccumulation(type);
 }
 
 TEST(LinearCrossEntropyConformance, AllIgnored) {

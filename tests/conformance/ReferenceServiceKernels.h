@@ -1,5 +1,7 @@
 // Plain C++ stand-ins for the service kernels that the compiler generates (runtime/Format/ServiceKernels.md).
 #pragma once
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/plan.pb.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +12,12 @@ namespace ztc::test {
 /// The scale that the stand-in for attention_softmax_grad has built in.
 inline constexpr double kReferenceScale = 0.21;
 
+/// What scratch holds of a value where the tensors have this type.
+template <plan::DataType type> float roundedTo(double value) {
+  const float wide = float(value);
+  return type == plan::BF16 ? fromBf16(toBf16(wide)) : type == plan::F16 ? fromF16(toF16(wide)) : wide;
+}
+
 /// Visible columns [first, end) of row `row`.
 template <bool causal> std::pair<int64_t, int64_t> visibleColumns(const int64_t *scalars, int64_t row) {
   int64_t position = scalars[0] + row, columns = scalars[2], window = scalars[3];
@@ -18,7 +26,8 @@ template <bool causal> std::pair<int64_t, int64_t> visibleColumns(const int64_t 
   return {window ? std::max<int64_t>(0, position - window + 1) : 0, std::min(position + 1, columns)};
 }
 
-template <bool causal> void attentionSoftmax(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <bool causal, plan::DataType type = plan::F32>
+void attentionSoftmax(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *scores = static_cast<float *>(buffers[0]) + row * scalars[1];
     auto [first, last] = visibleColumns<causal>(scalars, row);
@@ -29,12 +38,12 @@ template <bool causal> void attentionSoftmax(void *const *buffers, const int64_t
     for (int64_t c = first; c < last; ++c)
       sum += std::exp(double(scores[c]) - maximum);
     for (int64_t c = 0; c < scalars[2]; ++c)
-      scores[c] = c >= first && c < last ? float(std::exp(double(scores[c]) - maximum) / sum) : 0;
+      scores[c] = c >= first && c < last ? roundedTo<type>(std::exp(double(scores[c]) - maximum) / sum) : 0;
     static_cast<float *>(buffers[1])[row] = float(maximum + std::log(sum));
   }
 }
 
-template <bool causal>
+template <bool causal, plan::DataType type = plan::F32>
 void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *scores = static_cast<float *>(buffers[0]) + row * scalars[1];
@@ -42,8 +51,9 @@ void attentionSoftmaxGrad(void *const *buffers, const int64_t *scalars, int64_t 
     float lse = static_cast<float *>(buffers[2])[row], delta = static_cast<float *>(buffers[3])[row];
     auto [first, last] = visibleColumns<causal>(scalars, row);
     for (int64_t c = 0; c < scalars[2]; ++c) {
-      scores[c] = c >= first && c < last ? std::exp(scores[c] - lse) : 0;
-      dp[c] = c >= first && c < last ? float(scores[c] * (dp[c] - delta) * kReferenceScale) : 0;
+      const float p = c >= first && c < last ? std::exp(scores[c] - lse) : 0;
+      dp[c] = c >= first && c < last ? roundedTo<type>(p * (dp[c] - delta) * kReferenceScale) : 0;
+      scores[c] = roundedTo<type>(p);
     }
   }
 }
@@ -58,7 +68,7 @@ inline void rowDot(void *const *buffers, const int64_t *scalars, int64_t begin, 
   }
 }
 
-template <bool training>
+template <bool training, plan::DataType type = plan::F32>
 void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     float *logits = static_cast<float *>(buffers[0]) + row * scalars[0];
@@ -80,7 +90,7 @@ void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begi
     if (training) {
       float scale = *static_cast<float *>(buffers[2]);
       for (int64_t c = 0; c < columns; ++c)
-        logits[c] = float((std::exp(logits[c] - lse) - (c == target ? 1 : 0)) * scale);
+        logits[c] = roundedTo<type>((std::exp(logits[c] - lse) - (c == target ? 1 : 0)) * scale);
     }
   }
 }

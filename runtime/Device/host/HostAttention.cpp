@@ -1,124 +1,9 @@
 // Attention and its gradient: blocks of query rows, scores up to the diagonal, no (S, S) tensor.
-#include "runtime/Device/host/HostStep.h"
-#include "runtime/Format/ScratchSizes.h"
-#include <algorithm>
-#include <array>
-#include <atomic>
+#include "runtime/Device/host/HostAttentionStep.h"
 #include <cstring>
-#include <fmt/format.h>
 
 namespace ztc {
 namespace {
-
-/// One block of query rows and the columns (keys) that any of its rows sees.
-struct QueryBlock {
-  uint64_t row = 0, rows = 0;
-  uint64_t column = 0, columns = 0;
-};
-
-/// What forward and gradient share: the shape, the blocks, and offsets in (B, S, H, D) tensors of f32.
-class HostAttentionStep : public HostStep {
-protected:
-  explicit HostAttentionStep(HostResources &resources) : HostStep(resources) {}
-
-  Status prepareShape(const HostPrepare &from) {
-    const plan::Attention &attention = from.step.attention();
-    batch_ = attention.batch();
-    seq_ = attention.seq();
-    heads_ = attention.heads();
-    kvHeads_ = attention.kv_heads();
-    dim_ = attention.head_dim();
-    window_ = attention.window();
-    if (!batch_ || !seq_ || !heads_ || !kvHeads_ || !dim_ || heads_ % kvHeads_ != 0)
-      return dataLoss("attention has an empty dimension or heads that do not divide");
-    uint64_t block = std::min(std::max<uint64_t>(1, attention.block()), seq_);
-    ld_ = scratchRowElements(seq_);
-    scoresBytes_ = scratchBytes(block * ld_);
-    scratchBytes_ = attentionScratchBytes(seq_, block, attention.grad());
-    for (uint64_t row = 0; row < seq_; row += block) {
-      QueryBlock piece;
-      piece.row = row;
-      piece.rows = std::min(block, seq_ - row);
-      uint64_t end = attention.causal() ? row + piece.rows : seq_;
-      // Columns that no row sees are left out in multiples of 64: the sums' lanes are columns modulo 64.
-      if (attention.causal() && window_ && row + 1 > window_)
-        piece.column = (row + 1 - window_) / 64 * 64;
-      piece.columns = end - piece.column;
-      blocks_.push_back(piece);
-    }
-    return Status::ok();
-  }
-
-  /// Calls task(worker, index) for all indices; workers take the next one when they are done with one. A task returns
-  /// whether it went well.
-  template <typename Task> Status runTasks(uint64_t count, Task task) const {
-    std::atomic<bool> good{true};
-    std::atomic<uint64_t> next{0};
-    resources_.pool.forEachWorker([&](uint32_t worker) {
-      for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
-        if (!task(worker, i))
-          good.store(false, std::memory_order_relaxed);
-    });
-    return good.load(std::memory_order_relaxed) ? Status::ok()
-                                                : internalError("oneDNN failed to execute a matrix product");
-  }
-
-  /// scale * (rows of q) (columns of k)^T into scratch rows.
-  MatmulProblem scoresProblem(const QueryBlock &block, float alpha) const {
-    MatmulProblem problem;
-    problem.m = block.rows;
-    problem.n = block.columns;
-    problem.k = dim_;
-    problem.lda = heads_ * dim_;
-    problem.ldb = kvHeads_ * dim_;
-    problem.ldc = ld_;
-    problem.transposeB = true;
-    problem.alpha = alpha;
-    return problem;
-  }
-  /// (scores of the block) (columns of a k-like tensor) into rows of a q-like tensor.
-  MatmulProblem mixProblem(const QueryBlock &block) const {
-    MatmulProblem problem;
-    problem.m = block.rows;
-    problem.n = dim_;
-    problem.k = block.columns;
-    problem.lda = ld_;
-    problem.ldb = kvHeads_ * dim_;
-    problem.ldc = heads_ * dim_;
-    return problem;
-  }
-  /// (scores of the block)^T (rows of a q-like tensor), added to columns of a k-like tensor.
-  MatmulProblem spreadProblem(const QueryBlock &block) const {
-    MatmulProblem problem;
-    problem.m = block.columns;
-    problem.n = dim_;
-    problem.k = block.rows;
-    problem.lda = ld_;
-    problem.ldb = heads_ * dim_;
-    problem.ldc = kvHeads_ * dim_;
-    problem.transposeA = true;
-    problem.add = true;
-    return problem;
-  }
-
-  /// Element offsets of position `position` in q-like and k-like tensors, and of a row's statistics in lse (B, H, S).
-  uint64_t queryOffset(uint64_t batch, uint64_t head, uint64_t position) const {
-    return ((batch * seq_ + position) * heads_ + head) * dim_;
-  }
-  uint64_t keyOffset(uint64_t batch, uint64_t kvHead, uint64_t position) const {
-    return ((batch * seq_ + position) * kvHeads_ + kvHead) * dim_;
-  }
-  uint64_t rowOffset(uint64_t batch, uint64_t head, uint64_t row) const { return (batch * heads_ + head) * seq_ + row; }
-  /// The service kernels' scalars: first, ld, columns, window; positions count from the block's first column.
-  std::array<int64_t, 4> kernelScalars(const QueryBlock &block) const {
-    return {int64_t(block.row - block.column), int64_t(ld_), int64_t(block.columns), int64_t(window_)};
-  }
-
-  uint64_t batch_ = 0, seq_ = 0, heads_ = 0, kvHeads_ = 0, dim_ = 0, window_ = 0;
-  uint64_t ld_ = 0;                             ///< elements between rows of scores
-  uint64_t scoresBytes_ = 0, scratchBytes_ = 0; ///< per worker
-  std::vector<QueryBlock> blocks_;
-};
 
 /// out = softmax(scale q k^T) v, and lse. Operands: q, k, v, out, lse, scratch. One task is a (batch, head, block).
 class HostAttention : public HostAttentionStep {
@@ -138,10 +23,11 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {workers, scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
+    const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()))));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block)));
+      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()), queries, keys)));
+      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block, scores, keys, queries)));
       products_.push_back(products);
     }
     return Status::ok();
@@ -197,12 +83,13 @@ public:
     ZTC_ASSIGN_OR_RETURN(softmaxGrad_, resources_.kernels.find(attention.softmax_grad_kernel()));
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
+    const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()))));
-      ZTC_ASSIGN_OR_RETURN(products.dscores, cache->get(scoresProblem(block, 1)));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block)));
-      ZTC_ASSIGN_OR_RETURN(products.spread, cache->get(spreadProblem(block)));
+      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()), queries, keys)));
+      ZTC_ASSIGN_OR_RETURN(products.dscores, cache->get(scoresProblem(block, 1, queries, keys)));
+      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block, scores, keys, queries)));
+      ZTC_ASSIGN_OR_RETURN(products.spread, cache->get(spreadProblem(block, scores, queries, keys)));
       products_.push_back(products);
     }
     return Status::ok();
@@ -265,6 +152,8 @@ private:
 } // namespace
 
 PreparedStep prepareHostAttention(const HostPrepare &from) {
+  if (from.step.attention().type() != plan::F32)
+    return prepareHostNarrowAttention(from);
   if (from.step.attention().grad()) {
     auto step = std::make_unique<HostAttentionGrad>(from.resources);
     ZTC_RETURN_IF_ERROR(step->prepare(from));

@@ -1,6 +1,7 @@
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Device/host/HostLimits.h"
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Device/host/Product.h"
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
@@ -43,6 +44,7 @@ constexpr std::array kStepKinds = {
     StepKind{plan::Step::kScatterAdd, prepareHostScatterAdd},
     StepKind{plan::Step::kCopy, prepareHostCopy},
     StepKind{plan::Step::kFill, prepareHostFill},
+    StepKind{plan::Step::kNarrow, prepareHostNarrow},
     StepKind{plan::Step::kCollective, prepareHostCollective},
     StepKind{plan::Step::kRecord, prepareHostEvent},
     StepKind{plan::Step::kWait, prepareHostEvent},
@@ -63,6 +65,8 @@ public:
       text += ", " + resources_.kernels.target();
     if (resources_.matmuls)
       text += ", " + resources_.matmuls->library().version;
+    if (resources_.matmuls && precision_ != plan::F32)
+      text += ", " + productPath(resources_.matmuls->library(), precision_);
     return text;
   }
 
@@ -70,7 +74,10 @@ public:
 
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override { return HostArena::allocate(bytes); }
 
-  Status loadKernels(const plan::Plan &plan) override { return resources_.kernels.load(plan, options_.kernels); }
+  Status loadKernels(const plan::Plan &plan) override {
+    precision_ = plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+    return resources_.kernels.load(plan, options_.kernels);
+  }
 
   StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
     if (context.shape.threads != threads())
@@ -108,6 +115,7 @@ public:
 private:
   HostDeviceOptions options_;
   HostResources resources_;
+  plan::DataType precision_ = plan::F32; ///< what most of the plan's products multiply
 };
 
 } // namespace

@@ -1,5 +1,7 @@
 // Rows of a table by index: the embedding and its gradient.
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Format/NarrowDataType.h"
+#include "runtime/Format/PlanValidator.h"
 #include <atomic>
 #include <cstring>
 #include <fmt/format.h>
@@ -48,8 +50,8 @@ private:
   uint64_t rows_ = 0, rowBytes_ = 0, tableRows_ = 0;
 };
 
-/// dtable[indices[i]] += dy[i], in the order of i. Workers own columns: every sum has one order, and no two workers
-/// meet.
+/// dtable[indices[i]] += dy[i], in f32 and in the order of i; dy may be bf16 or f16. Workers own columns: every sum has
+/// one order, and no two workers meet.
 class HostScatterAdd : public HostStep {
 public:
   explicit HostScatterAdd(HostResources &resources) : HostStep(resources) {}
@@ -57,10 +59,11 @@ public:
   Status prepare(const HostPrepare &from) {
     const plan::ScatterAdd &scatter = from.step.scatter_add();
     ZTC_RETURN_IF_ERROR(resolve(from, {3}));
-    if (scatter.type() != plan::F32)
-      return failedPrecondition("scatter_add on the host is for f32");
+    narrowType_ = narrowDataType(scatter.type());
+    if (!narrowType_ && scatter.type() != plan::F32)
+      return dataLoss(fmt::format("scatter_add of type {}", dataTypeName(scatter.type())));
     ZTC_RETURN_IF_ERROR(requireElements(from, 0, {scatter.rows()}));
-    ZTC_RETURN_IF_ERROR(requireElements(from, 1, {scatter.rows(), scatter.width()}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, 1, {scatter.rows(), scatter.width()}, dataTypeBytes(scatter.type())));
     ZTC_RETURN_IF_ERROR(requireElements(from, 2, {scatter.table_rows(), scatter.width()}));
     rows_ = scatter.rows();
     width_ = scatter.width();
@@ -71,7 +74,6 @@ public:
 
   Status execute(uint32_t microstep) override {
     const int32_t *indices = pointer<int32_t>(0);
-    const float *dy = pointer<float>(1);
     float *dtable = pointer<float>(2);
     if (!addsNow(accumulate_, microstep))
       resources_.pool.parallelFor(tableRows_, 16, [&](uint32_t, uint64_t begin, uint64_t end) {
@@ -85,10 +87,7 @@ public:
           wrong.store(row, std::memory_order_relaxed);
           continue;
         }
-        float *to = dtable + uint64_t(indices[row]) * width_;
-        const float *from = dy + row * width_;
-        for (uint64_t column = begin; column < end; ++column)
-          to[column] += from[column];
+        addTo(dtable + uint64_t(indices[row]) * width_ + begin, row * width_ + begin, end - begin);
       }
     });
     uint64_t row = wrong.load(std::memory_order_relaxed);
@@ -99,6 +98,16 @@ public:
   }
 
 private:
+  /// Adds `count` elements of dy from `first` on.
+  void addTo(float *to, uint64_t first, uint64_t count) const {
+    if (narrowType_)
+      return addWidened(to, pointer<uint16_t>(1) + first, count, *narrowType_);
+    const float *from = pointer<float>(1) + first;
+    for (uint64_t i = 0; i < count; ++i)
+      to[i] += from[i];
+  }
+
+  std::optional<NarrowType> narrowType_; ///< of dy; nothing: f32
   uint64_t rows_ = 0, width_ = 0, tableRows_ = 0;
   plan::Accumulate accumulate_ = plan::OVERWRITE;
 };

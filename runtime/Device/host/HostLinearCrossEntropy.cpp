@@ -1,13 +1,18 @@
 // The head and the loss, chunk by chunk: the logits of a few rows at a time, never all.
 #include "runtime/Device/host/HostStep.h"
+#include "runtime/Device/host/Product.h"
+#include "runtime/Format/NarrowDataType.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/ScratchSizes.h"
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace ztc {
 namespace {
 
 /// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V,
-/// D).
+/// D). hidden, head and dhidden may be bf16 or f16; then the last operand is panels, and the service kernel has rounded
+/// the cotangents of the logits, which are f32 in scratch.
 class HostLinearCrossEntropy : public HostStep {
 public:
   explicit HostLinearCrossEntropy(HostResources &resources) : HostStep(resources) {}
@@ -15,7 +20,12 @@ public:
   Status prepare(const HostPrepare &from) {
     const plan::LinearCrossEntropy &call = from.step.linear_cross_entropy();
     training_ = call.training();
-    ZTC_RETURN_IF_ERROR(resolve(from, {training_ ? 8 : 5}));
+    type_ = call.type();
+    narrowType_ = narrowDataType(type_);
+    if (!narrowType_ && type_ != plan::F32)
+      return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
+    const size_t operands = training_ ? 8 : 5; // without panels
+    ZTC_RETURN_IF_ERROR(resolve(from, {int(operands) + (narrowType_ ? 1 : 0)}));
     tokens_ = call.tokens();
     width_ = call.width();
     vocabulary_ = call.vocabulary();
@@ -25,15 +35,21 @@ public:
     ld_ = scratchRowElements(vocabulary_);
     accumulate_ = call.accumulate();
     lossAccumulate_ = call.loss_accumulate();
-    ZTC_RETURN_IF_ERROR(requireElements(from, Hidden, {tokens_, width_}));
-    ZTC_RETURN_IF_ERROR(requireElements(from, Head, {vocabulary_, width_}));
+    const uint64_t bytes = dataTypeBytes(type_);
+    ZTC_RETURN_IF_ERROR(requireElements(from, Hidden, {tokens_, width_}, bytes));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Head, {vocabulary_, width_}, bytes));
     ZTC_RETURN_IF_ERROR(requireElements(from, Targets, {tokens_}));
     ZTC_RETURN_IF_ERROR(requireElements(from, Loss, {1}));
     ZTC_RETURN_IF_ERROR(require(from, Scratch, linearCrossEntropyScratchBytes(chunk_, vocabulary_)));
     if (training_) {
       ZTC_RETURN_IF_ERROR(requireElements(from, Scale, {1}));
-      ZTC_RETURN_IF_ERROR(requireElements(from, DHidden, {tokens_, width_}));
+      ZTC_RETURN_IF_ERROR(requireElements(from, DHidden, {tokens_, width_}, bytes));
       ZTC_RETURN_IF_ERROR(requireElements(from, DHead, {vocabulary_, width_}));
+    }
+    if (narrowType_) {
+      panels_ = operands;
+      panelBytes_ = linearCrossEntropyPanelBytes(chunk_, width_, vocabulary_);
+      ZTC_RETURN_IF_ERROR(requireElements(from, panels_, {resources_.pool.threads(), panelBytes_}, 1));
     }
     ZTC_ASSIGN_OR_RETURN(rows_, resources_.kernels.find(call.rows_kernel()));
     ZTC_RETURN_IF_ERROR(prepareProducts(chunk_, whole_));
@@ -62,13 +78,16 @@ private:
 
   /// The products of a chunk of `rows` rows.
   struct Products {
-    ParallelMatmul logits;                   ///< hidden head^T
-    ParallelMatmul dhidden;                  ///< dlogits head
-    ParallelMatmul dheadOverwrite, dheadAdd; ///< dlogits^T hidden
+    Product logits;                   ///< hidden head^T
+    Product dhidden;                  ///< dlogits head
+    Product dheadOverwrite, dheadAdd; ///< dlogits^T hidden
   };
 
   Status prepareProducts(uint64_t rows, Products &products) {
     ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
+    narrowsLogits_ = narrowType_ && multipliesNatively(cache->library(), type_);
+    const plan::DataType dlogitsType = narrowsLogits_ ? type_ : plan::F32;
+    const uint64_t ldDLogits = narrowsLogits_ ? 2 * ld_ : ld_;
     MatmulProblem logits;
     logits.m = rows;
     logits.n = vocabulary_;
@@ -77,28 +96,33 @@ private:
     logits.ldb = width_;
     logits.ldc = ld_;
     logits.transposeB = true;
-    ZTC_ASSIGN_OR_RETURN(products.logits, ParallelMatmul::prepare(*cache, logits));
+    logits.typeA = logits.typeB = type_;
+    ZTC_ASSIGN_OR_RETURN(products.logits, Product::prepare(*cache, logits));
     if (!training_)
       return Status::ok();
     MatmulProblem dhidden;
     dhidden.m = rows;
     dhidden.n = width_;
     dhidden.k = vocabulary_;
-    dhidden.lda = ld_;
+    dhidden.lda = ldDLogits;
     dhidden.ldb = width_;
     dhidden.ldc = width_;
-    ZTC_ASSIGN_OR_RETURN(products.dhidden, ParallelMatmul::prepare(*cache, dhidden));
+    dhidden.typeA = dlogitsType;
+    dhidden.typeB = dhidden.typeC = type_;
+    ZTC_ASSIGN_OR_RETURN(products.dhidden, Product::prepare(*cache, dhidden));
     MatmulProblem dhead;
     dhead.m = vocabulary_;
     dhead.n = width_;
     dhead.k = rows;
-    dhead.lda = ld_;
+    dhead.lda = ldDLogits;
     dhead.ldb = width_;
     dhead.ldc = width_;
     dhead.transposeA = true;
-    ZTC_ASSIGN_OR_RETURN(products.dheadOverwrite, ParallelMatmul::prepare(*cache, dhead));
+    dhead.typeA = dlogitsType;
+    dhead.typeB = type_;
+    ZTC_ASSIGN_OR_RETURN(products.dheadOverwrite, Product::prepare(*cache, dhead));
     dhead.add = true;
-    ZTC_ASSIGN_OR_RETURN(products.dheadAdd, ParallelMatmul::prepare(*cache, dhead));
+    ZTC_ASSIGN_OR_RETURN(products.dheadAdd, Product::prepare(*cache, dhead));
     return Status::ok();
   }
 
@@ -109,22 +133,32 @@ private:
 
   Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
     ThreadPool &pool = resources_.pool;
-    float *hidden = pointer<float>(Hidden) + row * width_;
-    ZTC_RETURN_IF_ERROR(products.logits.execute(pool, hidden, pointer(Head), logits()));
+    std::byte *panels = narrowType_ ? pointer<std::byte>(panels_) : nullptr;
+    const uint64_t rowOffset = row * width_ * dataTypeBytes(type_);
+    const std::byte *hidden = pointer<std::byte>(Hidden) + rowOffset;
+    ZTC_RETURN_IF_ERROR(products.logits.execute(pool, hidden, pointer(Head), logits(), panels, panelBytes_));
     int32_t *targets = pointer<int32_t>(Targets) + row;
     void *training[] = {logits(), targets, training_ ? pointer(Scale) : nullptr, rowLosses()};
     void *lossOnly[] = {logits(), targets, rowLosses()};
     int64_t scalars[] = {int64_t(ld_), int64_t(vocabulary_)};
     pool.parallelFor(rows, 1, [&](uint32_t, uint64_t begin, uint64_t end) {
       rows_(training_ ? training : lossOnly, scalars, int64_t(begin), int64_t(end));
+      for (uint64_t r = begin; training_ && narrowsLogits_ && r < end; ++r) // in place, for products of that type
+        narrow(reinterpret_cast<uint16_t *>(logits() + r * ld_), logits() + r * ld_, vocabulary_, *narrowType_);
     });
     if (!training_)
       return Status::ok();
-    ZTC_RETURN_IF_ERROR(
-        products.dhidden.execute(pool, logits(), pointer(Head), pointer<float>(DHidden) + row * width_));
-    return (addToHead ? products.dheadAdd : products.dheadOverwrite).execute(pool, logits(), hidden, pointer(DHead));
+    ZTC_RETURN_IF_ERROR(products.dhidden.execute(pool, logits(), pointer(Head), pointer<std::byte>(DHidden) + rowOffset,
+                                                 panels, panelBytes_));
+    const Product &dhead = addToHead ? products.dheadAdd : products.dheadOverwrite;
+    return dhead.execute(pool, logits(), hidden, pointer(DHead), panels, panelBytes_);
   }
 
+  plan::DataType type_ = plan::F32;
+  std::optional<NarrowType> narrowType_; ///< type_, where it is narrow
+  bool narrowsLogits_ = false;           ///< products take cotangents of the logits in type_
+  size_t panels_ = 0;                    ///< operand
+  uint64_t panelBytes_ = 0;              ///< of each worker
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
   uint64_t ld_ = 0; ///< elements between rows of logits
   bool training_ = false;

@@ -81,6 +81,7 @@ PreparedStep prepareHostGather(const HostPrepare &from);
 PreparedStep prepareHostScatterAdd(const HostPrepare &from);
 PreparedStep prepareHostCopy(const HostPrepare &from);
 PreparedStep prepareHostFill(const HostPrepare &from);
+PreparedStep prepareHostNarrow(const HostPrepare &from);
 PreparedStep prepareHostCollective(const HostPrepare &from);
 PreparedStep prepareHostEvent(const HostPrepare &from);
 /// Planned-only transfers, and whatever happens by itself.

@@ -3,6 +3,7 @@
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <atomic>
+#include <fmt/format.h>
 #include <map>
 #include <utility>
 
@@ -10,6 +11,12 @@ namespace ztc {
 
 bool multipliesNatively(const OneDnn &library, plan::DataType type) {
   return type == plan::F32 || (type == plan::BF16 && *library.bf16Instructions() != 0);
+}
+
+std::string productPath(const OneDnn &library, plan::DataType type) {
+  return fmt::format("{} products {}", dataTypeName(type),
+                     multipliesNatively(library, type) ? fmt::format("by {}", library.bf16Instructions())
+                                                       : std::string("in f32 panels"));
 }
 
 namespace {

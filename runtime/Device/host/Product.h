@@ -5,12 +5,16 @@
 #include "runtime/Format/ScratchSizes.h"
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace ztc {
 
 /// The one place that decides: whether oneDNN multiplies matrices of this type as they are.
 bool multipliesNatively(const OneDnn &library, plan::DataType type);
+
+/// How products of this narrow type are computed, in words: "bf16 products by AMX", "f16 products in f32 panels".
+std::string productPath(const OneDnn &library, plan::DataType type);
 
 /// A product (or a batch of equal ones) whose narrow matrices pass through f32: tiles of the output, blocks of k one
 /// after the other, added up in f32 and rounded to nearest even once. A matrix that is f32 is read and written where it
