@@ -1,5 +1,6 @@
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <cstring>
@@ -83,23 +84,9 @@ std::string printIndex(const FileSet &set) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Converts in place, from f32 to a type of two bytes: writing never overtakes reading.
-static void narrow(std::byte *data, uint64_t count, plan::DataType type) {
-  for (uint64_t i = 0; i < count; ++i) {
-    float value;
-    std::memcpy(&value, data + 4 * i, 4);
-    const uint16_t bits = type == plan::BF16 ? toBf16(value) : toF16(value);
-    std::memcpy(data + 2 * i, &bits, 2);
-  }
-}
-
-static void scale(std::byte *data, uint64_t count, float factor) {
-  for (uint64_t i = 0; i < count; ++i) {
-    float value;
-    std::memcpy(&value, data + 4 * i, 4);
-    value *= factor;
-    std::memcpy(data + 4 * i, &value, 4);
-  }
+static void scale(float *values, uint64_t count, float factor) {
+  for (uint64_t i = 0; i < count; ++i)
+    values[i] *= factor;
 }
 
 static Status checkStaging(const StateContext &context) {
@@ -131,20 +118,115 @@ ElementRange heldRange(const plan::Plan &plan, const plan::Bucket &bucket, uint3
 
 namespace {
 
-/// A part of a parameter and where it lies in a slot.
+/// Elements [begin, end) of a parameter.
 struct Part {
-  uint64_t begin, end; ///< elements of the parameter
-  uint64_t slotOffset; ///< of element `begin` in the slot, in elements
+  uint64_t begin, end;
 };
 
 } // namespace
 
-/// The part of a parameter that lies in `wanted` (elements of its bucket) of a slot that holds `held`.
-static Part partOf(const plan::Parameter &parameter, const ElementRange &wanted, const ElementRange &held) {
+/// The part of a parameter that lies in `wanted` (elements of its bucket).
+static Part partOf(const plan::Parameter &parameter, const ElementRange &wanted) {
   const uint64_t first = parameter.offset(), last = first + elementCount(parameter.shape()).value_or(0);
   const uint64_t begin = std::clamp(wanted.begin, first, last), end = std::clamp(wanted.end, begin, last);
-  return {begin - first, end - first, begin < end ? begin - held.begin : 0};
+  return {begin - first, end - first};
 }
+
+static plan::DataType slotType(const plan::Plan &plan, uint32_t slot) {
+  const plan::DataType type =
+      slot < static_cast<uint32_t>(plan.slots_size()) ? plan.slots(static_cast<int>(slot)).type() : plan::F32;
+  return type == plan::DATA_TYPE_UNSPECIFIED ? plan::F32 : type;
+}
+
+namespace {
+
+/// One kind of state of one parameter, in memory of this rank, as f32.
+class ParameterState {
+public:
+  ParameterState(const StateContext &context, const plan::Parameter &parameter, StateKind kind)
+      : context_(context), parameter_(parameter), bucket_(bucketOf(context.plan, parameter)),
+        slot_(slotOf(bucket_, kind)), type_(slotType(context.plan, slot_)),
+        master_(kind == StateKind::Model && narrowDataType(type_) ? bucket_.master_slot() : kAbsent) {}
+
+  plan::DataType type() const { return type_; }
+  Part owned() const { return partOf(parameter_, ownedRange(bucket_, context_.rank(), context_.world())); }
+  Part held() const { return partOf(parameter_, heldBy(slot_)); }
+
+  /// Elements that fit the staging buffer: as f32, and behind all of them their two halves of a master.
+  uint64_t piece() const { return context_.staging.size() / 8 / 64 * 64; }
+
+  /// Elements [begin, begin + count) to the beginning of the staging buffer.
+  Status read(uint64_t begin, uint64_t count) const {
+    const std::optional<NarrowType> narrowType = narrowDataType(type_);
+    if (!narrowType)
+      return readSlot(slot_, begin, count, 4, values());
+    if (master_ != kAbsent && slotType(context_.plan, master_) == plan::F32)
+      return readSlot(master_, begin, count, 4, values());
+    ZTC_RETURN_IF_ERROR(readSlot(slot_, begin, count, 2, halves()));
+    if (master_ == kAbsent) {
+      widen(values(), halves(), count, *narrowType);
+      return Status::ok();
+    }
+    uint16_t *remainders = halves() + count;
+    ZTC_RETURN_IF_ERROR(readSlot(master_, begin, count, 2, remainders));
+    for (uint64_t i = 0; i < count; ++i)
+      values()[i] = joinMaster({halves()[i], static_cast<int16_t>(remainders[i])});
+    return Status::ok();
+  }
+  /// The same without its master, two bytes each.
+  Status readNarrow(uint64_t begin, uint64_t count) const { return readSlot(slot_, begin, count, 2, values()); }
+
+  /// The beginning of the staging buffer to elements [begin, begin + count), which the slot holds; of the master what
+  /// this rank holds of it.
+  Status write(uint64_t begin, uint64_t count) const {
+    const std::optional<NarrowType> narrowType = narrowDataType(type_);
+    if (!narrowType)
+      return writeSlot(slot_, begin, count, 4, values());
+    const bool isSplit = master_ != kAbsent && slotType(context_.plan, master_) != plan::F32;
+    uint16_t *remainders = halves() + count;
+    for (uint64_t i = 0; isSplit && i < count; ++i) {
+      const SplitMaster split = splitMaster(values()[i]);
+      halves()[i] = split.parameter;
+      remainders[i] = static_cast<uint16_t>(split.remainder);
+    }
+    if (!isSplit)
+      narrow(halves(), values(), count, *narrowType);
+    ZTC_RETURN_IF_ERROR(writeSlot(slot_, begin, count, 2, halves()));
+    if (master_ == kAbsent)
+      return Status::ok();
+    const Part own = partOf(parameter_, heldBy(master_));
+    const uint64_t first = std::max(begin, own.begin), last = std::min(begin + count, own.end);
+    if (first >= last)
+      return Status::ok();
+    return isSplit ? writeSlot(master_, first, last - first, 2, remainders + (first - begin))
+                   : writeSlot(master_, first, last - first, 4, values() + (first - begin));
+  }
+
+  float *values() const { return reinterpret_cast<float *>(context_.staging.data()); }
+
+private:
+  /// Behind the values of a whole piece.
+  uint16_t *halves() const { return reinterpret_cast<uint16_t *>(context_.staging.data() + piece() * 4); }
+  ElementRange heldBy(uint32_t slot) const {
+    return heldRange(context_.plan, bucket_, slot, context_.rank(), context_.world());
+  }
+  uint64_t placeIn(uint32_t slot, uint64_t begin) const { return parameter_.offset() + begin - heldBy(slot).begin; }
+  Status readSlot(uint32_t slot, uint64_t begin, uint64_t count, uint64_t bytes, void *to) const {
+    return context_.memory.read(slot, placeIn(slot, begin) * bytes, to, count * bytes);
+  }
+  Status writeSlot(uint32_t slot, uint64_t begin, uint64_t count, uint64_t bytes, const void *from) const {
+    return context_.memory.write(slot, placeIn(slot, begin) * bytes, from, count * bytes);
+  }
+
+  const StateContext &context_;
+  const plan::Parameter &parameter_;
+  const plan::Bucket &bucket_;
+  uint32_t slot_;
+  plan::DataType type_;
+  uint32_t master_; ///< slot of the masters, where slot_ is narrow and there are any
+};
+
+} // namespace
 
 Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
@@ -157,20 +239,22 @@ Status writeTensors(const StateContext &context, const PlannedFile &planned, Sta
                     float factor, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::ReadWrite));
-  const uint64_t piece = context.staging.size() / 4, elementBytes = dataTypeBytes(type);
+  const uint64_t elementBytes = dataTypeBytes(type);
   for (const PlannedTensor &tensor : planned.tensors) {
-    const plan::Bucket &bucket = bucketOf(context.plan, *tensor.parameter);
-    const uint32_t slot = slotOf(bucket, kind);
-    const Part part = partOf(*tensor.parameter, ownedRange(bucket, context.rank(), context.world()),
-                             heldRange(context.plan, bucket, slot, context.rank(), context.world()));
-    for (uint64_t begin = part.begin; begin < part.end; begin += piece) {
-      const uint64_t count = std::min(piece, part.end - begin);
-      ZTC_RETURN_IF_ERROR(
-          context.memory.read(slot, (part.slotOffset + begin - part.begin) * 4, context.staging.data(), count * 4));
-      if (factor != 1.0f)
-        scale(context.staging.data(), count, factor);
-      if (type != plan::F32)
-        narrow(context.staging.data(), count, type);
+    const ParameterState state(context, *tensor.parameter, kind);
+    const bool asItIs = kind == StateKind::Model && factor == 1.0f && type != plan::F32 && type == state.type();
+    const Part part = state.owned();
+    for (uint64_t begin = part.begin; begin < part.end; begin += state.piece()) {
+      const uint64_t count = std::min(state.piece(), part.end - begin);
+      if (asItIs) {
+        ZTC_RETURN_IF_ERROR(state.readNarrow(begin, count));
+      } else {
+        ZTC_RETURN_IF_ERROR(state.read(begin, count));
+        if (factor != 1.0f)
+          scale(state.values(), count, factor);
+        if (const std::optional<NarrowType> narrowType = narrowDataType(type))
+          narrow(reinterpret_cast<uint16_t *>(state.values()), state.values(), count, *narrowType);
+      }
       ZTC_RETURN_IF_ERROR(
           file.writeAt(tensor.fileOffset + begin * elementBytes, context.staging.data(), count * elementBytes));
       context.addProgress(count * elementBytes);
@@ -182,26 +266,37 @@ Status writeTensors(const StateContext &context, const PlannedFile &planned, Sta
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
                      const std::function<Status(uint64_t, uint64_t, float *)> &fill) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
-  const plan::Bucket &bucket = bucketOf(context.plan, parameter);
-  const uint32_t slot = slotOf(bucket, kind);
-  const ElementRange held = heldRange(context.plan, bucket, slot, context.rank(), context.world());
-  const Part part = partOf(parameter, held, held);
-  const uint64_t piece = context.staging.size() / 4;
-  auto *out = reinterpret_cast<float *>(context.staging.data());
-  for (uint64_t begin = part.begin; begin < part.end; begin += piece) {
-    const uint64_t count = std::min(piece, part.end - begin);
-    ZTC_RETURN_IF_ERROR(fill(begin, count, out));
-    ZTC_RETURN_IF_ERROR(context.memory.write(slot, (part.slotOffset + begin - part.begin) * 4, out, count * 4));
+  const ParameterState state(context, parameter, kind);
+  const Part part = state.held();
+  for (uint64_t begin = part.begin; begin < part.end; begin += state.piece()) {
+    const uint64_t count = std::min(state.piece(), part.end - begin);
+    ZTC_RETURN_IF_ERROR(fill(begin, count, state.values()));
+    ZTC_RETURN_IF_ERROR(state.write(begin, count));
     context.addProgress(count * 4);
   }
   return Status::ok();
 }
 
 Status checkStateTypes(const plan::Plan &plan) {
-  for (const plan::Parameter &parameter : plan.parameters())
-    if (parameter.type() != plan::F32)
-      return failedPrecondition(fmt::format("parameter '{}' lies in memory as {}; only f32 can be saved and loaded",
-                                            parameter.name(), dataTypeName(parameter.type())));
+  const auto isKnown = [&](uint32_t slot) {
+    return slot == kAbsent || slotType(plan, slot) == plan::F32 || narrowDataType(slotType(plan, slot)).has_value();
+  };
+  for (const plan::Parameter &parameter : plan.parameters()) {
+    const plan::Bucket &bucket = bucketOf(plan, parameter);
+    for (StateKind kind : {StateKind::Model, StateKind::ExpAvg, StateKind::ExpAvgSq, StateKind::Gradient})
+      if (const uint32_t slot = slotOf(bucket, kind); !isKnown(slot))
+        return failedPrecondition(fmt::format("'{}' lies in memory as {}: it can be neither saved nor loaded",
+                                              parameter.name(), dataTypeName(slotType(plan, slot))));
+    const plan::DataType type = slotType(plan, bucket.parameter_slot());
+    if (!narrowDataType(type) || bucket.master_slot() == kAbsent)
+      continue;
+    if (const plan::DataType master = slotType(plan, bucket.master_slot());
+        master != plan::F32 && !(type == plan::BF16 && master == plan::I16))
+      return failedPrecondition(
+          fmt::format("the master of '{}' lies in memory as {} beside {}: it can be neither saved "
+                      "nor loaded",
+                      parameter.name(), dataTypeName(master), dataTypeName(type)));
+  }
   return Status::ok();
 }
 

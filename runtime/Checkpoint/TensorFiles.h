@@ -52,17 +52,20 @@ std::string printIndex(const FileSet &set);
 /// Makes one file of a set: its size, its header, synced; the tensors are still to be written. One rank does it.
 Status createTensorFile(const PlannedFile &planned, const std::string &path);
 
-/// Writes what this rank owns of a file's tensors into the file at `path`, which is there: converted from f32 to `type`
-/// and multiplied by `factor` in f32 before. Synced. No agreement with other ranks.
+/// Writes what this rank owns of a file's tensors into the file at `path`, which is there: as f32 (masters, where there
+/// are any), multiplied by `factor` and rounded to `type`; parameters that lie in memory in that type go as they are.
+/// Synced. No agreement with other ranks.
 Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
                     float factor, const std::string &path);
 
-/// Fills what this rank's slot holds of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
-/// begin + count) of the parameter as f32. No agreement with other ranks.
+/// Fills what this rank's slots hold of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
+/// begin + count) of the parameter as f32. A master is split into parameter and remainder; where there is none the
+/// value is rounded to the slot's type. No agreement with other ranks.
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
                      const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill);
 
-/// All parameters that are not f32 in memory, or an error naming the first: files hold f32 masters.
+/// Fails, naming the first, where a parameter or state lies in memory in a type that files cannot be made from: f32, or
+/// bf16 and f16, parameters of which have masters as remainder (bf16, i16) or f32.
 Status checkStateTypes(const plan::Plan &plan);
 
 } // namespace ztc

@@ -7,10 +7,12 @@
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Format/Safetensors.h"
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <sys/resource.h>
 
 using namespace ztc;
@@ -108,6 +110,86 @@ TEST(Checkpoint, WhatIsSavedIsLoaded) {
                                       "model.safetensors.index.json", "trainer.json"}));
   EXPECT_TRUE(findCheckpoint(*path, second.staging).isOk()) << "a step folder itself";
   EXPECT_TRUE(findCheckpoint(*path + "/", second.staging).isOk());
+}
+
+/// The bytes of the tensors of a file, by name.
+std::map<std::string, std::string> tensorsOf(const std::string &path) {
+  std::map<std::string, std::string> tensors;
+  const StatusOr<SafetensorsFile> file = SafetensorsFile::open(path);
+  EXPECT_OK(file.status());
+  for (const SafetensorsTensor &tensor : file->tensors()) {
+    const auto data = file->data(tensor);
+    tensors[tensor.name] = tensor.typeName + std::string(reinterpret_cast<const char *>(data.data()), data.size());
+  }
+  return tensors;
+}
+
+TEST(Checkpoint, NarrowParametersAreSavedAsTheirMasters) {
+  const Scratch scratch;
+  TinyRun wide;
+  wide.fill(1.2345678f);
+  const std::string first = *saveCheckpoint(wide.context(), stateAt(1), scratch.path("fp32"), 0);
+  for (plan::DataType type : {plan::BF16, plan::F16}) {
+    plan::Plan plan = smallPlan();
+    makeNarrow(plan, type);
+    TinyRun run(plan);
+    ASSERT_OK(loadCheckpoint(run.context(), first)); // a checkpoint is not tied to a precision
+    const auto *parameters = reinterpret_cast<const uint16_t *>(run.slots[plan.buckets(0).parameter_slot()].data());
+    const std::vector<float> masters = wide.values("layers.0.weight");
+    for (size_t i = 0; i < masters.size(); ++i)
+      EXPECT_EQ(parameters[i], type == plan::BF16 ? splitMaster(masters[i]).parameter : toF16(masters[i])) << i;
+
+    const std::string folder = scratch.path(plan.precision());
+    const std::string second = *saveCheckpoint(run.context(), stateAt(1), folder, 0);
+    auto want = tensorsOf(first + "/model-00001-of-00001.safetensors"),
+         got = tensorsOf(second + "/model-00001-of-00001.safetensors");
+    EXPECT_NE(want["embed.weight"], got["embed.weight"]) << "frozen: it has no master, and is rounded";
+    want.erase("embed.weight"), got.erase("embed.weight");
+    EXPECT_EQ(got, want) << "masters are exact";
+    EXPECT_EQ(tensorsOf(second + "/exp_avg_sq-00001-of-00001.safetensors"),
+              tensorsOf(first + "/exp_avg_sq-00001-of-00001.safetensors"));
+    for (float value :
+         floatsOf(*SafetensorsFile::open(second + "/exp_avg-00001-of-00001.safetensors"), "layers.0.weight"))
+      EXPECT_EQ(value, fromBf16(toBf16(value))) << "moments in bf16 are saved as f32, exactly";
+
+    // What was saved is loaded and saved again: the same bytes.
+    TinyRun again(plan);
+    ASSERT_OK(loadCheckpoint(again.context(), second));
+    const std::string third = *saveCheckpoint(again.context(), stateAt(1), folder + "2", 0);
+    for (const std::string &name : names(second))
+      EXPECT_EQ(*readWholeFile(third + "/" + name), *readWholeFile(second + "/" + name)) << name;
+  }
+}
+
+TEST(Export, NarrowParametersGoAsTheyAre) {
+  const Scratch scratch;
+  plan::Plan plan = smallPlan();
+  makeNarrow(plan, plan::BF16);
+  TinyRun run(plan);
+  // The master 1 + 2^-8: the parameter rounds half away from zero, to 1 + 2^-7; nearest even would be 1.
+  auto *parameters = reinterpret_cast<uint16_t *>(run.slots[plan.buckets(0).parameter_slot()].data());
+  auto *remainders = reinterpret_cast<int16_t *>(run.slots[plan.buckets(0).master_slot()].data());
+  const SplitMaster split = splitMaster(1 + 0x1p-8f);
+  std::fill_n(parameters, 35, split.parameter);
+  std::fill_n(remainders, 35, split.remainder);
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("bf16"), .type = plan::BF16, .hfConfig = ""}));
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("fp32"), .type = plan::F32, .hfConfig = ""}));
+  const uint16_t wanted = toBf16(1 + 0x1p-7f);
+  EXPECT_EQ(tensorsOf(scratch.path("bf16/model.safetensors"))["layers.0.bias"].substr(4, 2),
+            std::string(reinterpret_cast<const char *>(&wanted), 2));
+  EXPECT_EQ(floatsOf(*SafetensorsFile::open(scratch.path("fp32/model.safetensors")), "layers.0.bias"),
+            std::vector<float>(6, 1 + 0x1p-8f));
+}
+
+TEST(Checkpoint, MastersSplitWithoutLoss) {
+  for (float value : {0.0f, -0.0f, 1.0f, -1.0f, 1 + 0x1p-8f, -1 - 0x1p-8f, 1 + 0x1p-8f - 0x1p-23f, 3.4028235e38f,
+                      1.17549435e-38f, 1e-45f, -2.7182818f, INFINITY}) {
+    const SplitMaster split = splitMaster(value);
+    EXPECT_EQ(joinMaster(split), value);
+    EXPECT_EQ(std::signbit(joinMaster(split)), std::signbit(value));
+    if (std::isfinite(fromBf16(split.parameter)))
+      EXPECT_LE(std::abs(double(fromBf16(split.parameter)) - value), 0x1p-8 * std::abs(double(value)) + 0x1p-133);
+  }
 }
 
 TEST(Checkpoint, FilesDependOnTheStateAloneAndTheSameStepIsReplaced) {

@@ -135,4 +135,28 @@ inline plan::Plan smallPlan() {
   return plan;
 }
 
+/// The plan in bf16 or fp16: parameters of two bytes, masters of what is trained as remainder or f32, gradients on the
+/// wire in two bytes, first moments in bf16.
+inline void makeNarrow(plan::Plan &plan, plan::DataType type) {
+  const auto setType = [&](uint32_t slot, plan::DataType type) {
+    plan.mutable_slots(int(slot))->set_type(type);
+    plan.mutable_slots(int(slot))->mutable_size()->set_element_bytes(uint32_t(dataTypeBytes(type)));
+  };
+  plan.set_precision(type == plan::BF16 ? "bf16" : "fp16");
+  for (plan::Parameter &parameter : *plan.mutable_parameters())
+    parameter.set_type(type);
+  for (plan::Bucket &bucket : *plan.mutable_buckets()) {
+    setType(bucket.parameter_slot(), type);
+    bucket.set_master_slot(kAbsent);
+    if (!bucket.trainable())
+      continue;
+    setType(bucket.gradient_slot(), type);
+    setType(bucket.exp_avg_slot(), plan::BF16);
+    *plan.add_slots() = plan.slots(int(bucket.exp_avg_sq_slot())); // lies as the moments do
+    bucket.set_master_slot(uint32_t(plan.slots_size() - 1));
+    plan.mutable_slots(plan.slots_size() - 1)->set_name(bucket.name() + " master");
+    setType(bucket.master_slot(), type == plan::BF16 ? plan::I16 : plan::F32);
+  }
+}
+
 } // namespace ztc::test
