@@ -1,4 +1,5 @@
 #include "runtime/Train/Generate.h"
+#include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
@@ -12,6 +13,18 @@ namespace {
 constexpr uint64_t kByteTokens = 256;
 
 } // namespace
+
+/// One position's logits, whatever their type.
+static Status readLogits(const plan::Plan &plan, Executor &executor, std::vector<float> &logits) {
+  const uint32_t slot = plan.bindings().logits();
+  const std::optional<NarrowType> narrowType = narrowDataType(plan.slots(int(slot)).type());
+  if (!narrowType)
+    return executor.readSlot(slot, 0, logits.data(), logits.size() * sizeof(float));
+  std::vector<uint16_t> bits(logits.size());
+  ZTC_RETURN_IF_ERROR(executor.readSlot(slot, 0, bits.data(), bits.size() * sizeof(uint16_t)));
+  widen(logits.data(), bits.data(), bits.size(), *narrowType);
+  return Status::ok();
+}
 
 StatusOr<bool> generateText(const plan::Plan &plan, Executor &executor, ControlChannel &control,
                             std::string_view prompt, uint64_t count, const std::function<void(char)> &emit) {
@@ -35,7 +48,7 @@ StatusOr<bool> generateText(const plan::Plan &plan, Executor &executor, ControlC
     ZTC_RETURN_IF_ERROR(executor.writeSlot(b.tokens(), 0, tokens.data(), tokens.size() * sizeof(int32_t)));
     ZTC_RETURN_IF_ERROR(executor.writeSlot(b.position(), 0, &position, sizeof position));
     ZTC_RETURN_IF_ERROR(executor.execute("generate"));
-    ZTC_RETURN_IF_ERROR(executor.readSlot(b.logits(), 0, logits.data(), logits.size() * sizeof(float)));
+    ZTC_RETURN_IF_ERROR(readLogits(plan, executor, logits));
     auto end = logits.begin() + int64_t(std::min(vocabulary, kByteTokens));
     auto likeliest = int32_t(std::max_element(logits.begin(), end) - logits.begin());
     ZTC_ASSIGN_OR_RETURN(const std::vector<int32_t> all,

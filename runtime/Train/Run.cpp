@@ -60,6 +60,7 @@ private:
   Status loadModel();
   Status introduce();
   std::map<std::string, std::string> environment() const;
+  LossScale firstLossScale() const;
   Status save(const LoopPosition &position);
   Status finish(LoopEnd end, const LoopPosition &position);
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
@@ -274,10 +275,33 @@ std::map<std::string, std::string> Run::environment() const {
           {"world", std::to_string(session_->shape().world)},
           {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
           {"plan", session_->planSha256()},
+          {"precision", session_->plan().precision()},
           {"data", data_ ? data_->fingerprint() : "random tokens"}};
 }
 
+/// That of the checkpoint, where it is of a run in fp16 and the command line is silent.
+LossScale Run::firstLossScale() const {
+  LossScale scale;
+  scale.isDynamic = session_->plan().precision() == "fp16";
+  if (!scale.isDynamic)
+    return scale;
+  scale.scale = options_.lossScale.value_or(LossScale::kFirst);
+  if (!resumed_ || options_.lossScale)
+    return scale;
+  const TrainerState &state = resumed_->state;
+  const auto before = state.environment.find("precision");
+  if (before == state.environment.end() || before->second != "fp16" || !(state.lossScale > 0))
+    return scale;
+  scale.scale = state.lossScale;
+  scale.goodSteps = state.goodSteps;
+  // A run that ended after too many skips gets as many again.
+  scale.skippedInARow = state.skippedInARow < LossScale::kMostSkipsInARow ? state.skippedInARow : 0;
+  return scale;
+}
+
 Status Run::introduce() {
+  if (const LossScale scale = firstLossScale(); scale.isDynamic)
+    facts_.lossScale = scale.scale;
   if (resumed_)
     for (const auto &[key, value] : environment()) {
       auto before = resumed_->state.environment.find(key);
@@ -306,6 +330,9 @@ Status Run::save(const LoopPosition &position) {
   state.globalBatch = ranks_.world() * accumulate_ * session_->plan().model().batch();
   state.seed = facts_.seed;
   state.shuffle = facts_.shuffle;
+  state.lossScale = position.lossScale.scale;
+  state.goodSteps = position.lossScale.goodSteps;
+  state.skippedInARow = position.lossScale.skippedInARow;
   state.environment = environment();
   ZTC_ASSIGN_OR_RETURN(std::string path,
                        saveCheckpoint(session_->state(), state, saveFolder_, options_.keep.value_or(0)));
@@ -366,16 +393,20 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   settings.optimizer = options_.optimizer;
   settings.accumulate = accumulate_;
   settings.stopAt = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
+  settings.seed = facts_.seed;
   settings.saveEvery = options_.saveEvery;
   settings.evalEvery = options_.evalEvery;
   LoopHooks hooks;
   hooks.save = [this](const LoopPosition &position) { return save(position); };
   if (!options_.dumpGradients.empty())
-    hooks.dumpGradients = [this] { return dumpGradients(session_->state(), options_.dumpGradients, 1.0f); };
+    hooks.dumpGradients = [this](float factor) {
+      return dumpGradients(session_->state(), options_.dumpGradients, factor);
+    };
 
   LoopPosition position;
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
+  position.lossScale = firstLossScale();
   uint64_t steps = settings.stopAt - std::min(settings.stopAt, position.step);
   RunOptions observed = options_;
   if (!ranks_.isFirst()) { // rank 0 speaks for all
@@ -402,6 +433,12 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
                                facts_.steps,
                                saved_ ? fmt::format("; go on with --resume {}", parentFolder(saved_->second)) : ""));
     return RunEnd::Stopped;
+  case LoopEnd::Overflowed:
+    return failedPrecondition(fmt::format(
+        "steps {} to {}: the gradients of {} steps in a row overflow fp16, at loss scales down to {}{}; try a smaller "
+        "--lr, a longer --warmup, or compile with --precision=bf16",
+        position.step - position.lossScale.skippedInARow, position.step - 1, position.lossScale.skippedInARow,
+        2 * position.lossScale.scale, saved_ ? fmt::format(" (the weights are in {})", saved_->second) : ""));
   case LoopEnd::Diverged:
     break;
   }

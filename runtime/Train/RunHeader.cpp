@@ -91,6 +91,10 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["model"] = plan.model().name();
   head["parameters"] = plan.model().parameters();
   head["precision"] = plan.precision();
+  if (const auto state = plan.options().find("optimizer-state"); state != plan.options().end())
+    head["optimizer_state"] = state->second;
+  if (facts.lossScale)
+    head["loss_scale"] = *facts.lossScale;
   head["zero"] = plan.zero();
   head["batch"] = plan.model().batch();
   head["seq"] = plan.model().seq();

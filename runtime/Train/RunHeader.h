@@ -3,6 +3,7 @@
 #include "runtime/Train/Options.h"
 #include "runtime/Train/Session.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct RunFacts {
   uint64_t rows = 0;      ///< of --data; 0 in a trial
   uint64_t seed = 0;
   bool shuffle = false;
+  std::optional<double> lossScale;  ///< fp16: of the first step
   std::string weights;              ///< where they came from, in words
   std::vector<std::string> differs; ///< from the run that is resumed: what its bits depended on
 };

@@ -1,5 +1,6 @@
 #include "runtime/Train/Schedule.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -38,7 +39,7 @@ double Schedule::rate(uint64_t t) const {
 }
 
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale) {
+                                  uint64_t countedTargets, double lossScale, uint64_t seed) {
   StepParameterArray values{};
   auto set = [&](StepParameter which, double value) { values[uint32_t(which)] = float(value); };
   double rate = schedule.rate(t);
@@ -56,6 +57,11 @@ StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSetti
   set(StepParameter::Clip, optimizer.clip > 0 ? optimizer.clip : std::numeric_limits<double>::infinity());
   set(StepParameter::LossScale, lossScale);
   set(StepParameter::InverseLossScale, 1 / lossScale);
+  auto setBits = [&](StepParameter which, uint64_t bits) {
+    values[uint32_t(which)] = std::bit_cast<float>(uint32_t(bits));
+  };
+  setBits(StepParameter::RandomSeed, seed ^ seed >> 32);
+  setBits(StepParameter::RandomStep, t);
   return values;
 }
 

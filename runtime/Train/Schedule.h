@@ -43,8 +43,9 @@ struct OptimizerSettings {
 
 using StepParameterArray = std::array<float, kStepParameterCount>;
 
-/// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1.
+/// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1. `seed`
+/// is that of stochastic rounding.
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale = 1.0);
+                                  uint64_t countedTargets, double lossScale = 1.0, uint64_t seed = 0);
 
 } // namespace ztc

@@ -104,6 +104,8 @@ StatusOr<TrainingLoop::StepReport> TrainingLoop::runStep(const LoopPosition &pos
   StepReport report;
   report.step = position.step;
   report.learningRate = settings_.schedule.rate(position.updates);
+  report.lossScale = position.lossScale.scale;
+  report.scaled = position.lossScale.isDynamic;
   ZTC_ASSIGN_OR_RETURN(report.targets, takeBatch());
   if (position.step + 1 < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(position.row + batch_.globalRows()));
@@ -114,21 +116,22 @@ StatusOr<TrainingLoop::StepReport> TrainingLoop::runStep(const LoopPosition &pos
     report.gradientNorm = std::numeric_limits<float>::quiet_NaN();
     progress_.note(fmt::format("step {}: no target is counted, the step is skipped", position.step));
   } else {
-    auto parameters =
-        stepParameters(settings_.schedule, settings_.optimizer, position.updates, report.targets, settings_.lossScale);
+    auto parameters = stepParameters(settings_.schedule, settings_.optimizer, position.updates, report.targets,
+                                     report.lossScale, settings_.seed);
     std::function<Status()> dump;
-    if (first_)
-      dump = hooks_.dumpGradients;
+    if (first_ && hooks_.dumpGradients)
+      dump = [&] { return hooks_.dumpGradients(float(1 / report.lossScale)); };
     const uint64_t before = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() : 0;
     ZTC_ASSIGN_OR_RETURN(const StepResult result, runner_.train(batch_, parameters, dump));
     sent = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() - before : 0;
     lossSum = result.lossSum;
     report.gradientNorm = result.gradientNorm;
     report.finite = result.finite;
-    first_ = false;
   }
+  const bool ran = report.targets != 0;
   ZTC_RETURN_IF_ERROR(combine(lossSum, sent, report)); // 0/0 where nothing is counted: not a number
   report.skipped = report.skipped || !report.finite;
+  first_ = first_ && (!ran || !report.finite);
   report.seconds = steadySeconds() - start;
   return report;
 }
@@ -141,6 +144,8 @@ void TrainingLoop::report(const StepReport &report, bool last) {
     line_.add("lr", report.learningRate).add("tokens", batch_.globalTokens()).add("targets", report.targets);
     line_.add("tokens_per_second", double(batch_.globalTokens()) / report.seconds).add("step_ms", report.seconds * 1e3);
     line_.add("sent_bytes", report.sentBytes).add("skipped", report.skipped);
+    if (report.scaled)
+      line_.add("loss_scale", report.lossScale);
     log_.write(line_.end());
   }
   if (!progress_.isDue(now, last))
@@ -153,6 +158,13 @@ void TrainingLoop::report(const StepReport &report, bool last) {
                   .tokensPerSecond = double(batch_.globalTokens()) / pace_.stepSeconds,
                   .secondsLeft = double(settings_.stopAt - report.step - 1) * pace_.stepSeconds},
                  now);
+}
+
+void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
+  position.lossScale.update(step.finite);
+  if (!step.finite)
+    progress_.note(fmt::format("step {}: gradients overflow at loss scale {}, the step is skipped; the next one has {}",
+                               step.step, step.lossScale, position.lossScale.scale));
 }
 
 Status TrainingLoop::evaluate(const LoopPosition &position) {
@@ -209,11 +221,15 @@ StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
     if (hooks_.afterStep)
       hooks_.afterStep(step.seconds);
     report(step, position.step + 1 == settings_.stopAt || !step.finite);
-    if (!step.finite)
+    if (!step.finite && !step.scaled)
       return LoopEnd::Diverged;
+    if (step.scaled && step.targets != 0)
+      rescale(step, position);
     position.step += 1;
     position.updates += step.skipped ? 0 : 1;
     position.row += batch_.globalRows();
+    if (position.lossScale.isExhausted())
+      return LoopEnd::Overflowed;
     const bool evaluates = dividesStep(settings_.evalEvery), saves = dividesStep(settings_.saveEvery) && hooks_.save;
     if (evaluates)
       ZTC_RETURN_IF_ERROR(evaluate(position));

@@ -4,6 +4,7 @@
 #include "runtime/Ranks/RankContext.h"
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/JsonLog.h"
+#include "runtime/Train/LossScale.h"
 #include "runtime/Train/Progress.h"
 #include "runtime/Train/RowSource.h"
 #include "runtime/Train/Schedule.h"
@@ -20,6 +21,7 @@ struct LoopPosition {
   uint64_t step = 0;    ///< optimizer steps done, skipped ones too
   uint64_t updates = 0; ///< updates done: the t of schedule and Adam
   uint64_t row = 0;     ///< the next row of the sequence, over all epochs
+  LossScale lossScale = {};
 };
 
 struct LoopSettings {
@@ -29,7 +31,7 @@ struct LoopSettings {
   uint64_t stopAt = 0;     ///< the loop ends when this many steps are done; N without --stop-after
   std::optional<uint64_t> saveEvery;
   std::optional<uint64_t> evalEvery;
-  double lossScale = 1;
+  uint64_t seed = 0; ///< of stochastic rounding
 };
 
 /// Held-out rows; all of them are one evaluation.
@@ -40,15 +42,17 @@ struct EvaluationData {
 
 /// What the loop asks of its surroundings. Each may be empty.
 struct LoopHooks {
-  std::function<Status()> dumpGradients;            ///< once, before the first update
+  /// Before the first update; `factor` takes the loss scale out of them. Again where that step was skipped.
+  std::function<Status(float factor)> dumpGradients;
   std::function<Status(const LoopPosition &)> save; ///< writes a checkpoint
   std::function<void(double seconds)> afterStep;    ///< an optimizer step is done; it took that long
 };
 
 enum class LoopEnd {
-  Finished,  ///< stopAt steps are done
-  Signalled, ///< a signal asked for a stop
-  Diverged,  ///< the gradient norm was not finite: `position` and weights are those before that step
+  Finished,   ///< stopAt steps are done
+  Signalled,  ///< a signal asked for a stop
+  Diverged,   ///< the gradient norm was not finite: `position` and weights are those before that step
+  Overflowed, ///< fp16: too many steps in a row were skipped
 };
 
 /// One rank's training loop; all ranks run it with the same settings and take every decision together: they do the same
@@ -86,6 +90,8 @@ private:
     uint64_t sentBytes = 0; ///< the largest over ranks
     bool finite = true;
     bool skipped = false;
+    bool scaled = false; ///< fp16
+    double lossScale = 1;
   };
 
   StatusOr<LoopEnd> runSteps(LoopPosition &position);
@@ -97,6 +103,8 @@ private:
   /// Adds up what all ranks have of a step: losses in rank order.
   Status combine(float lossSum, uint64_t sentBytes, StepReport &report);
   Status agreeOnStop();
+  /// Adapts the loss scale to a step that had targets, and says where it was skipped.
+  void rescale(const StepReport &step, LoopPosition &position);
   Status evaluate(const LoopPosition &position);
   void report(const StepReport &report, bool last);
 

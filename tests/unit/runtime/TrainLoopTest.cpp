@@ -153,6 +153,64 @@ TEST(TrainLoop, ANormThatIsNotFiniteEndsTheRunBeforeTheUpdate) {
   EXPECT_TRUE(std::isfinite(run.weights()[2]));
 }
 
+TEST(TrainLoop, OverflowingStepsAreSkippedAndTheScaleHalves) {
+  ToyRun run;
+  run.settings.schedule.steps = run.settings.stopAt = 30;
+  run.position.lossScale = {.scale = 0x1p70, .isDynamic = true};
+  std::vector<float> factors;
+  run.hooks.dumpGradients = [&](float factor) {
+    factors.push_back(factor);
+    return Status::ok();
+  };
+  auto end = run.go(1, 1);
+  ASSERT_TRUE(end.isOk()) << end.status().message();
+  EXPECT_EQ(*end, LoopEnd::Finished);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 30u);
+  uint64_t skips = 0;
+  for (const auto &line : lines) {
+    EXPECT_EQ(line["loss_scale"], std::exp2(70 - double(skips)));
+    EXPECT_EQ(line["grad_norm"].is_null(), bool(line["skipped"]));
+    EXPECT_FALSE(line["loss"].is_null());
+    skips += bool(line["skipped"]);
+  }
+  EXPECT_EQ(lines[0]["skipped"], true);
+  EXPECT_EQ(lines[29]["skipped"], false);
+  EXPECT_EQ(run.position.step, 30u);
+  EXPECT_EQ(run.position.row, 30u); // a skipped step consumes its rows
+  EXPECT_EQ(run.position.updates, 30 - skips);
+  EXPECT_EQ(run.position.lossScale.scale, std::exp2(70 - double(skips)));
+  EXPECT_EQ(run.position.lossScale.skippedInARow, 0u);
+  const auto firstGood = std::ranges::find_if(lines, [](const auto &line) { return !line["skipped"]; });
+  ASSERT_EQ(factors.size(), size_t(firstGood - lines.begin()) + 1); // until a step is not skipped
+  EXPECT_EQ(factors.front(), 0x1p-70f);
+}
+
+TEST(TrainLoop, TwentySkipsInARowEndTheRun) {
+  ToyRun run;
+  run.settings.schedule.steps = run.settings.stopAt = 50;
+  run.position.lossScale = {.scale = 0x1p200, .isDynamic = true};
+  auto end = run.go(1, 1);
+  ASSERT_TRUE(end.isOk()) << end.status().message();
+  EXPECT_EQ(*end, LoopEnd::Overflowed);
+  EXPECT_EQ(run.position.step, 20u);
+  EXPECT_EQ(run.position.updates, 0u);
+  EXPECT_EQ(run.weights(), std::vector<float>(toy::kVocabulary, 0.0f));
+}
+
+TEST(LossScaleTest, DoublesAfterManyGoodStepsOnly) {
+  LossScale scale{.scale = LossScale::kFirst, .isDynamic = true};
+  for (int i = 0; i < 1999; ++i)
+    scale.update(true);
+  EXPECT_EQ(scale.scale, 65536);
+  scale.update(false);
+  EXPECT_EQ(scale.scale, 32768);
+  for (int i = 0; i < 2000; ++i)
+    scale.update(true);
+  EXPECT_EQ(scale.scale, 65536);
+  EXPECT_EQ(scale.goodSteps, 0u);
+}
+
 TEST(TrainLoop, HooksComeAtTheirSteps) {
   ToyRun run;
   std::vector<uint64_t> saved;
@@ -162,7 +220,7 @@ TEST(TrainLoop, HooksComeAtTheirSteps) {
     saved.push_back(state.step);
     return Status::ok();
   };
-  run.hooks.dumpGradients = [&] {
+  run.hooks.dumpGradients = [&](float) {
     ++dumps;
     EXPECT_EQ(run.weights()[0], 0.0f); // nothing is updated yet
     EXPECT_NE(run.machine.floats(toy::Gradient)[2], 0.0f);

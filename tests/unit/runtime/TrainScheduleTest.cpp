@@ -1,5 +1,6 @@
 // Learning rates against the formulas written out, and step parameters against double arithmetic.
 #include "runtime/Train/Schedule.h"
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -81,6 +82,15 @@ TEST(TrainSchedule, TheLossScaleEntersWithTheCount) {
   auto values = stepParameters(schedule(ScheduleKind::Constant), {}, 0, 4, 65536);
   EXPECT_EQ(at(values, StepParameter::InverseCount), 16384.0f);
   EXPECT_EQ(at(values, StepParameter::InverseLossScale), 1.0f / 65536);
+}
+
+TEST(TrainSchedule, StochasticRoundingSeesSeedAndUpdate) {
+  const auto bits = [](uint64_t t, uint64_t seed, StepParameter which) {
+    return std::bit_cast<uint32_t>(stepParameters({}, {}, t, 1, 1, seed)[uint32_t(which)]);
+  };
+  EXPECT_EQ(bits(7, 3, StepParameter::RandomSeed), 3u);
+  EXPECT_EQ(bits(7, 3, StepParameter::RandomStep), 7u);
+  EXPECT_NE(bits(7, 3 + (1ull << 40), StepParameter::RandomSeed), 3u); // the upper half counts
 }
 
 TEST(TrainSchedule, UnknownNamesAreRefused) {
