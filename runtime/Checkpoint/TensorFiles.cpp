@@ -170,7 +170,7 @@ public:
     uint16_t *remainders = halves() + count;
     ZTC_RETURN_IF_ERROR(readSlot(master_, begin, count, 2, remainders));
     for (uint64_t i = 0; i < count; ++i)
-      values()[i] = joinMaster({halves()[i], static_cast<int16_t>(remainders[i])});
+      values()[i] = joinMaster(halves()[i], static_cast<int16_t>(remainders[i]));
     return Status::ok();
   }
   /// The same without its master, two bytes each.

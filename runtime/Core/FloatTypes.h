@@ -63,21 +63,4 @@ inline uint16_t toF16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-/// An fp32 master weight in two halves of 16 bits, without loss: the parameter in bf16, rounded half away from zero,
-/// and the remainder, so that bits(master) = (parameter << 16) + remainder.
-struct SplitMaster {
-  uint16_t parameter;
-  int16_t remainder;
-};
-
-inline SplitMaster splitMaster(float master) {
-  const auto bits = std::bit_cast<uint32_t>(master);
-  return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<int16_t>(bits & 0xffffu)};
-}
-
-inline float joinMaster(SplitMaster halves) {
-  return std::bit_cast<float>((static_cast<uint32_t>(halves.parameter) << 16) +
-                              static_cast<uint32_t>(static_cast<int32_t>(halves.remainder)));
-}
-
 } // namespace ztc

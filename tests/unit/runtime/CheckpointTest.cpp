@@ -185,8 +185,8 @@ TEST(Checkpoint, MastersSplitWithoutLoss) {
   for (float value : {0.0f, -0.0f, 1.0f, -1.0f, 1 + 0x1p-8f, -1 - 0x1p-8f, 1 + 0x1p-8f - 0x1p-23f, 3.4028235e38f,
                       1.17549435e-38f, 1e-45f, -2.7182818f, INFINITY}) {
     const SplitMaster split = splitMaster(value);
-    EXPECT_EQ(joinMaster(split), value);
-    EXPECT_EQ(std::signbit(joinMaster(split)), std::signbit(value));
+    EXPECT_EQ(joinMaster(split.parameter, split.remainder), value);
+    EXPECT_EQ(std::signbit(joinMaster(split.parameter, split.remainder)), std::signbit(value));
     if (std::isfinite(fromBf16(split.parameter)))
       EXPECT_LE(std::abs(double(fromBf16(split.parameter)) - value), 0x1p-8 * std::abs(double(value)) + 0x1p-133);
   }
