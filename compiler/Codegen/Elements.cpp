@@ -9,8 +9,8 @@ namespace ztc::codegen {
 
 namespace {
 using Operands = ArrayRef<Value>;
-/// The value of the op's result, as f32 or in its stored type; null where the element type is not supported. Operands
-/// have one shape; narrow floats arrive as f32.
+/// The value of the op's result, not rounded yet where it is narrow; null where the element type is not supported.
+/// Operands have one shape; narrow floats arrive as f32.
 using Emission = Value (*)(KernelBuilder &, Operation *, Operands);
 
 bool isReal(Value x) {
@@ -66,7 +66,6 @@ Value rsqrt(KernelBuilder &b, Operation *, Operands x) {
   return isReal(x[0]) ? expandRsqrt(b, x[0]) : Value();
 }
 
-/// Operands keep their stored type here.
 Value convertElement(KernelBuilder &b, Value x, Type to) {
   Type from = getElementTypeOrSelf(x.getType()), type = KernelBuilder::shaped(x.getType(), to);
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
@@ -79,9 +78,12 @@ Value convertElement(KernelBuilder &b, Value x, Type to) {
       return b.compare(arith::CmpFPredicate::UNE, x, b.real(x.getType(), 0.0));
     return arith::FPToSIOp::create(b, type, x);
   }
-  if (isa<FloatType>(to))
-    return from.isInteger(1) ? arith::UIToFPOp::create(b, type, x).getResult()
-                             : arith::SIToFPOp::create(b, type, x).getResult();
+  if (isa<FloatType>(to)) {
+    type = KernelBuilder::shaped(x.getType(), registerType(to));
+    Value real = from.isInteger(1) ? arith::UIToFPOp::create(b, type, x).getResult()
+                                   : arith::SIToFPOp::create(b, type, x).getResult();
+    return b.convertReal(real, to);
+  }
   if (to.isInteger(1))
     return b.compare(arith::CmpIPredicate::ne, x, b.integer(x.getType(), 0));
   if (from.isInteger(1))
@@ -97,8 +99,9 @@ Value bits32(KernelBuilder &b, Value like, uint32_t value) {
 Value shiftRight(KernelBuilder &b, Value x, int64_t bits) {
   return arith::ShRUIOp::create(b, x, b.integer(x.getType(), bits));
 }
-Value low16(KernelBuilder &b, Value x) {
-  return arith::TruncIOp::create(b, KernelBuilder::shaped(x.getType(), b.getI16Type()), x);
+/// The f32 of which `bits` has the upper half: a bf16 as registers hold it.
+Value upperHalf(KernelBuilder &b, Value bits) {
+  return b.bitcast(arith::AndIOp::create(b, bits, bits32(b, bits, 0xffff0000)), b.getF32Type());
 }
 
 /// The parameter arrives as the f32 whose upper half it is.
@@ -109,11 +112,11 @@ Value joinMaster(KernelBuilder &b, Operation *, Operands x) {
 }
 Value splitParameter(KernelBuilder &b, Value master) {
   Value bits = b.bitcast(master, b.getI32Type());
-  Value rounded = shiftRight(b, b.add(bits, bits32(b, bits, 0x8000)), 16);
-  return b.bitcast(low16(b, rounded), b.getBF16Type());
+  return upperHalf(b, b.add(bits, bits32(b, bits, 0x8000)));
 }
 Value splitRemainder(KernelBuilder &b, Value master) {
-  return low16(b, b.bitcast(master, b.getI32Type()));
+  Value bits = b.bitcast(master, b.getI32Type());
+  return arith::TruncIOp::create(b, KernelBuilder::shaped(bits.getType(), b.getI16Type()), bits);
 }
 
 /// mixBits of runtime/Format/StochasticRounding.h.
@@ -139,13 +142,11 @@ Value stochasticRound(KernelBuilder &b, Operation *op, Operands x) {
   Value index = exclusiveOr(low, b.mul(high, bits32(b, high, 0x85ebca6b)));
   Value random = shiftRight(b, mixBits(b, b.add(index, key)), 16);
   Value bits = b.bitcast(x[0], b.getI32Type());
-  Value rounded = shiftRight(b, b.add(bits, random), 16);
   Value magnitude = arith::AndIOp::create(b, bits, bits32(b, bits, 0x7fffffff)), infinity = bits32(b, bits, 0x7f800000);
-  Value cut = shiftRight(b, bits, 16);
-  Value quiet = arith::OrIOp::create(b, cut, bits32(b, cut, 0x40));
-  Value special = b.select(b.compare(arith::CmpIPredicate::ugt, magnitude, infinity), quiet, cut);
-  rounded = b.select(b.compare(arith::CmpIPredicate::uge, magnitude, infinity), special, rounded);
-  return b.bitcast(low16(b, rounded), b.getBF16Type());
+  Value quiet = arith::OrIOp::create(b, bits, bits32(b, bits, 0x400000));
+  Value special = b.select(b.compare(arith::CmpIPredicate::ugt, magnitude, infinity), quiet, bits);
+  Value chosen = b.select(b.compare(arith::CmpIPredicate::uge, magnitude, infinity), special, b.add(bits, random));
+  return upperHalf(b, chosen);
 }
 
 Emission emissionOf(StringRef name) {
@@ -214,14 +215,13 @@ Element KernelEmitter::emitElementwise(OpResult value, ArrayRef<IndexExpr> acces
   KernelBuilder &b = at(level);
   if (isCast)
     return {convertElement(b, operands[0], stored), level};
-  // A narrow float computes in f32 and is rounded as if it had been stored; what only moves it has nothing to round.
-  for (Value &operand : operands)
-    if (isNarrow(getElementTypeOrSelf(operand.getType())))
-      operand = convertElement(b, operand, b.getF32Type());
   Value result = emission(b, op, operands);
   if (!result)
     return fail(op, "has no kernel for this element type");
-  return {convertElement(b, result, isNarrow(stored) ? stored : getElementTypeOrSelf(result.getType())), level};
+  // A narrow float computes in f32 and is rounded as if it had been stored; some results are rounded already.
+  bool isExact = isa<graph::SelectOp, graph::NegOp, graph::AbsOp, graph::MaximumOp, graph::MinimumOp,
+                     graph::SplitMasterOp, graph::StochasticRoundOp>(op);
+  return {isNarrow(stored) && !isExact ? b.convertReal(result, stored) : result, level};
 }
 
 } // namespace ztc::codegen

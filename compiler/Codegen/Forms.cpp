@@ -121,16 +121,16 @@ private:
     for (const PlannedOutput &output : group.outputs)
       if (failed(compute(output.value)))
         return failure();
-    for (const PlannedPartial &partial : group.partials) {
+    for (const PlannedPartial &partial : group.partials)
       if (failed(compute(partial.op->getOperand(0))))
         return failure();
-      values.back() = e_.at(chunk.level).convertReal(values.back(), elementOf(partial));
-    }
     IndexExpr column = chunk.column.withoutLane();
     for (auto [value, output] : llvm::zip(values, group.outputs))
-      e_.store(value, results_.lookup(output.result), row * group.columns + column, chunk.level, add_);
+      e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), row * group.columns + column,
+               chunk.level, add_);
     for (auto [value, partial] : llvm::zip(ArrayRef(values).drop_front(group.outputs.size()), group.partials))
-      e_.store(value, workspace_, partialIndex(partial, IndexExpr(block), column), chunk.level, /*add=*/true);
+      e_.store(value, workspace_, elementOf(partial), partialIndex(partial, IndexExpr(block), column), chunk.level,
+               /*add=*/true);
     return success();
   }
 
@@ -145,8 +145,8 @@ private:
         LogicalResult cleared =
             e_.forColumns(level, partial.columns, &partial, kChunk, none, [&](const ColumnChunk &chunk, Carried &) {
               Value zero = e_.at(chunk.level).real(KernelBuilder::shaped(chunk.lanes, elementOf(partial)), 0.0);
-              e_.store(zero, workspace_, partialIndex(partial, IndexExpr(block), chunk.column.withoutLane()),
-                       chunk.level, /*add=*/false);
+              e_.store(zero, workspace_, elementOf(partial),
+                       partialIndex(partial, IndexExpr(block), chunk.column.withoutLane()), chunk.level, /*add=*/false);
               return success();
             });
         if (failed(cleared))
@@ -163,10 +163,7 @@ private:
   }
 
   /// Partial results of narrow sums are f32.
-  Type elementOf(const PlannedPartial &partial) {
-    Type result = e_.element(partial.op->getResult(0).getType());
-    return isNarrow(result) ? Type(Float32Type::get(result.getContext())) : result;
-  }
+  Type elementOf(const PlannedPartial &partial) { return registerType(e_.element(partial.op->getResult(0).getType())); }
 
   LogicalResult emitColumnUnit(const IndexSymbol *unit, unsigned level) {
     const ColumnGroup &group = kernel_.columns.front();
@@ -261,7 +258,7 @@ private:
       for (int64_t i = 0; i < perSum; ++i)
         loaded.push_back(after.load(after.address(lanes, f32, after.i64(i * kChunk)), f32, kChunk));
       Value folded = e_.fold(loaded, /*sum=*/true, level);
-      e_.store(folded, workspace_, IndexExpr(block) * kernel_.sums.size() + sum.offset, level, /*add=*/false);
+      e_.store(folded, workspace_, f32, IndexExpr(block) * kernel_.sums.size() + sum.offset, level, /*add=*/false);
     }
     return success();
   }
@@ -275,9 +272,9 @@ private:
       Element x = e_.emit(sum.op->getOperand(0), chunk.column);
       if (!x)
         return failure();
-      Value lanes = e_.widen(x.value, chunk.lanes, chunk.level);
+      Value wide = e_.widen(x.value, chunk.lanes, chunk.level);
       KernelBuilder &b = e_.at(chunk.level);
-      Value wide = b.convertReal(lanes, b.getF32Type());
+      wide = b.convertReal(wide, b.getF32Type());
       Value square = b.mul(wide, wide);
       if (chunk.lanes == kChunk) {
         e_.accumulate(chunk, square, /*sum=*/true, Value(), carried, number * (kVirtualLanes / kChunk));

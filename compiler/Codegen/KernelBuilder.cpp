@@ -19,6 +19,10 @@ bool isNarrow(Type element) {
   return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
 }
 
+Type registerType(Type element) {
+  return isNarrow(element) ? Type(Float32Type::get(element.getContext())) : element;
+}
+
 Type KernelBuilder::shaped(int64_t lanes, Type element) {
   return lanes == 1 ? element : VectorType::get({lanes}, element);
 }
@@ -102,18 +106,30 @@ Value KernelBuilder::bitcast(Value x, Type element) {
   return arith::BitcastOp::create(*this, shaped(x.getType(), element), x);
 }
 
+/// f32 rounded to the nearest bf16, ties to even; what is no number becomes quiet and keeps its upper half.
+static Value roundToBf16(KernelBuilder &b, Value x) {
+  Value bits = b.bitcast(x, b.getI32Type());
+  auto constant = [&](uint32_t value) { return b.integer(bits.getType(), static_cast<int32_t>(value)); };
+  Value odd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, constant(16)), constant(1));
+  Value rounded = b.add(b.add(bits, constant(0x7fff)), odd);
+  Value quiet = arith::OrIOp::create(b, bits, constant(0x400000));
+  rounded = b.select(b.compare(arith::CmpFPredicate::UNO, x, x), quiet, rounded);
+  return b.bitcast(arith::AndIOp::create(b, rounded, constant(0xffff0000)), b.getF32Type());
+}
+
 Value KernelBuilder::convertReal(Value x, Type element) {
-  Type from = getElementTypeOrSelf(x.getType());
-  if (from == element)
-    return x;
-  if (from.getIntOrFloatBitWidth() == element.getIntOrFloatBitWidth()) {
-    x = arith::ExtFOp::create(*this, shaped(x.getType(), getF32Type()), x);
-    from = getF32Type();
+  Type from = getElementTypeOrSelf(x.getType()), to = registerType(element);
+  if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
+    x = arith::ExtFOp::create(*this, shaped(x.getType(), to), x);
+  else if (from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth())
+    x = arith::TruncFOp::create(*this, shaped(x.getType(), to), x);
+  if (element.isBF16())
+    return roundToBf16(*this, x);
+  if (element.isF16()) {
+    Value half = arith::TruncFOp::create(*this, shaped(x.getType(), element), x);
+    return arith::ExtFOp::create(*this, x.getType(), half);
   }
-  Type to = shaped(x.getType(), element);
-  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
-    return arith::ExtFOp::create(*this, to, x);
-  return arith::TruncFOp::create(*this, to, x);
+  return x;
 }
 
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {
@@ -147,7 +163,12 @@ Value KernelBuilder::load(Value pointer, Type element, int64_t lanes) {
     Value bytes = load(pointer, getI8Type(), lanes);
     return compare(arith::CmpIPredicate::ne, bytes, integer(bytes.getType(), 0));
   }
-  return LLVM::LoadOp::create(*this, shaped(lanes, element), pointer, storedBytes(element));
+  if (element.isBF16()) {
+    Value wide = arith::ExtUIOp::create(*this, shaped(lanes, getI32Type()), load(pointer, getI16Type(), lanes));
+    return bitcast(arith::ShLIOp::create(*this, wide, integer(wide.getType(), 16)), getF32Type());
+  }
+  Value value = LLVM::LoadOp::create(*this, shaped(lanes, element), pointer, storedBytes(element));
+  return element.isF16() ? arith::ExtFOp::create(*this, shaped(lanes, getF32Type()), value).getResult() : value;
 }
 
 void KernelBuilder::store(Value value, Value pointer) {
@@ -157,6 +178,17 @@ void KernelBuilder::store(Value value, Value pointer) {
     element = getI8Type();
   }
   LLVM::StoreOp::create(*this, value, pointer, storedBytes(element));
+}
+
+void KernelBuilder::store(Value value, Value pointer, Type element) {
+  if (element.isBF16()) {
+    Value bits = bitcast(value, getI32Type());
+    Value high = arith::ShRUIOp::create(*this, bits, integer(bits.getType(), 16));
+    value = arith::TruncIOp::create(*this, shaped(bits.getType(), getI16Type()), high);
+  } else if (element.isF16()) {
+    value = arith::TruncFOp::create(*this, shaped(value.getType(), element), value);
+  }
+  store(value, pointer);
 }
 
 Value KernelBuilder::maskedLoad(Value pointer, Value mask, Value other) {

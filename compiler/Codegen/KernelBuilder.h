@@ -42,7 +42,7 @@ public:
   mlir::Value maximum(mlir::Value a, mlir::Value b);
   mlir::Value minimum(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value x, mlir::Type element);
-  /// A float in another float type; bf16 and f16 into each other by way of f32, which holds both.
+  /// A float as an element of `element` is held in a register: rounded, in f32, where that is narrow.
   mlir::Value convertReal(mlir::Value x, mlir::Type element);
 
   /// A scalar in every lane; the scalar itself for one lane.
@@ -53,9 +53,11 @@ public:
 
   /// The address of element `index` of an array of `element` (an i1 takes a byte).
   mlir::Value address(mlir::Value base, mlir::Type element, mlir::Value index);
-  /// `lanes` consecutive elements at `pointer`.
+  /// `lanes` consecutive elements at `pointer`; narrow floats become f32.
   mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes);
   void store(mlir::Value value, mlir::Value pointer);
+  /// Stores a register's value as elements of `element`; a narrow one must hold the value.
+  void store(mlir::Value value, mlir::Value pointer, mlir::Type element);
   /// Lanes where the mask is false read `other` and are not touched in memory.
   mlir::Value maskedLoad(mlir::Value pointer, mlir::Value mask, mlir::Value other);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
@@ -65,7 +67,10 @@ public:
 int64_t lanesOf(mlir::Type type);
 /// Bytes of one stored element; an i1 takes one.
 int64_t storedBytes(mlir::Type element);
-/// Whether `element` is a float that kernels compute in f32 and round when it is stored.
+/// Whether `element` is bf16 or f16. Registers hold such numbers as f32: LLVM would make library calls of what it finds
+/// on bf16 vectors.
 bool isNarrow(mlir::Type element);
+/// What a register holds an element as.
+mlir::Type registerType(mlir::Type element);
 
 } // namespace ztc::codegen

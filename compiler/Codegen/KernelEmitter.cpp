@@ -202,19 +202,21 @@ Element KernelEmitter::load(Value base, Type element, const IndexExpr &index) {
     KernelBuilder &b = at(level);
     scalars.push_back(b.load(b.address(base, element, position), element, 1));
   }
-  return {vector::FromElementsOp::create(at(level), KernelBuilder::shaped(scalars.size(), element), scalars), level};
+  Type held = KernelBuilder::shaped(scalars.size(), registerType(element));
+  return {vector::FromElementsOp::create(at(level), held, scalars), level};
 }
 
-void KernelEmitter::store(Value value, Value base, const IndexExpr &index, unsigned level, bool add) {
+void KernelEmitter::store(Value value, Value base, Type element, const IndexExpr &index, unsigned level, bool add) {
   Value position = materialize(index);
   KernelBuilder &b = at(level);
-  Type element = getElementTypeOrSelf(value.getType());
   Value pointer = b.address(base, element, position);
   if (add) {
     Value old = b.load(pointer, element, lanesOf(value.getType()));
     value = combine(b, old, value, /*sum=*/true);
+    if (isNarrow(element))
+      value = b.convertReal(value, element);
   }
-  b.store(value, pointer);
+  b.store(value, pointer, element);
 }
 
 std::optional<std::pair<IndexExpr, IndexExpr>> KernelEmitter::divide(const IndexExpr &index, int64_t divisor) {

@@ -52,7 +52,7 @@ public:
 
   /// The builder, at the place where values of loop depth `level` go.
   KernelBuilder &at(unsigned level);
-  /// Elements of a value of the group at `access`; null after a failed attempt or an error.
+  /// Elements of a value of the group at `access`, as registers hold them; null after a failed attempt or an error.
   Element emit(mlir::Value value, llvm::ArrayRef<IndexExpr> access);
   /// Whether a failed emission is worth another attempt with what `plans` now knows.
   bool wantsRestart() const { return restart_; }
@@ -73,11 +73,11 @@ public:
   /// The i64 value of an index without its lane, at its own level.
   mlir::Value materialize(const IndexExpr &index);
   Element load(mlir::Value base, mlir::Type element, const IndexExpr &index);
-  /// Stores to consecutive elements from `index` on, at `level`; with `add`, adds to what is there.
-  void store(mlir::Value value, mlir::Value base, const IndexExpr &index, unsigned level, bool add);
+  /// Stores to consecutive elements of type `element` from `index` on, at `level`; with `add`, adds to what is there.
+  void store(mlir::Value value, mlir::Value base, mlir::Type element, const IndexExpr &index, unsigned level, bool add);
   /// The index of each dimension of `shape`; nothing where lanes would not stay together (a restart is then asked for).
   std::optional<Access> delinearize(const IndexExpr &linear, llvm::ArrayRef<int64_t> shape);
-  /// An element type of the group in the kernel's own context; null where kernels do not know it.
+  /// An element type of the group, as it is stored, in the kernel's own context; null where kernels do not know it.
   mlir::Type element(mlir::Type type);
   /// A value in `lanes` lanes, at `level`.
   mlir::Value widen(mlir::Value value, int64_t lanes, unsigned level);

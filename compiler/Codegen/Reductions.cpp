@@ -3,6 +3,7 @@
 // reduced
 //   dimensions run outside the columns, and a halving tree folds the lanes;
 // - over other dimensions only: one running value per element, starting at +0.0, in row-major order.
+// Sums of narrow floats run in f32 and round once at the end, to the type of the result.
 #include "compiler/Codegen/KernelEmitter.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
@@ -12,12 +13,6 @@ using namespace mlir;
 namespace ztc::codegen {
 
 Value KernelEmitter::combine(KernelBuilder &b, Value x, Value y, bool sum) {
-  Type element = getElementTypeOrSelf(x.getType());
-  if (isNarrow(element)) {
-    x = b.convertReal(x, b.getF32Type());
-    y = b.convertReal(y, b.getF32Type());
-    return b.convertReal(sum ? b.add(x, y) : b.maximum(x, y), element);
-  }
   return sum ? b.add(x, y) : b.maximum(x, y);
 }
 
@@ -48,11 +43,6 @@ void KernelEmitter::accumulate(const ColumnChunk &chunk, Value value, bool sum, 
   }
   Value &quarter = carried[first + chunk.phase / kChunk];
   quarter = combine(b, quarter, value, sum);
-}
-
-/// Sums of narrow floats run in f32 and round once at the end, to the type of the result.
-static Type accumulatorType(KernelBuilder &b, Type element) {
-  return isNarrow(element) ? Type(b.getF32Type()) : element;
 }
 
 LogicalResult KernelEmitter::overAxes(unsigned level, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape, Access &access,
@@ -100,7 +90,7 @@ Element KernelEmitter::reduceRow(Operation *op, bool sum, ArrayRef<int64_t> oute
   Type stored = element(op->getResult(0).getType());
   unsigned level = levelOf(access);
   KernelBuilder &b = at(level);
-  Type wide = accumulatorType(b, element(source.getType()));
+  Type wide = registerType(element(source.getType()));
   Value neutral = identity(b, KernelBuilder::shaped(kChunk, wide), sum);
   SmallVector<Value> quarters(kVirtualLanes / kChunk, neutral);
   auto columns = [&](unsigned inner, Carried &outside) {
@@ -110,7 +100,7 @@ Element KernelEmitter::reduceRow(Operation *op, bool sum, ArrayRef<int64_t> oute
                         Element value = emit(source, access);
                         if (!value)
                           return failure();
-                        accumulate(chunk, at(chunk.level).convertReal(value.value, wide), sum, neutral, values);
+                        accumulate(chunk, value.value, sum, neutral, values);
                         return success();
                       });
   };
@@ -126,7 +116,7 @@ Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int6
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
   Type stored = element(op->getResult(0).getType());
   unsigned level = levelOf(access);
-  Type wide = accumulatorType(builder_, element(source.getType()));
+  Type wide = registerType(element(source.getType()));
   Value lanes = stack(wide, kVirtualLanes);
   KernelBuilder &b = at(level);
   Value neutral = identity(b, wide, sum), neutralChunk = identity(b, KernelBuilder::shaped(kChunk, wide), sum);
@@ -148,7 +138,7 @@ Element KernelEmitter::reduceRowByElement(Operation *op, bool sum, ArrayRef<int6
                            if (!value)
                              return failure();
                            KernelBuilder &at = this->at(innermost);
-                           values[0] = combine(at, values[0], at.convertReal(value.value, wide), sum);
+                           values[0] = combine(at, values[0], value.value, sum);
                            return success();
                          });
         };
@@ -175,15 +165,15 @@ Element KernelEmitter::reduceOuter(Operation *op, bool sum, ArrayRef<int64_t> ax
   unsigned level = levelOf(access);
   const IndexSymbol *lane = laneOf(access);
   KernelBuilder &b = at(level);
-  Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, accumulatorType(b, element(source.getType())));
+  Type type = KernelBuilder::shaped(lane ? lane->maximum + 1 : 1, registerType(element(source.getType())));
   SmallVector<Value> total{identity(b, type, sum)};
   LogicalResult done =
       overAxes(level, axes, shape, access, total, [&](unsigned inner, Carried &values) -> LogicalResult {
         Element value = emit(source, access);
         if (!value)
           return failure();
-        Value wide = at(inner).convertReal(widen(value.value, lanesOf(type), inner), getElementTypeOrSelf(type));
-        values[0] = combine(at(inner), values[0], wide, sum);
+        Value addend = widen(value.value, lanesOf(type), inner);
+        values[0] = combine(at(inner), values[0], addend, sum);
         return success();
       });
   if (failed(done))

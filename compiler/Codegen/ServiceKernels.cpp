@@ -128,9 +128,7 @@ public:
   }
 
   /// `value` as a float of a narrow type holds it.
-  Value rounded(Value value, Type narrow) {
-    return narrow ? b.convertReal(b.convertReal(value, narrow), b.getF32Type()) : value;
-  }
+  Value rounded(Value value, Type narrow) { return narrow ? b.convertReal(value, narrow) : value; }
 
   void zero(Value row, Value begin, Value end) {
     // The whole chunks count from `begin`, wherever it stands.

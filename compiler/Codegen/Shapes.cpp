@@ -115,7 +115,7 @@ Element KernelEmitter::choose(Element condition, Element a, Element b) {
 Element KernelEmitter::emitPad(Operation *op, ArrayRef<IndexExpr> access) {
   auto pad = cast<graph::PadOp>(op);
   auto shape = cast<RankedTensorType>(pad.getX().getType()).getShape();
-  Type type = element(pad.getX().getType());
+  Type type = registerType(element(pad.getX().getType()));
   Element zero{isa<FloatType>(type) ? at(0).real(type, 0.0) : at(0).integer(type, 0), 0};
   Access moved;
   SmallVector<Element> conditions;
@@ -198,8 +198,12 @@ Element KernelEmitter::emitConstant(Operation *op, ArrayRef<IndexExpr> access) {
   if (!dense || !dense.isSplat())
     return fail(op, "is a table inside a group: tables are operands of a group");
   KernelBuilder &b = at(0);
-  if (isa<FloatType>(type))
-    return {b.real(type, dense.getSplatValue<APFloat>().convertToDouble()), 0};
+  if (isa<FloatType>(type)) {
+    APFloat number = dense.getSplatValue<APFloat>();
+    bool losesInformation = false;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInformation);
+    return {b.real(registerType(type), number.convertToDouble()), 0};
+  }
   APInt value = dense.getSplatValue<APInt>();
   return {b.integer(type, type.isInteger(1) ? value.getZExtValue() : value.getSExtValue()), 0};
 }

@@ -1,5 +1,6 @@
 // Service kernels against plain loops in double.
 #include "KernelHarness.h"
+#include "runtime/Core/FloatTypes.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -132,6 +133,64 @@ TEST(CodegenService, CrossEntropyRows) {
         ASSERT_NEAR(logits[r * ld + c], want, 1e-6);
       }
       EXPECT_EQ(logits[r * ld + columns], kept[r * ld + columns]);
+    }
+  }
+}
+
+/// What enters a product of narrow factors holds numbers of the narrow type: the f32 kernel's results, rounded.
+TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
+  struct Narrow {
+    mlir::Type type;
+    float (*round)(float);
+  };
+  const Narrow narrowTypes[] = {{mlir::BFloat16Type::get(&types()), [](float x) { return fromBf16(toBf16(x)); }},
+                                {mlir::Float16Type::get(&types()), [](float x) { return fromF16(toF16(x)); }}};
+  const Block block = kBlocks[1];
+  std::vector<int64_t> scalars{block.first, block.ld, block.columns, block.window};
+  const std::vector<float> scores = randomFloats(block.rows * block.ld, 1), dps = randomFloats(scores.size(), 2);
+  std::vector<float> delta = randomFloats(block.rows, 3), lse(block.rows);
+  auto softmax = [&](mlir::Type type) {
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmax(true, type); });
+    std::vector<float> p = scores;
+    service.run({p.data(), lse.data()}, scalars, 0, block.rows);
+    return p;
+  };
+  auto softmaxGrad = [&](mlir::Type type) {
+    Service service([&](KernelModule &module) { return module.addAttentionSoftmaxGrad(0.25, true, type); });
+    std::vector<float> both = scores, ds = dps;
+    service.run({both.data(), ds.data(), lse.data(), delta.data()}, scalars, 0, block.rows);
+    both.insert(both.end(), ds.begin(), ds.end());
+    return both;
+  };
+  auto crossEntropy = [&](mlir::Type type) {
+    Service service([&](KernelModule &module) { return module.addCrossEntropyRows(true, type); });
+    std::vector<float> logits = scores, loss(block.rows);
+    std::vector<int32_t> targets(block.rows, 3);
+    targets[1] = -100;
+    float scale = 0.125f;
+    service.run({logits.data(), targets.data(), &scale, loss.data()}, {block.ld, block.columns}, 0, block.rows);
+    logits.insert(logits.end(), loss.begin(), loss.end());
+    return logits;
+  };
+  auto expectRounded = [&](auto run, size_t roundedCount) {
+    const std::vector<float> exact = run(f32());
+    for (const Narrow &narrow : narrowTypes) {
+      std::vector<float> rounded = run(narrow.type);
+      for (size_t i = 0; i < exact.size(); ++i) {
+        bool isRounded = i < roundedCount && int64_t(i) % block.ld < block.high(int64_t(i) / block.ld % block.rows);
+        ASSERT_EQ(rounded[i], isRounded ? narrow.round(exact[i]) : exact[i]) << i;
+      }
+    }
+  };
+  expectRounded(softmax, scores.size());
+  expectRounded(softmaxGrad, 2 * scores.size());
+  // All columns of cross_entropy are visible; its losses are not rounded.
+  const std::vector<float> exact = crossEntropy(f32());
+  for (const Narrow &narrow : narrowTypes) {
+    std::vector<float> rounded = crossEntropy(narrow.type);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      bool isRounded = i < scores.size() && int64_t(i) % block.ld < block.columns;
+      ASSERT_EQ(rounded[i], isRounded ? narrow.round(exact[i]) : exact[i]) << i;
     }
   }
 }
