@@ -79,7 +79,6 @@ void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
     return;
   case Phase::Assign:
     pm.addPass(createVerifyAssign());
-    pm.addPass(createVerifyStorage());
     return;
   case Phase::Codegen:
     pm.addPass(createVerifyCodegen());

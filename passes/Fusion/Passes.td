@@ -3,6 +3,24 @@
 #define ZTC_PASSES_FUSION
 include "mlir/Pass/PassBase.td"
 
+def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
+  let summary = "Every reader of a widened value widens it for itself.";
+  let description = [{
+    Afterwards a cast from a narrow float to a wider one has one reader, whose group takes it in: the narrow value is what is stored. CSE
+    must not run between this and the grouping: it would join the casts, and their value would be stored wide.
+
+        %x = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
+        %y = graph.exp %x : tensor<8x16xf32>
+        %z = graph.log %x : tensor<8x16xf32>
+    becomes
+        %x0 = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
+        %y = graph.exp %x0 : tensor<8x16xf32>
+        %x1 = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
+        %z = graph.log %x1 : tensor<8x16xf32>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
   let summary = "Every macro op that no library runs becomes a graph.fusion with its decomposition inside.";
   let description = [{

@@ -1,6 +1,7 @@
 #include "passes/Fusion/Passes.h"
 
 void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &options) {
+  pm.addPass(createDuplicateWidenings());
   pm.addPass(createGroupMacroOps());
   pm.addPass(createGroupPrimitiveOps());
 }
