@@ -1,6 +1,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Interfaces/Interfaces.h"
+#include "compiler/Support/Location.h"
 
 using namespace mlir;
 
@@ -18,6 +19,23 @@ bool isReadBehind(Value value, Operation *turningPoint) {
       return isReadBehind(user->getResult(0), turningPoint);
     return !alias && turningPoint->isBeforeInBlock(user);
   });
+}
+
+std::map<int64_t, uint64_t> savedBytes(func::FuncOp function) {
+  std::map<int64_t, uint64_t> bytes;
+  Operation *turningPoint = turningPointOf(function);
+  if (!turningPoint)
+    return bytes;
+  for (Operation &op : function.getBody().front()) {
+    if (&op == turningPoint)
+      break;
+    if (isFree(&op) || isCollective(&op))
+      continue;
+    for (Value result : op.getResults())
+      if (isReadBehind(result, turningPoint))
+        bytes[layerOf(op.getLoc())] += tensorBytes(result.getType());
+  }
+  return bytes;
 }
 
 int64_t recomputeFlops(ModuleOp module) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include <map>
 
 namespace ztc {
 
@@ -15,6 +16,10 @@ mlir::Operation *turningPointOf(mlir::func::FuncOp function);
 
 /// Whether an op behind `turningPoint` reads `value`, itself or an alias of it.
 bool isReadBehind(mlir::Value value, mlir::Operation *turningPoint);
+
+/// Bytes that the forward part computes and the backward part of `function` reads, by transformer block (-1: in none).
+/// A value belongs to the block that computes it, the residual stream to the one before its readers.
+std::map<int64_t, uint64_t> savedBytes(mlir::func::FuncOp function);
 
 /// Floating-point operations of all clones of a module, in one micro-step.
 int64_t recomputeFlops(mlir::ModuleOp module);

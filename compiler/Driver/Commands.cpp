@@ -1,5 +1,6 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Driver/Budget.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
@@ -11,7 +12,6 @@
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
-#include <thread>
 
 using namespace mlir;
 
@@ -26,12 +26,6 @@ static int fail(const std::string &message, int status = 1) {
   return status;
 }
 
-static unsigned hostThreads(const CompileOptions &o) {
-  unsigned ranks = o.gpus.empty() ? 1 : o.gpus.front();
-  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  return o.threads ? o.threads : std::max(1u, cores / ranks);
-}
-
 /// Options that nothing could see, and those of later stages of the compiler: said at once, before any work.
 static std::string unusable(const CompileOptions &o) {
   bool gathers = o.stages.empty() ? o.zero == 3 : llvm::is_contained(o.stages, 3u);
@@ -43,16 +37,6 @@ static std::string unusable(const CompileOptions &o) {
     if (target != "host" && target != "x86-64-v3" && target != "x86-64-v4")
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4)";
   return {};
-}
-
-static PlanShape shapeOf(const CompileOptions &o, unsigned world) {
-  PlanShape shape;
-  shape.world = world;
-  shape.accumulate = o.accumulate;
-  CompileOptions one = o;
-  one.gpus = {world};
-  shape.threads = hostThreads(one);
-  return shape;
 }
 
 /// Writes `text` to the output file, or to standard output where there is none.
@@ -95,6 +79,16 @@ static std::string readPolicy(CompileOptions &o) {
   return patterns->empty() ? place + "names no layer" : std::string();
 }
 
+/// No choice of recomputation fits: by how much, and what would help.
+static int failMissing(const CompileOptions &options, const RecomputeDecision &decision) {
+  uint64_t needed = decision.chosen.peakBytes + options.memoryReserve;
+  fail("the step needs at least " + formatSize(needed) + " (" + std::to_string(needed) + " bytes), " +
+       std::to_string(needed - options.memoryBudget) + " bytes more than --mem=" + formatSize(options.memoryBudget) +
+       ", whatever is computed again");
+  printWhatWouldHelp(llvm::errs(), options);
+  return 1;
+}
+
 int runCompile(const CompileOptions &given) {
   auto start = std::chrono::steady_clock::now();
   CompileOptions options = given;
@@ -114,10 +108,17 @@ int runCompile(const CompileOptions &given) {
       return 2;
     last = *phase;
   }
-  if (failed(session.run(last)))
-    return 1;
+  LogicalResult done = session.run(last);
   for (const std::string &note : session.importReport().notes)
     llvm::errs() << "ztc: " << note << "\n";
+  const std::optional<RecomputeDecision> &decision = session.decision();
+  if (decision)
+    printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision, options.memoryBudget,
+                  options.memoryReserve);
+  if (decision && !decision->fits)
+    return failMissing(options, *decision);
+  if (failed(done))
+    return 1;
   if (!options.to.empty())
     return writeText(options.output, [&](llvm::raw_ostream &out) {
       OpPrintingFlags flags;
@@ -136,12 +137,55 @@ int runCompile(const CompileOptions &given) {
   if (options.memoryBudget && needed > options.memoryBudget)
     return fail("the step needs " + formatSize(needed) + " (arena " + formatSize(memory->arenaBytes) + ", reserve " +
                 formatSize(options.memoryReserve) + "), " + std::to_string(needed - options.memoryBudget) +
-                " bytes more than --mem=" + formatSize(options.memoryBudget) + "; try a smaller --batch or --seq");
+                " bytes more than --mem=" + formatSize(options.memoryBudget) + "; --recompute=auto finds what fits");
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   printCompileSummary(llvm::outs(), *plan, *memory, options.output, seconds);
   return 0;
+}
+
+/// A row per number of ranks, of the module as it is before phase `shard`; --recompute=auto decides for each row.
+static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &table, bool explain) {
+  const CompileOptions options = session.options();
+  if (failed(session.run(Phase::Shard)))
+    return failure();
+  StepProbe probe = session.probe();
+  // Without a search the phases run with their verifiers, once.
+  ProbedPlan same;
+  if (!session.isSearching()) {
+    if (failed(session.run(Phase::Recompute)))
+      return failure();
+    same.againFlops = recomputeFlops(session.module());
+    if (failed(session.run(Phase::Assign)))
+      return failure();
+    FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/false);
+    if (failed(plan))
+      return failure();
+    same.plan = std::move(*plan);
+  }
+  for (unsigned world : options.gpus) {
+    PlanShape shape = shapeOf(options, world);
+    const ProbedPlan *probed = &same;
+    std::optional<RecomputeDecision> decision;
+    if (session.isSearching()) {
+      FailureOr<RecomputeDecision> found = session.decide(probe, shape);
+      if (failed(found))
+        return failure();
+      FailureOr<const ProbedPlan *> chosen = probe.plan(found->choice);
+      if (failed(chosen))
+        return failure();
+      decision = std::move(*found);
+      probed = *chosen;
+    }
+    StatusOr<MemoryPlan> memory = planMemory(probed->plan, shape);
+    if (!memory.isOk()) {
+      fail(memory.status().message());
+      return failure();
+    }
+    table.add(*probed, shape, stage, *memory, options.memoryReserve, decision, explain);
+  }
+  return success();
 }
 
 int runMemory(const CompileOptions &given, const ReportOptions &report) {
@@ -161,25 +205,13 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   if (failed(session.run(*shared)))
     return 1;
   Session::Snapshot before = session.snapshot();
-  MemoryTable table(options.memoryBudget);
+  MemoryTable table(options.memoryBudget, options.targets);
   for (unsigned stage : stages) {
     CompileOptions one = options;
     one.zero = stage;
     session.restore(before, one);
-    if (failed(session.run(Phase::Recompute)))
+    if (failed(addRows(session, stage, table, report.explain)))
       return 1;
-    int64_t flopsAgain = recomputeFlops(session.module());
-    if (failed(session.run(Phase::Assign)))
-      return 1;
-    FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/false);
-    if (failed(plan))
-      return 1;
-    for (unsigned world : options.gpus) {
-      StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, world));
-      if (!memory.isOk())
-        return fail(memory.status().message());
-      table.add(*plan, shapeOf(options, world), stage, *memory, options.memoryReserve, flopsAgain, report.explain);
-    }
   }
   report.json ? table.printJson(llvm::outs()) : table.printText(llvm::outs());
   return 0;
@@ -215,13 +247,14 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
   return 0;
 }
 
-int runDiff(const std::string &a, const std::string &b) {
+int runDiff(const CompileOptions &options, const std::string &a, const std::string &b) {
   StatusOr<LoadedPlan> one = readPlanFile(a), two = readPlanFile(b);
   if (!one.isOk())
     return fail(one.status().message());
   if (!two.isOk())
     return fail(two.status().message());
-  return printPlanDiff(llvm::outs(), *one, *two);
+  StatusOr<bool> differ = printPlanDiff(llvm::outs(), *one, *two, shapeOf(options, options.gpus.front()));
+  return differ.isOk() ? *differ : fail(differ.status().message());
 }
 
 } // namespace ztc

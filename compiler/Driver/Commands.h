@@ -19,7 +19,8 @@ int runCompile(const CompileOptions &options);
 int runMemory(const CompileOptions &options, const ReportOptions &report);
 int runCheck(const CompileOptions &options);
 int runInspect(const CompileOptions &options, const ReportOptions &report);
-int runDiff(const std::string &a, const std::string &b);
+/// `options` say for which ranks; 1 where the plans differ.
+int runDiff(const CompileOptions &options, const std::string &a, const std::string &b);
 
 /// The version as it stands in plans and logs.
 const char *versionText();

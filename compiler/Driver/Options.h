@@ -1,5 +1,6 @@
 // What a compilation is asked for. Filled by ztc.cpp from the command line; nothing else reads flags.
 #pragma once
+#include "compiler/Analysis/RecomputeChoice.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,9 @@ struct CompileOptions {
   std::vector<std::string>
       keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
   std::string recompute = "auto";
-  uint64_t memoryBudget = 0;  ///< per rank
-  uint64_t memoryReserve = 0; ///< per rank, for what lies outside the arena
+  RecomputeChoice recomputeChoice; ///< with auto: what the search chose
+  uint64_t memoryBudget = 0;       ///< per rank
+  uint64_t memoryReserve = 0;      ///< per rank, for what lies outside the arena
 
   std::vector<unsigned> gpus{1}; ///< world sizes for the report; the budget holds for the first
   std::vector<unsigned> stages;  ///< ZeRO stages for the report; empty: `zero`

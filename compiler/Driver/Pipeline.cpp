@@ -30,6 +30,10 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     RecomputeOptions recompute;
     if (options.recompute == "cheap" || options.recompute == "layer")
       recompute.level = options.recompute;
+    else if (options.recompute == "auto" && options.memoryBudget) {
+      recompute.level = "choice";
+      recompute.choice = options.recomputeChoice;
+    }
     return populateRecomputePipeline(pm, recompute);
   }
   case Phase::Fuse:

@@ -1,8 +1,8 @@
 #include "compiler/Driver/Session.h"
+#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
-#include "compiler/Target/PlanWriter.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
@@ -14,6 +14,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <set>
+#include <thread>
 
 using namespace mlir;
 
@@ -27,6 +28,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"precision", o.precision},
       {"precision-policy", join(o.keptFp32)},
       {"recompute", o.recompute},
+      {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer-state", o.optimizerState},
       {"target", join(o.targets)},
       {"weights", o.weights},
@@ -37,6 +39,11 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   };
   llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
   return all;
+}
+
+PlanShape shapeOf(const CompileOptions &options, unsigned world) {
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  return {world, options.accumulate, options.threads ? options.threads : std::max(1u, cores / world)};
 }
 
 FailureOr<Phase> parsePhase(StringRef name) {
@@ -116,12 +123,51 @@ LogicalResult Session::dump(const PhaseInfo &phase) {
   return success();
 }
 
+void Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
+  hooks.addBefore(phase, pm);
+  addPhase(phase, pm, opts);
+  hooks.addAfter(phase, pm);
+}
+
+StepProbe Session::probe() {
+  return StepProbe(*moduleRef, [this](ModuleOp copy, const RecomputeChoice &choice) -> FailureOr<ProbedPlan> {
+    if (isSearching())
+      opts.recomputeChoice = choice;
+    // Without verifiers: the plan that is kept goes through all phases again.
+    PassManager first(context.get(), ModuleOp::getOperationName()), rest(context.get(), ModuleOp::getOperationName());
+    first.enableVerifier(false);
+    rest.enableVerifier(false);
+    addPhaseWithHooks(Phase::Recompute, first);
+    for (Phase phase : {Phase::Fuse, Phase::Schedule, Phase::Assign})
+      addPhaseWithHooks(phase, rest);
+    addPhase(Phase::Plan, rest, opts);
+    if (failed(first.run(copy)))
+      return failure();
+    int64_t againFlops = recomputeFlops(copy);
+    if (failed(rest.run(copy)))
+      return failure();
+    FailureOr<plan::Plan> plan = buildPlan(copy, planOptions(/*withKernels=*/false));
+    if (failed(plan))
+      return failure();
+    return ProbedPlan{std::move(*plan), againFlops};
+  });
+}
+
+FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, const PlanShape &shape,
+                                             std::optional<uint64_t> budgetBytes) {
+  MachineRates rates = ratesOf(opts.targets, shape.threads);
+  FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
+  if (failed(elements))
+    return failure();
+  uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, opts.memoryReserve));
+  return chooseRecomputed(*elements, budget,
+                          [&](const RecomputeChoice &choice) { return probe.measure(choice, shape, rates); });
+}
+
 LogicalResult Session::runPhase(const PhaseInfo &info) {
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(true);
-  hooks.addBefore(info.phase, pm);
-  addPhase(info.phase, pm, opts);
-  hooks.addAfter(info.phase, pm);
+  addPhaseWithHooks(info.phase, pm);
   addPhaseVerifier(info.phase, pm);
   if (failed(pm.run(*moduleRef))) {
     llvm::errs() << "ztc: phase " << info.name << " failed\n";
@@ -147,6 +193,16 @@ LogicalResult Session::run(Phase last) {
       continue;
     if (info.phase == Phase::Import && failed(importInput()))
       return failure();
+    if (info.phase == Phase::Recompute && isSearching()) {
+      StepProbe probing = probe();
+      FailureOr<RecomputeDecision> decision = decide(probing, shapeOf(opts, opts.gpus.front()));
+      if (failed(decision))
+        return failure();
+      decided = std::move(*decision);
+      if (!decided->fits)
+        return failure(); // who ran the session says what is missing
+      opts.recomputeChoice = decided->choice;
+    }
     if (failed(runPhase(info)))
       return failure();
     done = info.phase;
@@ -181,6 +237,20 @@ static std::string findConfig(const CompileOptions &options) {
   return {};
 }
 
+PlanOptions Session::planOptions(bool withKernels) const {
+  PlanOptions options;
+  options.ztcVersion = versionText();
+  options.precision = opts.precision;
+  options.zero = opts.zero;
+  options.budgetBytes = opts.memoryBudget;
+  options.reserveBytes = opts.memoryReserve;
+  options.hfConfig = findConfig(opts);
+  for (auto &[name, value] : describe(opts))
+    options.options[name] = value;
+  options.withKernels = withKernels;
+  return options;
+}
+
 FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
   if (!withKernels) {
     PassManager pm(context.get(), ModuleOp::getOperationName());
@@ -188,17 +258,7 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
     if (failed(pm.run(*moduleRef)))
       return failure();
   }
-  PlanOptions planOptions;
-  planOptions.ztcVersion = versionText();
-  planOptions.precision = opts.precision;
-  planOptions.zero = opts.zero;
-  planOptions.budgetBytes = opts.memoryBudget;
-  planOptions.reserveBytes = opts.memoryReserve;
-  planOptions.hfConfig = findConfig(opts);
-  for (auto &[name, value] : describe(opts))
-    planOptions.options[name] = value;
-  planOptions.withKernels = withKernels;
-  return buildPlan(*moduleRef, planOptions);
+  return buildPlan(*moduleRef, planOptions(withKernels));
 }
 
 } // namespace ztc

@@ -2,14 +2,19 @@
 #pragma once
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/Plugin.h"
+#include "compiler/Target/PlanWriter.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/Format/plan.pb.h"
+#include "passes/Recompute/ChooseRecomputed.h"
 #include <optional>
 
 namespace ztc {
+
+/// What the sizes of a plan depend on, for reports and the budget: `world` ranks, and the options' micro-steps and
+/// threads (this host's cores, shared out).
+PlanShape shapeOf(const CompileOptions &options, unsigned world);
 
 /// Holds the context, the plugins and the module of one compilation.
 class Session {
@@ -35,12 +40,26 @@ public:
   /// After `run(Phase::Plan)`, or after Phase::Assign for a plan without kernels (memory reports).
   llvm::FailureOr<plan::Plan> takePlan(bool withKernels);
 
+  /// Whether `run` will search what to compute again: --recompute=auto with --mem, before phase `recompute`.
+  bool isSearching() const {
+    return opts.recompute == "auto" && opts.memoryBudget && (!done || *done < Phase::Recompute);
+  }
+  /// Of the module after phase `shard`, which must stay as long as the probe: plans without machine code.
+  StepProbe probe();
+  /// The search for a budget on such ranks, by default --mem less --reserve. That nothing fits is no failure here.
+  llvm::FailureOr<RecomputeDecision> decide(StepProbe &probe, const PlanShape &shape,
+                                            std::optional<uint64_t> budgetBytes = {});
+  /// What `run` decided in phase `recompute`; none where it did not search.
+  const std::optional<RecomputeDecision> &decision() const { return decided; }
+
   mlir::ModuleOp module() { return *moduleRef; }
   const ImportReport &importReport() const { return report; }
   const CompileOptions &options() const { return opts; }
 
 private:
   llvm::LogicalResult importInput();
+  void addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
+  PlanOptions planOptions(bool withKernels) const;
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
   llvm::LogicalResult dump(const PhaseInfo &phase);
 
@@ -51,6 +70,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
   std::optional<Phase> done; ///< the last phase that ran
+  std::optional<RecomputeDecision> decided;
   bool valid = true;
 };
 

@@ -55,6 +55,13 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--remarks", o.remarks, "print remarks whose category matches")->type_name("REGEX");
 }
 
+/// For which ranks a plan is laid out.
+void addShape(CLI::App &app, CompileOptions &o) {
+  app.add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", o.threads, "host threads to lay out for")->check(CLI::Range(1, 4096));
+}
+
 int run(int argc, char **argv) {
   CLI::App app{"ztc compiles an ONNX Llama graph into a complete, memory-planned training step.", "ztc"};
   app.require_subcommand(1);
@@ -94,13 +101,12 @@ int run(int argc, char **argv) {
       ->check(CLI::IsMember({"bytes", "flops"}))
       ->needs(kernels);
   inspect->add_flag("--json", r.json, "the whole plan without constants and code");
-  inspect->add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
-  inspect->add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
-  inspect->add_option("--threads", o.threads, "host threads to lay out for")->check(CLI::Range(1, 4096));
+  addShape(*inspect, o);
 
-  CLI::App *diff = app.add_subcommand("diff", "what differs between two plans in steps and memory");
+  CLI::App *diff = app.add_subcommand("diff", "what differs between two plans in memory, time, traffic and steps");
   diff->add_option("a", o.input, "a plan file")->required();
   diff->add_option("b", second, "another plan file")->required();
+  addShape(*diff, o);
 
   try {
     app.parse(argc, argv);
@@ -116,7 +122,7 @@ int run(int argc, char **argv) {
     return runCheck(o);
   if (*inspect)
     return runInspect(o, r);
-  return runDiff(o.input, second);
+  return runDiff(o, o.input, second);
 }
 
 } // namespace

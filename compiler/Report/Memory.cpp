@@ -32,63 +32,14 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
   out << formatv("{0}: {1} steps, {2} kernels, {3:F1} s\n", file, steps, p.kernels_size(), seconds);
 }
 
-namespace {
-
-/// Slots that differ by their numbers only: one line for all layers.
-struct SlotGroup {
-  uint64_t bytes = 0;
-  unsigned count = 0;
-  int first = 0; ///< a slot of the group
-};
-
-/// The name with every number replaced by a star.
-std::string withoutNumbers(llvm::StringRef name) {
-  std::string pattern;
-  for (char c : name)
-    if (!llvm::isDigit(c))
-      pattern += c;
-    else if (pattern.empty() || pattern.back() != '*')
-      pattern += '*';
-  return pattern;
-}
-
-} // namespace
-
-std::vector<std::string> explainPeak(const plan::Plan &p, const MemoryPlan &memory) {
-  std::map<std::pair<std::string, std::string>, SlotGroup> groups;
-  for (uint32_t slot : memory.liveAtPeak) {
-    const plan::Slot &record = p.slots(int(slot));
-    SlotGroup &group = groups[{withoutNumbers(record.name()), withoutNumbers(record.reason())}];
-    if (group.count++ == 0)
-      group.first = int(slot);
-    group.bytes += memory.slots[slot].bytes;
-  }
-  std::vector<std::pair<std::string, SlotGroup>> sorted;
-  for (const auto &[key, group] : groups)
-    sorted.emplace_back(key.first, group);
-  llvm::sort(sorted, [](const auto &a, const auto &b) {
-    return std::make_pair(b.second.bytes, a.second.first) < std::make_pair(a.second.bytes, b.second.first);
-  });
-  std::vector<std::string> lines;
-  for (const auto &[pattern, group] : sorted) {
-    const plan::Slot &slot = p.slots(group.first);
-    std::string name = group.count == 1 ? slot.name() : std::to_string(group.count) + " x " + pattern;
-    lines.push_back(formatv("{0,16}  {1,-13} {2}{3}", group.bytes,
-                            kMemoryClassNames[std::max(0, int(slot.slot_class()) - 1)], name,
-                            slot.reason().empty() ? "" : ": " + slot.reason()));
-  }
-  if (memory.byClass.back())
-    lines.push_back(formatv("{0,16}  {1,-13} gaps that the packing leaves at the peak", memory.byClass.back(),
-                            kMemoryClassNames.back()));
-  return lines;
-}
-
-void MemoryTable::add(const plan::Plan &p, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
-                      uint64_t reserveBytes, int64_t recomputeFlops, bool explain) {
-  Row row{shape,          stage, memory, reserveBytes, kHostBytes, sentBytes(p, shape).parametersAndGradients(),
-          recomputeFlops, {}};
+void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
+                      uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
+  const plan::Plan &plan = probed.plan;
+  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, probed.againFlops, 0, decision, {}};
+  row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
+  row.seconds = planSeconds(plan, memory, shape, ratesOf(targets, shape.threads));
   if (explain)
-    row.explanation = explainPeak(p, memory);
+    row.explanation = explainPeak(plan, memory);
   rows.push_back(std::move(row));
 }
 
@@ -112,9 +63,11 @@ void MemoryTable::printText(raw_ostream &out) const {
     if (budgetBytes)
       out << (needed <= budgetBytes ? "   fits, " + formatSize(budgetBytes - needed) + " left"
                                     : "   " + std::to_string(needed - budgetBytes) + " bytes too much");
+    if (row.decision)
+      out << "; recomputed: " << decisionText(*row.decision);
     out << "\n";
-    for (const std::string &line : row.explanation)
-      out << line << "\n";
+    if (!row.explanation.empty())
+      printPeak(out, row.explanation);
   }
   out << "per rank. The arena is one allocation of `peak bytes`, the classes are what it holds "
          "at the peak\n";
@@ -146,7 +99,24 @@ void MemoryTable::printJson(raw_ostream &out) const {
               json.attribute(kMemoryClassNames[c], int64_t(row.memory.byClass[c]));
           });
           json.attribute("recompute_flops", row.recomputeFlops);
+          json.attribute("cost_model_seconds", row.seconds);
+          if (row.decision) {
+            json.attribute("recomputed", row.decision->choice.text());
+            json.attribute("peak_bytes_kept", int64_t(row.decision->kept.peakBytes));
+            json.attribute("cost_model_seconds_kept", row.decision->kept.seconds);
+          }
           json.attribute("sent_bytes", int64_t(row.sentBytes));
+          if (!row.explanation.empty())
+            json.attributeArray("explain", [&] {
+              for (const PeakShare &share : row.explanation)
+                json.object([&] {
+                  json.attribute("tensor", share.name);
+                  json.attribute("layer", share.layer);
+                  json.attribute("class", share.memoryClass);
+                  json.attribute("reason", share.reason);
+                  json.attribute("bytes", int64_t(share.bytes));
+                });
+            });
         });
     });
   });

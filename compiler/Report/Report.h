@@ -1,10 +1,12 @@
 // The texts of `ztc compile`, `memory`, `check`, `inspect` and `diff`.
 #pragma once
 #include "frontends/onnx/Import.h"
+#include "passes/Recompute/ChooseRecomputed.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include <set>
 
 namespace ztc {
 
@@ -12,14 +14,34 @@ namespace ztc {
 void printCompileSummary(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory,
                          const std::string &file, double seconds);
 
+/// What --recompute=auto chose and why: a few lines.
+void printDecision(llvm::raw_ostream &out, const RecomputeDecision &decision, uint64_t budgetBytes,
+                   uint64_t reserveBytes);
+/// The same in some words: "pointwise 32/32, mlp 12/32"; "nothing" where all is kept.
+std::string decisionText(const RecomputeDecision &decision);
+
+/// One slot of those that the peak consists of, or its gaps.
+struct PeakShare {
+  std::string name, memoryClass, reason;
+  int64_t layer; ///< -1: in no block
+  uint64_t bytes;
+};
+/// Why these bytes: they sum to the arena.
+std::vector<PeakShare> explainPeak(const plan::Plan &plan, const MemoryPlan &memory);
+/// The same as lines, the largest first; blocks that are alike are one line.
+void printPeak(llvm::raw_ostream &out, const std::vector<PeakShare> &shares);
+/// Block numbers as ranges: "0-3,7"; "-" for what lies in none.
+std::string layersText(const std::set<int64_t> &layers);
+
 /// Rows of `ztc memory`.
 class MemoryTable {
 public:
-  /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none.
-  explicit MemoryTable(uint64_t budgetBytes) : budgetBytes(budgetBytes) {}
-  /// `recomputeFlops`: of what is computed again in one micro-step.
-  void add(const plan::Plan &plan, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
-           uint64_t reserveBytes, int64_t recomputeFlops, bool explain);
+  /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none. `targets`: for the cost model.
+  MemoryTable(uint64_t budgetBytes, std::vector<std::string> targets)
+      : budgetBytes(budgetBytes), targets(std::move(targets)) {}
+  /// `decision`: where --recompute=auto searched for this row.
+  void add(const ProbedPlan &probed, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
+           uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain);
   void printText(llvm::raw_ostream &out) const;
   void printJson(llvm::raw_ostream &out) const;
 
@@ -29,10 +51,13 @@ private:
     unsigned stage;
     MemoryPlan memory;
     uint64_t reserveBytes, hostBytes, sentBytes;
-    int64_t recomputeFlops;
-    std::vector<std::string> explanation;
+    int64_t recomputeFlops; ///< of one micro-step
+    double seconds;         ///< of an optimizer step, by the cost model
+    std::optional<RecomputeDecision> decision;
+    std::vector<PeakShare> explanation;
   };
   uint64_t budgetBytes;
+  std::vector<std::string> targets;
   std::vector<Row> rows;
 };
 
@@ -50,13 +75,11 @@ enum class KernelOrder { Bytes, Flops };
 void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
                       KernelOrder order);
 void printPlanJson(llvm::raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan &memory);
-/// Prints what differs; returns 0 where nothing does, else 1.
-int printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const LoadedPlan &b);
+/// Prints what differs for ranks of that shape: options, memory, time by the cost model, traffic, blocks, steps. True
+/// where something does.
+StatusOr<bool> printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const LoadedPlan &b, const PlanShape &shape);
 
 /// One line for a step: name, kind with its sizes, operands by slot name.
 std::string describeStep(const plan::Plan &plan, const plan::Step &step);
-
-/// The lines of "why these bytes": what is live at the peak, largest first.
-std::vector<std::string> explainPeak(const plan::Plan &plan, const MemoryPlan &memory);
 
 } // namespace ztc

@@ -1,5 +1,6 @@
 // Phase `recompute`: what is computed again in the backward part instead of being kept from the forward part.
 #pragma once
+#include "compiler/Analysis/RecomputeChoice.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
@@ -12,7 +13,8 @@ namespace ztc {
 
 /// Options of phase `recompute`.
 struct RecomputeOptions {
-  std::string level; ///< cheap or layer; empty: nothing is recomputed
+  std::string level;      ///< cheap, layer or choice; empty: nothing is recomputed
+  RecomputeChoice choice; ///< with the level choice
 };
 
 /// Adds the passes of phase `recompute`, without its verifier.

@@ -11,16 +11,20 @@ def MarkRecomputed : Pass<"ztc-mark-recomputed", "mlir::ModuleOp"> {
       recomputed too: so nothing else has to be kept for it. A sum with a product that nobody keeps, as in the residual stream, does not qualify.
     - `layer`: everything of a transformer block. Of the last one only what `cheap` takes: its backward follows at once, when all its other
       activations would have to be there again.
+    - `choice`: what the option `choice` says, groups of ops by block (RecomputeChoice.h): `0-30=pointwise+mlp/31=pointwise`.
 
-    What other blocks read, the residual stream, is always kept. An op that neither backward nor a clone reads is not marked. Where nothing is
-    left the pass fails: the level would change nothing.
+    What other blocks read, the residual stream, is always kept. An op that neither backward nor a clone reads is not marked. Where `cheap` or
+    `layer` leave nothing to mark the pass fails: the level would change nothing.
 
         %s = graph.swiglu %g, %u : tensor<8x16xf32>
     becomes
         %s = graph.swiglu %g, %u {graph.recomputed} : tensor<8x16xf32>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"level", "level", "std::string", "\"cheap\"", "cheap or layer">];
+  let options = [
+    Option<"level", "level", "std::string", "\"cheap\"", "cheap, layer or choice">,
+    Option<"choice", "choice", "std::string", "\"none\"", "groups by block">,
+  ];
 }
 
 def CloneRecomputed : Pass<"ztc-clone-recomputed", "mlir::ModuleOp"> {

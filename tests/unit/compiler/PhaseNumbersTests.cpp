@@ -160,7 +160,7 @@ TEST_F(Phases, KeepEveryNumber) {
   });
   check("shard");
   run([](OpPassManager &pm) {
-    populateRecomputePipeline(pm, {"cheap"});
+    populateRecomputePipeline(pm, {"cheap", {}});
     pm.addPass(createVerifyShard());
     pm.addPass(createVerifyRecompute());
   });

@@ -1,0 +1,96 @@
+#include "compiler/Analysis/CostModel.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/StepBytes.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <array>
+
+namespace ztc {
+
+MachineRates hostRates(unsigned threads) {
+  double t = threads;
+  // Of one core: oneDNN's f32 products with AVX2; narrow ones are widened first. Eight cores fill the memory channels.
+  return {"host", 90e9 * t, 80e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6};
+}
+
+MachineRates gpuRates() {
+  return {"H100 class", 400e12, 700e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6};
+}
+
+MachineRates ratesOf(llvm::ArrayRef<std::string> targets, unsigned threads) {
+  bool isGpu = llvm::any_of(targets, [](llvm::StringRef target) { return target.starts_with("sm_"); });
+  return isGpu ? gpuRates() : hostRates(threads);
+}
+
+double workSeconds(const MachineRates &rates, Work work, double flops, double bytes) {
+  double rate = rates.kernelFlops;
+  if (work == Work::Product || work == Work::Attention)
+    rate = rates.productFlops;
+  else if (work != Work::Kernel)
+    rate = rates.narrowProductFlops;
+  if (work == Work::Attention || work == Work::NarrowAttention)
+    rate *= rates.attentionShare;
+  return rates.launchSeconds + std::max(flops / rate, bytes / rates.memoryBytes);
+}
+
+/// Whether the slot of operand `index` holds bf16 or f16.
+static bool isNarrow(const plan::Plan &plan, const plan::Step &step, int index) {
+  if (index >= step.operands_size() || step.operands(index).slot() >= uint32_t(plan.slots_size()))
+    return false;
+  plan::DataType type = plan.slots(int(step.operands(index).slot())).type();
+  return type == plan::BF16 || type == plan::F16;
+}
+
+static Work workOf(const plan::Plan &plan, const plan::Step &step) {
+  switch (step.kind_case()) {
+  case plan::Step::kGemm:
+    return step.gemm().type_a() == plan::F32 ? Work::Product : Work::NarrowProduct;
+  case plan::Step::kLinearCrossEntropy:
+    return isNarrow(plan, step, 0) ? Work::NarrowProduct : Work::Product;
+  case plan::Step::kAttention:
+    return isNarrow(plan, step, 0) ? Work::NarrowAttention : Work::Attention;
+  default:
+    return Work::Kernel;
+  }
+}
+
+/// Shards that a rank sends.
+static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, const plan::Collective &collective) {
+  double others = shape.world - 1;
+  if (collective.kind() == plan::Collective::ALL_REDUCE || collective.bucket() >= uint32_t(plan.buckets_size()))
+    return others * dataTypeBytes(collective.type());
+  uint64_t elements = plan.buckets(int(collective.bucket())).elements();
+  return others * double(shardElements(elements, shape.world)) * dataTypeBytes(collective.type());
+}
+
+double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const plan::Step &step,
+                   const MachineRates &rates) {
+  if (step.has_record() || step.has_wait() || step.has_transfer())
+    return 0;
+  if (step.has_collective())
+    return shape.world == 1 ? 0
+                            : rates.launchSeconds + collectiveBytes(plan, shape, step.collective()) / rates.wireBytes;
+  return workSeconds(rates, workOf(plan, step), double(step.flops()), double(stepBytes(plan, memory, shape, step)));
+}
+
+void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,
+                         llvm::function_ref<void(const plan::Step &, unsigned)> visit) {
+  for (const plan::Program &program : plan.programs()) {
+    bool isMicrostep = program.name() == "microstep";
+    if (!isMicrostep && program.name() != "update")
+      continue;
+    for (const plan::Step &step : program.steps())
+      visit(step, isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1);
+  }
+}
+
+double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
+                   const MachineRates &rates) {
+  std::array<double, 2> seconds{};
+  forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times) {
+    seconds[step.stream() ? 1 : 0] += times * stepSeconds(plan, memory, shape, step, rates);
+  });
+  return std::max(seconds[0], seconds[1]);
+}
+
+} // namespace ztc

@@ -1,0 +1,48 @@
+// What a choice of recomputation costs: the peak to the byte and the time of the whole, scheduled step.
+#pragma once
+#include "compiler/Analysis/CostModel.h"
+#include "compiler/Analysis/RecomputeChoice.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <functional>
+#include <map>
+
+namespace ztc {
+
+/// One rank's optimizer step.
+struct StepMeasure {
+  uint64_t peakBytes = 0; ///< the arena
+  double seconds = 0;     ///< by the cost model
+};
+
+/// A plan without machine code, for measuring.
+struct ProbedPlan {
+  plan::Plan plan;
+  int64_t againFlops = 0; ///< of what is computed again in one micro-step
+};
+
+/// From a module as phase `shard` leaves it to a plan without machine code: recompute, fuse, schedule, assign. The
+/// driver fills it; what it is given is a copy that it may change.
+using StepPipeline = std::function<mlir::FailureOr<ProbedPlan>(mlir::ModuleOp, const RecomputeChoice &)>;
+
+/// The plan's measure on `shape.world` ranks with `shape.accumulate` micro-steps.
+StatusOr<StepMeasure> measurePlan(const plan::Plan &plan, const PlanShape &shape, const MachineRates &rates);
+
+/// Measures steps of one module, which stays as it is. A plan knows no number of ranks: one per choice is enough.
+class StepProbe {
+public:
+  StepProbe(mlir::ModuleOp module, StepPipeline pipeline) : module(module), pipeline(std::move(pipeline)) {}
+
+  /// Fails, after a diagnostic, where a pass or the planner does.
+  mlir::FailureOr<StepMeasure> measure(const RecomputeChoice &choice, const PlanShape &shape,
+                                       const MachineRates &rates);
+  /// The plan of a choice, without machine code; valid as long as the probe.
+  mlir::FailureOr<const ProbedPlan *> plan(const RecomputeChoice &choice);
+
+private:
+  mlir::ModuleOp module;
+  StepPipeline pipeline;
+  std::map<std::string, ProbedPlan> plans; ///< by the choice's text
+};
+
+} // namespace ztc

@@ -1,0 +1,118 @@
+#include "compiler/Driver/Budget.h"
+#include "compiler/Driver/Session.h"
+#include "runtime/Core/Sizes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// At most so many ranks are tried.
+constexpr unsigned kMostRanks = 1024;
+
+/// One model up to phase `shard`, measured on any number of ranks.
+class Trial {
+public:
+  explicit Trial(CompileOptions options) : session(std::move(options)) {
+    if (session.isValid() && succeeded(session.run(Phase::Shard)))
+      probe.emplace(session.probe());
+  }
+
+  /// The smallest peak, whatever must be computed again for it.
+  std::optional<uint64_t> smallestPeak(unsigned world) {
+    if (!probe)
+      return std::nullopt;
+    FailureOr<RecomputeDecision> decision = session.decide(*probe, shapeOf(session.options(), world), 0);
+    return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
+  }
+  int64_t attribute(StringRef name) {
+    auto value = probe ? session.module()->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
+    return value ? value.getInt() : 0;
+  }
+
+private:
+  Session session;
+  std::optional<StepProbe> probe;
+};
+
+class Advice {
+public:
+  Advice(llvm::raw_ostream &out, const CompileOptions &options)
+      : out(out), options(options), world(options.gpus.front()) {}
+
+  void print() {
+    int64_t batch = 0, seq = 0;
+    {
+      Trial same(options);
+      batch = same.attribute("graph.batch");
+      seq = same.attribute("graph.seq");
+      if (options.zero > 0)
+        moreRanks(same, options.zero);
+    }
+    if (batch > 1)
+      smaller("--batch=", &CompileOptions::batch, uint64_t(batch) / 2);
+    if (batch > 2)
+      smaller("--batch=", &CompileOptions::batch, 1);
+    if (batch == 1 && seq > 1)
+      smaller("--seq=", &CompileOptions::seq, uint64_t(seq) / 2);
+    for (unsigned stage = options.zero + 1; stage <= 3; ++stage)
+      higherStage(stage);
+  }
+
+private:
+  bool line(const std::string &what, std::optional<uint64_t> peak) {
+    if (!peak)
+      return false;
+    uint64_t needed = *peak + options.memoryReserve;
+    bool fits = needed <= options.memoryBudget;
+    out << llvm::formatv("  {0}: {1}, {2}\n", what, formatSize(needed),
+                         fits ? "fits" : "still " + std::to_string(needed - options.memoryBudget) + " bytes too much");
+    return fits;
+  }
+
+  void smaller(const char *name, uint64_t CompileOptions::*field, uint64_t value) {
+    CompileOptions less = options;
+    less.*field = value;
+    line(name + std::to_string(value), Trial(less).smallestPeak(world));
+  }
+
+  void higherStage(unsigned stage) {
+    CompileOptions more = options;
+    more.zero = stage;
+    Trial trial(more);
+    if (world > 1 && line(llvm::formatv("--zero={0}", stage), trial.smallestPeak(world)))
+      return;
+    if (stage == 3)
+      moreRanks(trial, stage);
+  }
+
+  /// Twice, four times, ... the ranks: the first number that fits, or the one with the smallest peak.
+  void moreRanks(Trial &trial, unsigned stage) {
+    std::optional<uint64_t> least;
+    unsigned ranks = 0;
+    for (unsigned more = 2 * world; more <= std::max(kMostRanks, 2 * world); more *= 2) {
+      std::optional<uint64_t> peak = trial.smallestPeak(more);
+      if (!peak || (least && *peak >= *least))
+        break;
+      least = peak;
+      ranks = more;
+      if (*peak + options.memoryReserve <= options.memoryBudget)
+        break;
+    }
+    line(llvm::formatv("--zero={0} --gpus={1}", stage, ranks), least);
+  }
+
+  llvm::raw_ostream &out;
+  CompileOptions options;
+  unsigned world;
+};
+
+} // namespace
+
+void printWhatWouldHelp(llvm::raw_ostream &out, const CompileOptions &options) {
+  out << "what would help, each with all computed again that saves memory:\n";
+  Advice(out, options).print();
+}
+
+} // namespace ztc

@@ -1,0 +1,298 @@
+// Blocks of one model are alike, so a choice is mostly a number of blocks per group. The search walks a chain of
+// choices, each with one element more than the one before, and bisects it: first over whole columns, then over the
+// blocks of one. On the chain the last element may be large (gate and up of a block) and the budget just missed, so
+// choices around it are tried too, the cheapest first; at last elements are dropped, the most expensive first.
+#include "passes/Recompute/ChooseRecomputed.h"
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include <algorithm>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// Elements of one group that are taken one after the other. Products and attention of the last block are columns of
+/// their own: its backward follows at once, so computing them again saves little or even costs memory.
+struct Column {
+  RecomputeGroup group;
+  bool isLastBlock;
+  SmallVector<PricedElement> elements;
+};
+
+/// How many elements of each column.
+using Counts = std::vector<unsigned>;
+
+/// At most so many choices around the end of the chain are measured.
+constexpr unsigned kTrials = 12;
+
+class Search {
+public:
+  Search(ArrayRef<PricedElement> elements, uint64_t budget,
+         function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measure)
+      : budget(budget), measureChoice(measure) {
+    int64_t last = -1;
+    for (const PricedElement &element : elements) {
+      last = std::max(last, element.layer);
+      ++blocks[unsigned(element.group)];
+    }
+    using enum RecomputeGroup;
+    addColumns(elements, last, {Pointwise}, /*apart=*/false);
+    addColumns(elements, last, {Mlp, Qkv, Projection}, true);
+    addColumns(elements, last, {Attention}, true);
+    addColumns(elements, last, {Down}, true);
+  }
+
+  FailureOr<RecomputeDecision> run() {
+    Counts counts(columns.size());
+    if (!fits(counts)) {
+      dropUselessLastBlock();
+      counts = walkChain();
+      if (fits(counts))
+        counts = drop(tryAround(counts));
+    }
+    return decide(counts);
+  }
+
+private:
+  /// A column per group; `apart`: those of the last block behind them.
+  void addColumns(ArrayRef<PricedElement> elements, int64_t last, ArrayRef<RecomputeGroup> groups, bool apart) {
+    for (bool isLastBlock : {false, true})
+      for (RecomputeGroup group : groups) {
+        Column column{group, isLastBlock, {}};
+        for (const PricedElement &element : elements)
+          if (element.group == group && (apart && element.layer == last) == isLastBlock)
+            column.elements.push_back(element);
+        // What lies in no block comes last: it is little.
+        llvm::sort(column.elements, [](const PricedElement &a, const PricedElement &b) {
+          return uint64_t(a.layer) < uint64_t(b.layer);
+        });
+        if (!column.elements.empty())
+          columns.push_back(std::move(column));
+      }
+  }
+
+  RecomputeChoice choiceOf(const Counts &counts) const {
+    RecomputeChoice choice;
+    for (auto [column, count] : llvm::zip(columns, counts))
+      for (const PricedElement &element : ArrayRef(column.elements).take_front(count))
+        choice.add(element.layer, element.group);
+    return choice;
+  }
+
+  /// All zero after a failure, which `run` reports.
+  const StepMeasure &measured(const Counts &counts) {
+    auto [found, isNew] = measures.try_emplace(choiceOf(counts).text());
+    if (isNew && !hasFailed) {
+      FailureOr<StepMeasure> measure = measureChoice(choiceOf(counts));
+      hasFailed |= failed(measure);
+      if (succeeded(measure))
+        found->second = *measure;
+    }
+    return found->second;
+  }
+  bool fits(const Counts &counts) { return measured(counts).peakBytes <= budget; }
+
+  /// The first `n` elements of the chain: column by column, each from its first block on.
+  Counts chain(unsigned n) const {
+    Counts counts;
+    for (const Column &column : columns) {
+      counts.push_back(std::min<unsigned>(n, column.elements.size()));
+      n -= counts.back();
+    }
+    return counts;
+  }
+  /// The length of the chain with the columns before `end`.
+  unsigned chainLength(size_t end) const {
+    unsigned length = 0;
+    for (const Column &column : ArrayRef(columns).take_front(end))
+      length += column.elements.size();
+    return length;
+  }
+
+  /// The last block's products stand in the chain, before attention, only where each lowers the peak.
+  void dropUselessLastBlock() {
+    size_t at = llvm::find_if(columns, [](const Column &column) { return column.isLastBlock; }) - columns.begin();
+    if (fits(chain(chainLength(at))))
+      return;
+    while (at < columns.size() && columns[at].group < RecomputeGroup::Attention)
+      if (measured(chain(chainLength(at + 1))).peakBytes < measured(chain(chainLength(at))).peakBytes)
+        ++at;
+      else
+        columns.erase(columns.begin() + at);
+  }
+
+  /// Where the chain begins to fit; its end with the smallest peak where it does not.
+  Counts walkChain() {
+    // Ends of columns first: few steps say which column the last element is of.
+    SmallVector<unsigned> ends;
+    for (size_t end = 0; end <= columns.size(); ++end)
+      ends.push_back(chainLength(end));
+    size_t low = 0, high = ends.size() - 1; // of `ends`; low does not fit
+    if (!fits(chain(ends[high]))) {
+      high = leastOf(ends);
+      if (!fits(chain(ends[high])))
+        return chain(ends[high]);
+    }
+    while (high - low > 1) {
+      size_t middle = (low + high) / 2;
+      (fits(chain(ends[middle])) ? high : low) = middle;
+    }
+    unsigned below = ends[low], above = ends[high];
+    while (above - below > 1) {
+      unsigned middle = (below + above) / 2;
+      (fits(chain(middle)) ? above : below) = middle;
+    }
+    return chain(above);
+  }
+
+  /// Computing more again can cost memory: of the ends of columns that with the smallest peak.
+  size_t leastOf(ArrayRef<unsigned> ends) {
+    return llvm::min_element(
+               ends,
+               [&](unsigned a, unsigned b) { return measured(chain(a)).peakBytes < measured(chain(b)).peakBytes; }) -
+           ends.begin();
+  }
+
+  uint64_t keptBytes(const Counts &counts) const {
+    return sum<uint64_t>(counts, [](const PricedElement &element) { return element.keptBytes; });
+  }
+  double seconds(const Counts &counts) const {
+    return sum<double>(counts, [](const PricedElement &element) { return element.seconds; });
+  }
+  template <typename T> T sum(const Counts &counts, function_ref<T(const PricedElement &)> amount) const {
+    T total{};
+    for (auto [column, count] : llvm::zip(columns, counts))
+      for (const PricedElement &element : ArrayRef(column.elements).take_front(count))
+        total += amount(element);
+    return total;
+  }
+
+  /// The cheapest that fits of the choices that differ from `found` by a few elements: fewer blocks of any group, or
+  /// some of the groups behind in place of the last element.
+  Counts tryAround(const Counts &found) {
+    size_t last = 0; // the column of the chain's last element
+    for (size_t c = 0; c < columns.size(); ++c)
+      if (found[c])
+        last = c;
+    SmallVector<Counts> around{found};
+    for (size_t c = 0; c < columns.size(); ++c) {
+      unsigned from = found[c] - std::min(found[c], c <= last ? 2u : 0u);
+      unsigned to = std::min<unsigned>(columns[c].elements.size(), found[c] + (c >= last ? 2 : 0));
+      // Attention is computed again only where nothing else fits, the last block where the chain comes to it.
+      if (found[c] == 0 && (columns[c].group >= RecomputeGroup::Attention || columns[c].isLastBlock))
+        to = 0;
+      SmallVector<Counts> more;
+      for (const Counts &counts : around)
+        for (unsigned n = from; n <= to; ++n) {
+          more.push_back(counts);
+          more.back()[c] = n;
+        }
+      around = std::move(more);
+    }
+    // Estimates, by what the chain's end saves beyond the budget, say what is worth measuring; the peak decides.
+    double foundSeconds = seconds(found);
+    uint64_t slack = budget - measured(found).peakBytes;
+    uint64_t needed = keptBytes(found) - std::min(keptBytes(found), slack + slack / 8);
+    llvm::erase_if(around, [&](const Counts &counts) {
+      return counts == found || seconds(counts) >= foundSeconds || keptBytes(counts) < needed;
+    });
+    llvm::sort(around, [&](const Counts &a, const Counts &b) {
+      return std::make_pair(seconds(a), a) < std::make_pair(seconds(b), b);
+    });
+    for (const Counts &counts : ArrayRef(around).take_front(kTrials))
+      if (fits(counts) && measured(counts).seconds <= measured(found).seconds)
+        return counts;
+    return found;
+  }
+
+  /// Leaves out whatever is not needed, the most expensive first.
+  Counts drop(Counts counts) {
+    SmallVector<size_t> order;
+    for (size_t c = 0; c < columns.size(); ++c)
+      order.push_back(c);
+    llvm::sort(order, [&](size_t a, size_t b) {
+      return std::make_pair(-columns[a].elements.front().seconds, a) <
+             std::make_pair(-columns[b].elements.front().seconds, b);
+    });
+    for (bool again = true; again;) {
+      again = false;
+      for (size_t c : order)
+        for (Counts fewer = counts; counts[c] && (--fewer[c], fits(fewer)); counts = fewer)
+          again = true;
+    }
+    return counts;
+  }
+
+  FailureOr<RecomputeDecision> decide(const Counts &counts) {
+    RecomputeDecision decision;
+    decision.fits = fits(counts);
+    decision.choice = choiceOf(counts);
+    decision.kept = measured(Counts(columns.size()));
+    decision.chosen = measured(counts);
+    decision.measured = measures.size();
+    for (unsigned g = 0; g < kRecomputeGroups; ++g) {
+      RecomputeDecision::Share share{RecomputeGroup(g), 0, blocks[g], 0};
+      for (auto [column, count] : llvm::zip(columns, counts))
+        if (unsigned(column.group) == g) {
+          share.blocks += count;
+          for (const PricedElement &element : ArrayRef(column.elements).take_front(count))
+            share.bytes += element.keptBytes;
+        }
+      if (share.blocks)
+        decision.shares.push_back(share);
+    }
+    if (hasFailed)
+      return failure();
+    return decision;
+  }
+
+  SmallVector<Column> columns;                     ///< in the order of the chain
+  std::array<unsigned, kRecomputeGroups> blocks{}; ///< that have elements of the group
+  uint64_t budget;
+  function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measureChoice;
+  std::map<std::string, StepMeasure> measures; ///< by the choice's text
+  bool hasFailed = false;
+};
+
+/// One execution of an op that stands alone.
+double opSeconds(Operation *op, const MachineRates &rates) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost)
+    return 0;
+  bool isNarrow = llvm::any_of(op->getOperandTypes(), [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return element.isBF16() || element.isF16();
+  });
+  Work work = Work::Kernel;
+  if (isa<graph::AttentionOp>(op))
+    work = isNarrow ? Work::NarrowAttention : Work::Attention;
+  else if (isLibraryCall(op))
+    work = isNarrow ? Work::NarrowProduct : Work::Product;
+  return workSeconds(rates, work, double(cost.getFlops()), double(cost.getBytes()));
+}
+
+} // namespace
+
+FailureOr<SmallVector<PricedElement>> recomputeElements(ModuleOp module, const MachineRates &rates) {
+  auto function = module.lookupSymbol<func::FuncOp>("microstep");
+  Operation *turningPoint = function ? turningPointOf(function) : nullptr;
+  if (!turningPoint)
+    return module.emitError("no @microstep computes a loss: nothing can be recomputed"), failure();
+  SmallVector<PricedElement> elements;
+  for (const RecomputeElement &element : RecomputeCandidates(function.getBody().front(), turningPoint).elements()) {
+    double seconds = 0;
+    for (Operation *op : element.ops)
+      seconds += opSeconds(op, rates);
+    elements.push_back({element.layer, element.group, element.keptBytes, seconds});
+  }
+  return elements;
+}
+
+FailureOr<RecomputeDecision> chooseRecomputed(ArrayRef<PricedElement> elements, uint64_t budgetBytes,
+                                              function_ref<FailureOr<StepMeasure>(const RecomputeChoice &)> measure) {
+  return Search(elements, budgetBytes, measure).run();
+}
+
+} // namespace ztc

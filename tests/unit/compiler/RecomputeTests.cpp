@@ -1,0 +1,257 @@
+// What is computed again: choices as text, the search on made-up and on real steps, without machine code.
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Driver/Session.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Recompute/Passes.h"
+#include <filesystem>
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace ztc;
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path golden(const std::string &name) {
+  return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden" / name / "model.onnx";
+}
+
+/// A model as phase `shard` leaves it, with what a search needs.
+struct Model {
+  Session session;
+  PlanShape shape;
+  MachineRates rates;
+  SmallVector<PricedElement> elements;
+  std::optional<StepProbe> probe;
+  unsigned measured = 0;
+
+  static CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero) {
+    CompileOptions options;
+    options.input = file;
+    options.batch = batch;
+    options.seq = seq;
+    options.zero = zero;
+    options.memoryBudget = 1; // the search is called with budgets of its own
+    return options;
+  }
+
+  Model(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero = 0, PlanShape shape = {1, 1, 4})
+      : session(optionsOf(file, batch, seq, zero)), shape(shape), rates(hostRates(shape.threads)) {
+    EXPECT_TRUE(succeeded(session.run(Phase::Shard)));
+    FailureOr<SmallVector<PricedElement>> found = recomputeElements(session.module(), rates);
+    EXPECT_TRUE(succeeded(found));
+    elements = *found;
+    probe.emplace(session.probe());
+  }
+
+  StepMeasure measure(const RecomputeChoice &choice) {
+    ++measured;
+    FailureOr<StepMeasure> result = probe->measure(choice, shape, rates);
+    EXPECT_TRUE(succeeded(result));
+    return *result;
+  }
+  RecomputeDecision decide(uint64_t budget) {
+    FailureOr<RecomputeDecision> decision =
+        chooseRecomputed(elements, budget, [&](const RecomputeChoice &choice) { return FailureOr(measure(choice)); });
+    EXPECT_TRUE(succeeded(decision));
+    return *decision;
+  }
+  RecomputeChoice all(RecomputeGroup last) const {
+    RecomputeChoice choice;
+    for (const PricedElement &element : elements)
+      if (element.group <= last)
+        choice.add(element.layer, element.group);
+    return choice;
+  }
+};
+
+/// Each element of the choice, left out alone, would exceed the budget.
+void expectMinimal(Model &model, const RecomputeDecision &decision, uint64_t budget,
+                   function_ref<bool(const PricedElement &)> isTested) {
+  for (const PricedElement &element : model.elements)
+    if (decision.choice.has(element.layer, element.group) && isTested(element)) {
+      RecomputeChoice fewer = decision.choice;
+      fewer.remove(element.layer, element.group);
+      EXPECT_GT(model.measure(fewer).peakBytes, budget) << decision.choice.text() << " without block " << element.layer
+                                                        << " " << kRecomputeGroupNames[unsigned(element.group)];
+    }
+}
+
+/// `count` budgets from all that is kept down to what computing everything again needs.
+void sweep(Model &model, unsigned count) {
+  uint64_t most = model.measure({}).peakBytes;
+  uint64_t least = model.decide(1).chosen.peakBytes;
+  ASSERT_LT(least, most);
+  uint64_t peak = UINT64_MAX;
+  int64_t last = -1;
+  for (const PricedElement &element : model.elements)
+    last = std::max(last, element.layer);
+  for (unsigned i = 0; i < count; ++i) {
+    uint64_t budget = most - (most - least) / (count - 1) * i;
+    RecomputeDecision decision = model.decide(budget);
+    EXPECT_TRUE(decision.fits) << budget;
+    EXPECT_LE(decision.chosen.peakBytes, budget);
+    EXPECT_LE(decision.chosen.peakBytes, peak) << "a smaller budget, a higher peak: " << decision.choice.text();
+    EXPECT_EQ(decision.choice.isEmpty(), budget >= most);
+    peak = decision.chosen.peakBytes;
+    // Equal blocks: the first, the last and one between stand for all.
+    if (i % 6 == 5)
+      expectMinimal(model, decision, budget, [&](const PricedElement &element) {
+        return element.layer == 0 || element.layer == last / 2 || element.layer == last;
+      });
+  }
+  EXPECT_FALSE(model.decide(least - 1).fits);
+}
+
+} // namespace
+
+TEST(RecomputeChoice, IsAWordThatCanBeReadAgain) {
+  RecomputeChoice choice;
+  EXPECT_EQ(choice.text(), "none");
+  for (int64_t layer = 0; layer < 3; ++layer)
+    choice.add(layer, RecomputeGroup::Pointwise);
+  choice.add(0, RecomputeGroup::Mlp);
+  choice.add(1, RecomputeGroup::Mlp);
+  choice.add(-1, RecomputeGroup::Pointwise);
+  EXPECT_EQ(choice.text(), "rest=pointwise/0-1=pointwise+mlp/2=pointwise");
+  FailureOr<RecomputeChoice> again = RecomputeChoice::parse(choice.text());
+  ASSERT_TRUE(succeeded(again));
+  EXPECT_EQ(*again, choice);
+  for (const char *wrong : {"", "0", "0=", "0=norm", "1-0=mlp", "x=mlp", "0=mlp/", "-1=mlp"})
+    EXPECT_TRUE(failed(RecomputeChoice::parse(wrong))) << wrong;
+}
+
+TEST(ChooseRecomputed, MeasuresFewChoicesOfManyBlocks) {
+  // Each element of 80 blocks saves some bytes for some time.
+  SmallVector<PricedElement> elements;
+  for (int64_t layer = 0; layer < 80; ++layer)
+    for (unsigned g = 0; g < 5; ++g)
+      elements.push_back({layer, RecomputeGroup(g), 100 + 37 * g, 0.1 + g});
+  auto measure = [&](const RecomputeChoice &choice) -> FailureOr<StepMeasure> {
+    StepMeasure result{1'000'000, 100};
+    for (const PricedElement &element : elements)
+      if (choice.has(element.layer, element.group)) {
+        result.peakBytes -= element.keptBytes;
+        result.seconds += element.seconds;
+      }
+    return result;
+  };
+  for (uint64_t budget = 1'000'000; budget > 1'000'000 - 65'000; budget -= 1237) {
+    FailureOr<RecomputeDecision> decision = chooseRecomputed(elements, budget, measure);
+    ASSERT_TRUE(succeeded(decision) && decision->fits) << budget;
+    EXPECT_LE(decision->measured, 40u);
+    for (const PricedElement &element : elements)
+      if (decision->choice.has(element.layer, element.group))
+        EXPECT_GT(decision->chosen.peakBytes + element.keptBytes, budget);
+  }
+  FailureOr<RecomputeDecision> none = chooseRecomputed(elements, 1000, measure);
+  ASSERT_TRUE(succeeded(none));
+  EXPECT_FALSE(none->fits);
+  EXPECT_EQ(none->chosen.peakBytes, 1'000'000u - 80 * (5 * 100 + 37 * 10));
+}
+
+TEST(ChooseRecomputed, AFailedMeasurementIsAFailure) {
+  auto measure = [](const RecomputeChoice &) -> FailureOr<StepMeasure> { return failure(); };
+  EXPECT_TRUE(failed(chooseRecomputed({}, 1000, measure)));
+}
+
+TEST(ChooseRecomputed, OfTwoBlocksIsNearlyAsGoodAsTryingEverything) {
+  Model model(golden("grouped"), 64, 16);
+  // Attention is kept where anything else fits: all choices of the rest.
+  SmallVector<PricedElement> elements;
+  for (const PricedElement &element : model.elements)
+    if (element.group < RecomputeGroup::Attention)
+      elements.push_back(element);
+  ASSERT_EQ(elements.size(), 8u);
+  SmallVector<StepMeasure> every;
+  for (unsigned set = 0; set < 1u << elements.size(); ++set) {
+    RecomputeChoice choice;
+    for (unsigned i = 0; i < elements.size(); ++i)
+      if (set >> i & 1)
+        choice.add(elements[i].layer, elements[i].group);
+    every.push_back(model.measure(choice));
+  }
+  uint64_t most = every.front().peakBytes, least = most;
+  for (const StepMeasure &measure : every)
+    least = std::min(least, measure.peakBytes);
+  ASSERT_LT(least, most - most / 10);
+  for (unsigned i = 1; i <= 24; ++i) {
+    uint64_t budget = least + (most - least) * i / 25;
+    double best = 1e9;
+    for (const StepMeasure &measure : every)
+      if (measure.peakBytes <= budget)
+        best = std::min(best, measure.seconds);
+    RecomputeDecision decision = model.decide(budget);
+    EXPECT_TRUE(decision.fits);
+    EXPECT_LE(decision.chosen.seconds, 1.03 * best) << budget << " " << decision.choice.text();
+    expectMinimal(model, decision, budget, [](const PricedElement &) { return true; });
+  }
+}
+
+TEST(ChooseRecomputed, KeepsBudgetsOnRanks) {
+  Model model(golden("head-norms"), 64, 16, 3, {3, 2, 2});
+  sweep(model, 12);
+}
+
+TEST(ChooseRecomputed, ThirtyBudgetsOfLlama1B) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  Model model(fs::path(fixtures) / "llama-3.2-1b" / "dynamo-op18.onnx", 1, 2048, 0, {1, 4, 8});
+  sweep(model, 30);
+  EXPECT_LE(model.measured, 800u);
+}
+
+TEST(ChooseRecomputed, ThirtyBudgetsOfLlama8B) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  Model model(fs::path(fixtures) / "llama-3-8b" / "dynamo-op18.onnx", 1, 8192, 3, {8, 4, 8});
+  sweep(model, 30);
+  EXPECT_LE(model.measured, 800u);
+}
+
+TEST(Recompute, CheapCostsLittleTime) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  for (auto [name, seq] : {std::pair("llama-3.2-1b", 2048), std::pair("llama-3-8b", 2048)}) {
+    Model model(fs::path(fixtures) / name / "dynamo-op18.onnx", 1, seq);
+    double kept = model.measure({}).seconds, cheap = model.measure(model.all(RecomputeGroup::Pointwise)).seconds;
+    EXPECT_GT(cheap, kept);
+    EXPECT_LE(cheap, 1.02 * kept) << name;
+  }
+}
+
+TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  // h: width; q, kv: all query heads and all key heads; f: of gate and up. A block keeps its input x, two norms, q, k,
+  // v, attention's output, the sum behind it, gate, up and their product; and one f32 per head and two per row.
+  struct Shape {
+    const char *name;
+    uint64_t h, q, kv, f, heads;
+  };
+  constexpr uint64_t seq = 2048;
+  for (const Shape &m :
+       {Shape{"llama-3.2-1b", 2048, 2048, 512, 8192, 32}, Shape{"llama-3-8b", 4096, 4096, 1024, 14336, 32}})
+    for (unsigned elementBytes : {4u}) {
+      Model model(fs::path(fixtures) / m.name / "dynamo-op18.onnx", 1, seq);
+      uint64_t rows = 4 * m.heads + 8;
+      const std::pair<RecomputeChoice, uint64_t> levels[] = {
+          {{}, elementBytes * (4 * m.h + 2 * m.q + 2 * m.kv + 3 * m.f) + rows},
+          {model.all(RecomputeGroup::Pointwise), elementBytes * (2 * m.h + 2 * m.q + 2 * m.kv + 2 * m.f) + rows},
+          {model.all(RecomputeGroup::Mlp), elementBytes * (2 * m.h + 2 * m.q + 2 * m.kv) + rows},
+          {model.all(RecomputeGroup::Down), elementBytes * m.h},
+      };
+      for (const auto &[choice, expected] : levels) {
+        OwningOpRef<ModuleOp> copy = model.session.module().clone();
+        PassManager pm(copy->getContext());
+        populateRecomputePipeline(pm, {"choice", choice});
+        ASSERT_TRUE(succeeded(pm.run(*copy)));
+        double saved = double(savedBytes(copy->lookupSymbol<func::FuncOp>("microstep"))[5]) / seq;
+        EXPECT_NEAR(saved, double(expected), 0.02 * double(expected)) << m.name << " " << choice.text();
+      }
+    }
+}
