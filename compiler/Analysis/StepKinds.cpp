@@ -53,9 +53,21 @@ Alias resolveAlias(Value value) {
   return result;
 }
 
+bool isWireCast(Operation *op) {
+  return isa<graph::CastOp>(op) && dist::isFull(op->getOperand(0).getType()) &&
+         op->getOperand(0).getDefiningOp<dist::PackOp>();
+}
+
+Operation *localGradientOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (op && isWireCast(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<dist::PackOp>(op) ? op : nullptr;
+}
+
 bool isLibraryCall(Operation *op) {
-  return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
-             graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
+  return isWireCast(op) || isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
+                               graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
 }
 
 bool isCollectiveStart(Operation *op) {

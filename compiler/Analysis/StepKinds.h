@@ -24,8 +24,14 @@ std::optional<Alias> aliasOf(mlir::Operation *op);
 /// The value at the end of a chain of aliases, with the sum of the offsets; an own shard where one is on the way.
 Alias resolveAlias(mlir::Value value);
 
+/// True for a graph.cast that rounds a bucket of local gradients to the type in which it goes over the wire.
+bool isWireCast(mlir::Operation *op);
+
+/// The bucket of local gradients that `value` is: a dist.pack, as it is or rounded by a wire cast; null for others.
+mlir::Operation *localGradientOf(mlir::Value value);
+
 /// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its
-/// gradient.
+/// gradient, wire casts.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for what sends data between ranks: whole collectives, or the start and the done of one.

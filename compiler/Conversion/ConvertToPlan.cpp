@@ -108,9 +108,9 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
                                                 FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0, false));
     };
     add(staging, plan_ir::Access::ReadWrite);
-    for (auto slot : module.getOps<plan_ir::SlotOp>())
-      if (slot.getSlotClass() == plan_ir::SlotClass::Gradients && slot.getAccumulator())
-        add(slot, plan_ir::Access::Read);
+    for (auto bucket : module.getOps<plan_ir::BucketOp>())
+      if (FlatSymbolRefAttr gradient = bucket.getGradientSlotAttr())
+        add(module.lookupSymbol<plan_ir::SlotOp>(gradient.getAttr()), plan_ir::Access::Read);
     OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
     plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots),
                                 steps.getI64IntegerAttr(-1), steps.getI64IntegerAttr(0),

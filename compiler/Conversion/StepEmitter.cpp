@@ -204,14 +204,15 @@ void StepEmitter::emitGemm(Operation *op) {
     return number(batch > 1 ? type.getDimSize(rank - 2) * type.getDimSize(rank - 1) : 0);
   };
   Common common = describe(op, "matmul", "matrix product: library");
-  plan_ir::GemmOp::create(builder, op->getLoc(), common.label,
-                          builder.getArrayAttr({operand(matmul.getA(), Access::Read),
-                                                operand(matmul.getB(), Access::Read), result(op->getResult(0))}),
-                          common.layer, number(0), common.reason, common.flops, number(m), number(n), number(k),
-                          number(a.getDimSize(rank - 1)), number(b.getDimSize(rank - 1)), number(n),
-                          unit(builder, matmul.getTransposeA()), unit(builder, matmul.getTransposeB()), number(batch),
-                          stride(a), stride(b), stride(y), modeOf(op->getResult(0)), elementType(matmul.getA()),
-                          elementType(matmul.getY()));
+  SmallVector<Attribute> slots{operand(matmul.getA(), Access::Read), operand(matmul.getB(), Access::Read),
+                               result(op->getResult(0))};
+  if (op->hasAttr(plan_ir::kScratch))
+    slots.push_back(scratch(op, 0));
+  plan_ir::GemmOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
+                          common.reason, common.flops, number(m), number(n), number(k), number(a.getDimSize(rank - 1)),
+                          number(b.getDimSize(rank - 1)), number(n), unit(builder, matmul.getTransposeA()),
+                          unit(builder, matmul.getTransposeB()), number(batch), stride(a), stride(b), stride(y),
+                          modeOf(op->getResult(0)), elementType(matmul.getA()), elementType(matmul.getY()));
 }
 
 void StepEmitter::emitAttention(Operation *op) {
@@ -253,6 +254,8 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
     slots.push_back(result(cast<OpResult>(loss.getDhead())));
     accumulate = modeOf(cast<OpResult>(loss.getDhead()));
   }
+  if (op->getAttrOfType<ArrayAttr>(plan_ir::kScratch).size() > 1)
+    slots.push_back(scratch(op, 1));
   Common common = describe(op, "linear_cross_entropy", "head and loss in chunks: library products, generated rows");
   plan_ir::LinearCrossEntropyOp::create(
       builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
@@ -292,6 +295,21 @@ void StepEmitter::emitCopy(Operation *op) {
       builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
       common.layer, number(0), common.reason, common.flops, number(tensorBytes(op->getResult(0).getType())));
   remarkTexts.push_back(function.getName().str() + ": " + common.label.str() + ": a copy was unavoidable");
+}
+
+/// A local gradient, rounded to the type of the wire: in place where the planner puts both into one accumulator, so it
+/// must happen when nothing adds to that any more.
+LogicalResult StepEmitter::emitNarrow(Operation *op) {
+  auto isReduced = [](Operation *user) { return isa<dist::ReduceScatterStartOp>(user); };
+  if (!op->hasOneUse() || !isReduced(*op->user_begin()))
+    return op->emitOpError("rounds a gradient that is not reduced");
+  Common common = describe(op, "round", "gradients go over the wire in the type of the parameters");
+  plan_ir::NarrowOp::create(
+      builder, op->getLoc(), common.label,
+      builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
+      common.layer, number(0), common.reason, common.flops, elementType(op->getOperand(0)),
+      elementType(op->getResult(0)), (*op->user_begin())->getAttrOfType<UnitAttr>("only_last"));
+  return success();
 }
 
 /// Zeros where a pack has no part: the gradient norm and collectives read whole buckets.
@@ -386,6 +404,8 @@ LogicalResult StepEmitter::emit(Operation *op) {
       return op->emitOpError("has a result without a place; run ztc-assign-slots first");
   if (isa<graph::FusionOp>(op))
     return emitLaunches(op);
+  if (isWireCast(op))
+    return emitNarrow(op);
   using Emit = void (StepEmitter::*)(Operation *);
   static const llvm::StringMap<Emit> table{
       {graph::MatmulOp::getOperationName(), &StepEmitter::emitGemm},

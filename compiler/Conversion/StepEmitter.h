@@ -36,6 +36,7 @@ private:
   void emitGather(mlir::Operation *op);
   void emitScatterAdd(mlir::Operation *op);
   void emitCopy(mlir::Operation *op);
+  llvm::LogicalResult emitNarrow(mlir::Operation *op);
   void emitGaps(mlir::Operation *op);
 
   /// record, wait, the collective, record: it starts when the computation is there, on the other stream.

@@ -185,7 +185,8 @@ void copyAddend(graph::AccumulateOp accumulate) {
 
 /// What is reduced in place, the parts of a local gradient, must be read by nobody else.
 void copyParts(dist::PackOp pack) {
-  if (llvm::none_of(pack->getUsers(), [](Operation *user) { return isa<dist::ReduceScatterOp>(user); }))
+  if (llvm::none_of(pack->getUsers(),
+                    [](Operation *user) { return isa<dist::ReduceScatterOp>(user) || isWireCast(user); }))
     return;
   for (OpOperand &part : pack.getPartsMutable()) {
     auto sum = part.get().getDefiningOp<graph::AccumulateOp>();

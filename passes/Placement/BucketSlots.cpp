@@ -1,4 +1,5 @@
 #include "passes/Placement/BucketSlots.h"
+#include "compiler/Dialect/Graph/Roles.h"
 
 using namespace mlir;
 
@@ -9,41 +10,73 @@ using plan_ir::SlotClass;
 BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), slots(slots), buckets(module) {
   if (auto stage = module->getAttrOfType<IntegerAttr>(dist::kZero))
     zero = stage.getInt();
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+      StringRef kind = graph::roleOf(function, index);
+      auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
+      if (!bucket || !kind.consume_back("_bucket"))
+        continue;
+      if (kind == "gradient" && function.getName() == "microstep")
+        kind = kAccumulatedGradient;
+      types.try_emplace((bucket.getValue() + "." + kind).str(),
+                        getElementTypeOrSelf(function.getArgumentTypes()[index]));
+    }
+}
+
+Type BucketSlots::elementType(dist::BucketOp bucket, StringRef kind) const {
+  Type type = types.lookup((bucket.getSymName() + "." + kind).str());
+  if (!type && kind == "gradient") // a module without @update
+    type = types.lookup((bucket.getSymName() + "." + kAccumulatedGradient).str());
+  if (!type && kind != "master")
+    type = Float32Type::get(module->getContext());
+  return type;
+}
+
+bool BucketSlots::isRounded(dist::BucketOp bucket) const {
+  Type wide = types.lookup((bucket.getSymName() + "." + kAccumulatedGradient).str());
+  return wide && wide != elementType(bucket, "gradient");
 }
 
 bool BucketSlots::isSharded(StringRef kind) const {
   if (kind == "parameter")
     return zero >= 3;
-  return zero >= (kind == "gradient" ? 2 : 1);
+  return zero >= (kind == "gradient" || kind == kAccumulatedGradient ? 2 : 1);
 }
 
-SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind, Type elementType) {
+SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind) {
   SlotSpec spec;
   spec.name = (bucket.getSymName() + "." + kind).str();
   spec.slotClass = SlotClass::Optimizer;
   if (kind == "parameter")
     spec.slotClass = SlotClass::Parameters;
-  if (kind == "gradient")
+  const bool isGradient = kind == "gradient" || kind == kAccumulatedGradient;
+  if (isGradient)
     spec.slotClass = SlotClass::Gradients;
   spec.kind = isSharded(kind) ? SizeKind::Shard : SizeKind::Full;
-  spec.type = elementType;
+  spec.type = elementType(bucket, kind);
   spec.elements = bucket.getElements();
   spec.shape.push_back(bucket.getElements());
   spec.layer = layerOfBucket(bucket.getSymName());
-  spec.persistent = kind != "gradient";
-  spec.accumulator = !spec.persistent;
-  spec.reason = spec.persistent ? "kept from step to step" : "from backward to the update";
+  spec.persistent = !isGradient;
+  spec.accumulator = isGradient;
+  if (kind == "gradient" && isRounded(bucket)) {
+    spec.accumulator = false;
+    spec.sameAsIfAccumulating = slotOf(bucket, kAccumulatedGradient).slot;
+  }
+  if (kind == kAccumulatedGradient)
+    spec.reason = "until it is complete and rounded";
+  else
+    spec.reason = spec.persistent ? "kept from step to step" : "from backward to the update";
   if (isSharded(kind))
     spec.reason = "this rank's shard, " + spec.reason;
   return slots.shared(spec);
 }
 
 void BucketSlots::addAll() {
-  for (StringRef kind : {"parameter", "exp_avg", "exp_avg_sq", "gradient"})
+  for (StringRef kind : {"parameter", "exp_avg", "exp_avg_sq", "master", "gradient"})
     for (auto bucket : module.getOps<dist::BucketOp>())
-      if (kind == "parameter" || bucket.getTrainable())
-        // All buckets of a module have one type until `precision` says otherwise.
-        (void)slotOf(bucket, kind, Float32Type::get(module.getContext()));
+      if ((kind == "parameter" || bucket.getTrainable()) && elementType(bucket, kind))
+        (void)slotOf(bucket, kind);
 }
 
 FailureOr<SlotPlace> BucketSlots::place(Operation *where, FlatSymbolRefAttr name, StringRef kind, Type type) {
@@ -52,7 +85,13 @@ FailureOr<SlotPlace> BucketSlots::place(Operation *where, FlatSymbolRefAttr name
     return where->emitOpError("speaks of a bucket that does not exist: ") << name, failure();
   if (kind == "reduced_gradient")
     kind = "gradient";
-  SlotPlace place = slotOf(bucket, kind, getElementTypeOrSelf(type));
+  if (kind == "gradient" && isRounded(bucket) && getElementTypeOrSelf(type) != elementType(bucket, kind))
+    kind = kAccumulatedGradient;
+  if (Type held = elementType(bucket, kind); held != getElementTypeOrSelf(type))
+    return where->emitOpError("has the ")
+               << kind << " of bucket " << name << " as " << type << ", its slot holds " << held,
+           failure();
+  SlotPlace place = slotOf(bucket, kind);
   bool isShard = dist::isShard(type);
   if (isSharded(kind) && !isShard)
     return where->emitOpError("has the whole ")
@@ -85,6 +124,12 @@ SlotPlace BucketSlots::gathered(RankedTensorType type, SlotPlace shards, StringR
 SlotPlace BucketSlots::localGradient(RankedTensorType type) {
   SlotSpec spec = transient(type, "local_gradient", SlotClass::Gradients);
   spec.reason = "this rank's gradient, until the sum over ranks is taken";
+  return slots.add(spec);
+}
+
+SlotPlace BucketSlots::wireGradient(RankedTensorType type) {
+  SlotSpec spec = transient(type, "wire_gradient", SlotClass::Gradients);
+  spec.reason = "this rank's gradient as it goes to the other ranks";
   return slots.add(spec);
 }
 

@@ -322,6 +322,10 @@ void FunctionPlacer::placeResult(OpResult result) {
     places[result] = collectivePlace(op);
     return;
   }
+  if (isWireCast(op)) {
+    places[result] = buckets.wireGradient(cast<RankedTensorType>(result.getType()));
+    return;
+  }
   SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
   spec.layer = layerOf(op->getLoc());
   spec.reason = reasonFor(result);
@@ -343,6 +347,18 @@ SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind ki
 void FunctionPlacer::placeScratch(Operation *op) {
   Builder builder(op->getContext());
   SmallVector<Attribute> scratch;
+  auto isNarrow = [](Value value) {
+    Type element = getElementTypeOrSelf(value.getType());
+    return graph::computeType(element) != element;
+  };
+  if (auto matmul = dyn_cast<graph::MatmulOp>(op); matmul && isNarrow(matmul.getA())) {
+    auto a = cast<RankedTensorType>(matmul.getA().getType()), y = cast<RankedTensorType>(matmul.getY().getType());
+    unsigned rank = y.getRank();
+    uint64_t depth = a.getDimSize(matmul.getTransposeA() ? rank - 2 : rank - 1);
+    scratch.push_back(scratchSlot(op, "panels", SizeKind::PerThread,
+                                  matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), depth))
+                          .attribute());
+  }
   auto attention = dyn_cast<graph::AttentionOp>(op);
   auto attentionGrad = dyn_cast<graph::AttentionGradOp>(op);
   if (attention || attentionGrad) {
@@ -352,9 +368,10 @@ void FunctionPlacer::placeScratch(Operation *op) {
     if (attention && !attention.getLse())
       scratch.push_back(
           scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
-    scratch.push_back(
-        scratchSlot(op, "scores", SizeKind::PerThread, attentionScratchBytes(seq, block, bool(attentionGrad)))
-            .attribute());
+    uint64_t bytes = isNarrow(op->getOperand(0))
+                         ? narrowAttentionScratchBytes(seq, q.getDimSize(3), block, bool(attentionGrad))
+                         : attentionScratchBytes(seq, block, bool(attentionGrad));
+    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
   }
   if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
@@ -364,6 +381,11 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t chunks = (tokens + rows - 1) / rows, chunk = (tokens + chunks - 1) / chunks;
     scratch.push_back(
         scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
+    uint64_t width = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(1);
+    if (isNarrow(loss.getHidden()))
+      scratch.push_back(
+          scratchSlot(op, "panels", SizeKind::PerThread, linearCrossEntropyPanelBytes(chunk, width, vocabulary))
+              .attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
   }
   if (auto scatter = dyn_cast<dist::ReduceScatterStartOp>(op)) {

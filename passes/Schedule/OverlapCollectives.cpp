@@ -149,8 +149,11 @@ private:
   void overlapReductions() {
     SmallVector<Operation *> scatters;
     for (auto scatter : block.getOps<dist::ReduceScatterOp>()) {
-      if (auto pack = scatter.getFull().getDefiningOp<dist::PackOp>())
-        hoistPack(pack);
+      if (Operation *pack = localGradientOf(scatter.getFull())) {
+        hoistPack(cast<dist::PackOp>(pack));
+        if (Operation *local = scatter.getFull().getDefiningOp(); local != pack)
+          hoist(local);
+      }
       scatters.push_back(scatter);
     }
     llvm::stable_sort(scatters, [](Operation *a, Operation *b) {

@@ -17,6 +17,7 @@ struct BucketKey {
   Section section;
   int64_t layer;
   bool frozen;
+  bool kept; ///< in f32 where the module's policy stores parameters in a narrower type
   auto operator<=>(const BucketKey &) const = default;
 };
 
@@ -31,6 +32,12 @@ Section sectionOf(BlockArgument argument, int64_t layer) {
   if (head)
     return Section::Head;
   return layer >= 0 ? Section::Block : Section::Rest;
+}
+
+/// Whether an op would compute in a wider type than `type` stores.
+bool isNarrow(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return graph::computeType(element) != element;
 }
 
 /// Rank of a matrix inside its block: those that one product may read together are neighbours.
@@ -59,7 +66,9 @@ std::string bucketName(const BucketKey &key) {
     name = "head";
     break;
   }
-  return key.frozen ? name + "_frozen" : name;
+  if (key.frozen)
+    name += "_frozen";
+  return key.kept ? name + "_f32" : name;
 }
 
 void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameters) {
@@ -88,7 +97,9 @@ const PlacedParameter *BucketLayout::find(StringRef name) const {
 FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
   BucketLayout layout;
   std::map<BucketKey, std::vector<unsigned>> members;
-  for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, "parameter");
+  bool mixed = llvm::any_of(arguments, [&](unsigned index) { return isNarrow(function.getArgumentTypes()[index]); });
+  for (unsigned index : arguments) {
     PlacedParameter parameter;
     parameter.name = function.getArgAttrOfType<StringAttr>(index, graph::kName);
     parameter.type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[index]);
@@ -103,7 +114,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
     int64_t layer = layerOf(parameter.name);
     Section section = sectionOf(function.getArgument(index), layer);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable}].push_back(
+    bool kept = mixed && !isNarrow(parameter.type);
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, kept}].push_back(
         layout.parameters.size());
     layout.parameters.push_back(parameter);
   }

@@ -20,11 +20,10 @@ struct PlacedParameter {
 
 struct BucketPlan {
   std::string name;
-  mlir::Type elementType;
+  mlir::Type elementType; ///< of every parameter in it
   bool trainable = false;
   int64_t elements = 0, decayed = 0;
   std::vector<unsigned> parameters; ///< indices into BucketLayout::parameters, by offset
-  mlir::RankedTensorType flatType() const { return mlir::RankedTensorType::get({elements}, elementType); }
 };
 
 struct BucketLayout {

@@ -23,7 +23,8 @@ struct BucketRole {
   StringLiteral argument, result;
 };
 constexpr BucketRole kParameterRole{"parameter_bucket", "parameter"}, kGradientRole{"gradient_bucket", "gradient"},
-    kExpAvgRole{"exp_avg_bucket", "exp_avg"}, kExpAvgSqRole{"exp_avg_sq_bucket", "exp_avg_sq"};
+    kExpAvgRole{"exp_avg_bucket", "exp_avg"}, kExpAvgSqRole{"exp_avg_sq_bucket", "exp_avg_sq"},
+    kMasterRole{"master_bucket", "master"};
 
 class BucketFormer {
 public:
@@ -36,7 +37,14 @@ public:
   LogicalResult rebuildUpdate(func::FuncOp function);
 
 private:
-  BucketValues addBucketArguments(func::FuncOp function, BucketRole role, bool trainableOnly);
+  /// One element type per bucket; null where the bucket has no value of a role.
+  using BucketTypes = SmallVector<Type>;
+  BucketTypes parameterTypes(bool trainableOnly) const;
+  /// Gradients add up in the type that ops compute in.
+  BucketTypes gradientTypes() const;
+  /// What @update says that its arguments of this role are, by the parameters' names; else what `otherwise` says.
+  BucketTypes stateTypes(func::FuncOp update, StringRef role, const BucketTypes &otherwise) const;
+  BucketValues addBucketArguments(func::FuncOp function, BucketRole role, const BucketTypes &types);
   LogicalResult replaceParameters(func::FuncOp function, const BucketValues &buckets);
   Value accumulateGradient(Value slot, Value gradient);
   void replaceReturn(func::FuncOp function, ArrayRef<Value> results, ArrayRef<DictionaryAttr> attributes);
@@ -44,8 +52,9 @@ private:
     return FlatSymbolRefAttr::get(module.getContext(), layout.buckets[bucket].name);
   }
   /// Whole buckets: the stage decides later who keeps what of them.
-  RankedTensorType flatType(const BucketPlan &bucket) {
-    return module->hasAttr(dist::kZero) ? dist::fullType(bucket.name, bucket.elementType) : bucket.flatType();
+  RankedTensorType flatType(const BucketPlan &bucket, Type elementType) {
+    return module->hasAttr(dist::kZero) ? dist::fullType(bucket.name, elementType)
+                                        : RankedTensorType::get({bucket.elements}, elementType);
   }
 
   ModuleOp module;
@@ -69,16 +78,39 @@ void BucketFormer::emitBuckets() {
   }
 }
 
-BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole role, bool trainableOnly) {
+BucketFormer::BucketTypes BucketFormer::parameterTypes(bool trainableOnly) const {
+  BucketTypes types;
+  for (const BucketPlan &bucket : layout.buckets)
+    types.push_back(trainableOnly && !bucket.trainable ? Type() : bucket.elementType);
+  return types;
+}
+
+BucketFormer::BucketTypes BucketFormer::gradientTypes() const {
+  BucketTypes types = parameterTypes(/*trainableOnly=*/true);
+  for (Type &type : types)
+    type = type ? graph::computeType(type) : type;
+  return types;
+}
+
+BucketFormer::BucketTypes BucketFormer::stateTypes(func::FuncOp update, StringRef role,
+                                                   const BucketTypes &otherwise) const {
+  BucketTypes types = otherwise;
+  for (unsigned index : graph::argumentsWithRole(update, role))
+    if (const PlacedParameter *parameter = layout.find(graph::argString(update, index, graph::kName)))
+      types[parameter->bucket] = getElementTypeOrSelf(update.getArgumentTypes()[index]);
+  return types;
+}
+
+BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole role, const BucketTypes &types) {
   BucketValues values(layout.buckets.size());
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
-    if (trainableOnly && !bucket.trainable)
+    if (!types[index])
       continue;
     auto attributes =
         builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
                                    builder.getNamedAttr(graph::kBucket, symbol(index))});
     unsigned position = function.getNumArguments();
-    (void)function.insertArgument(position, flatType(bucket), attributes, function.getLoc());
+    (void)function.insertArgument(position, flatType(bucket, types[index]), attributes, function.getLoc());
     values[index] = function.getArgument(position);
   }
   return values;
@@ -109,7 +141,7 @@ LogicalResult BucketFormer::replaceParameters(func::FuncOp function, const Bucke
 }
 
 LogicalResult BucketFormer::rewriteForward(func::FuncOp function) {
-  BucketValues buckets = addBucketArguments(function, kParameterRole, false);
+  BucketValues buckets = addBucketArguments(function, kParameterRole, parameterTypes(false));
   return replaceParameters(function, buckets);
 }
 
@@ -142,8 +174,9 @@ Value BucketFormer::accumulateGradient(Value slot, Value gradient) {
 }
 
 LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
-  BucketValues buckets = addBucketArguments(function, kParameterRole, false);
-  BucketValues accumulators = addBucketArguments(function, kGradientRole, true);
+  BucketTypes types = gradientTypes();
+  BucketValues buckets = addBucketArguments(function, kParameterRole, parameterTypes(false));
+  BucketValues accumulators = addBucketArguments(function, kGradientRole, types);
   if (failed(replaceParameters(function, buckets)))
     return failure();
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
@@ -175,13 +208,18 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
       if (!gradients[member])
         return function.emitOpError("yields no gradient of '") << parameter.name.getValue() << "'";
       auto loc = NameLoc::get(parameter.name);
-      Value slot = dist::ViewOp::create(builder, loc, parameter.type, accumulators[index],
-                                        builder.getI64IntegerAttr(parameter.offset));
+      auto type = RankedTensorType::get(parameter.type.getShape(), types[index]);
+      if (gradients[member].getType() != type)
+        return function.emitOpError("yields the gradient of '")
+               << parameter.name.getValue() << "' as " << gradients[member].getType() << ", expected " << type;
+      Value slot =
+          dist::ViewOp::create(builder, loc, type, accumulators[index], builder.getI64IntegerAttr(parameter.offset));
       parts.push_back(accumulateGradient(slot, gradients[member]));
       offsets.push_back(parameter.offset);
     }
-    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)), flatType(bucket),
-                                           parts, builder.getDenseI64ArrayAttr(offsets)));
+    results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)),
+                                           flatType(bucket, types[index]), parts,
+                                           builder.getDenseI64ArrayAttr(offsets)));
     resultAttributes.push_back(
         builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),
                                    builder.getNamedAttr(graph::kBucket, symbol(index))}));
@@ -196,31 +234,41 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   SmallVector<unsigned> steps = graph::argumentsWithRole(function, "step");
   if (steps.size() != 1)
     return function.emitOpError("has ") << steps.size() << " arguments with the role step, expected one";
+  // A gradient comes in the type of the wire, as the parameter is stored; where there are no ranks there is no wire.
+  BucketTypes stored = parameterTypes(/*trainableOnly=*/true), computed = gradientTypes();
+  BucketTypes gradientType = module->hasAttr(dist::kZero) ? stored : computed;
+  BucketTypes expAvgTypes = stateTypes(function, "exp_avg", computed),
+              expAvgSqTypes = stateTypes(function, "exp_avg_sq", computed),
+              masterTypes = stateTypes(function, "master", BucketTypes(layout.buckets.size()));
   Block &body = function.getBody().front();
   body.clear();
   llvm::BitVector erased(function.getNumArguments(), true);
   erased.reset(steps.front());
   (void)function.eraseArguments(erased);
 
-  BucketValues parameters = addBucketArguments(function, kParameterRole, true),
-               gradients = addBucketArguments(function, kGradientRole, true);
-  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, true),
-               expAvgSqs = addBucketArguments(function, kExpAvgSqRole, true);
+  BucketValues parameters = addBucketArguments(function, kParameterRole, stored),
+               gradients = addBucketArguments(function, kGradientRole, gradientType);
+  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, expAvgTypes),
+               expAvgSqs = addBucketArguments(function, kExpAvgSqRole, expAvgSqTypes);
+  BucketValues masters = addBucketArguments(function, kMasterRole, masterTypes);
   SmallVector<UpdateEntry> entries;
-  SmallVector<unsigned> indices;
+  SmallVector<unsigned> indices, masterIndices;
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!bucket.trainable)
       continue;
-    entries.push_back({parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], Value(), bucket.decayed});
+    entries.push_back(
+        {parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], masters[index], bucket.decayed});
     indices.push_back(index);
+    if (masters[index])
+      masterIndices.push_back(index);
   }
   builder.setInsertionPointToEnd(&body);
   UpdateValues values = buildUpdateBody(builder, function.getLoc(), function.getArgument(0), entries);
 
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
-  auto addResults = [&](ArrayRef<Value> kind, BucketRole role) {
-    for (auto [value, index] : llvm::zip_equal(kind, indices)) {
+  auto addResults = [&](ArrayRef<Value> kind, ArrayRef<unsigned> buckets, BucketRole role) {
+    for (auto [value, index] : llvm::zip_equal(kind, buckets)) {
       results.push_back(value);
       attributes.push_back(
           builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(role.result)),
@@ -231,9 +279,10 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
     results.push_back(value);
     attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(graph::kResult, builder.getStringAttr(name))));
   };
-  addResults(values.parameters, kParameterRole);
-  addResults(values.expAvgs, kExpAvgRole);
-  addResults(values.expAvgSqs, kExpAvgSqRole);
+  addResults(values.parameters, indices, kParameterRole);
+  addResults(values.expAvgs, indices, kExpAvgRole);
+  addResults(values.expAvgSqs, indices, kExpAvgSqRole);
+  addResults(values.masters, masterIndices, kMasterRole);
   addScalar(values.gradientNorm, "gradient_norm");
   addScalar(values.finite, "finite");
   func::ReturnOp::create(builder, function.getLoc());

@@ -53,21 +53,25 @@ void hoistPack(dist::PackOp pack) {
 void reduceGradients(func::FuncOp function, bool onlyLast) {
   SmallVector<dist::OwnShardOp> owns;
   for (auto own : function.getBody().front().getOps<dist::OwnShardOp>())
-    if (own.getFull().getDefiningOp<dist::PackOp>())
+    if (localGradientOf(own.getFull()))
       owns.push_back(own);
   for (dist::OwnShardOp own : owns) {
-    auto pack = own.getFull().getDefiningOp<dist::PackOp>();
-    hoistPack(pack);
+    hoistPack(cast<dist::PackOp>(localGradientOf(own.getFull())));
+    Operation *local = own.getFull().getDefiningOp();
+    hoist(local);
     OpBuilder builder(own.getContext());
-    builder.setInsertionPointAfter(pack);
+    builder.setInsertionPointAfter(local);
     Value sum = dist::ReduceScatterOp::create(builder, own.getLoc(), own.getShard().getType(), own.getFull(),
                                               dist::kDataAxis, onlyLast);
     SmallVector<Operation *> readers(own->getUsers());
     own.getShard().replaceAllUsesWith(sum);
     own.erase();
-    for (Operation *reader : readers)
-      if (isa<graph::AccumulateOp>(reader))
-        hoist(reader);
+    for (unsigned i = 0; i < readers.size(); ++i) {
+      if (isa<graph::CastOp>(readers[i]))
+        readers.append(readers[i]->user_begin(), readers[i]->user_end());
+      if (isa<graph::CastOp, graph::AccumulateOp>(readers[i]))
+        hoist(readers[i]);
+    }
   }
 }
 

@@ -22,6 +22,18 @@ RankedTensorType asFull(Type shard) {
   return dist::fullType(dist::bucketOf(shard).getValue(), getElementTypeOrSelf(shard));
 }
 
+RankedTensorType ofType(Type flat, Type elementType) {
+  auto tensor = cast<RankedTensorType>(flat);
+  return RankedTensorType::get(tensor.getShape(), elementType, tensor.getEncoding());
+}
+
+/// `value` in this element type: a cast where it has another one.
+Value converted(OpBuilder &builder, Value value, Type elementType) {
+  if (getElementTypeOrSelf(value.getType()) == elementType)
+    return value;
+  return graph::CastOp::create(builder, value.getLoc(), ofType(value.getType(), elementType), value);
+}
+
 Value ownShard(OpBuilder &builder, Value full) {
   return dist::OwnShardOp::create(builder, full.getLoc(), asShard(full.getType()), full);
 }
@@ -67,6 +79,9 @@ public:
         return function.emitOpError("argument ")
                << argument.getArgNumber() << " (" << role << ") is no whole bucket: " << argument.getType();
       argument.setType(asShard(argument.getType()));
+      // What adds up as a shard stays in the wide type: it has been over the wire already.
+      if (role == "gradient_bucket" && !dist::reducesOnlyLast(stage))
+        argument.setType(ofType(argument.getType(), graph::computeType(getElementTypeOrSelf(argument.getType()))));
     }
     LogicalResult done = success();
     if (function.getName() == "microstep")
@@ -105,6 +120,10 @@ void StatePartitioner::gatherParameters() {
 }
 
 LogicalResult StatePartitioner::partitionGradients() {
+  llvm::StringMap<Type> wireTypes;
+  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket"))
+    if (auto bucket = dist::bucketOf(function.getArgumentTypes()[index]))
+      wireTypes[bucket.getValue()] = getElementTypeOrSelf(function.getArgumentTypes()[index]);
   llvm::StringMap<BlockArgument> accumulators;
   for (unsigned index : graph::argumentsWithRole(function, "gradient_bucket"))
     if (auto bucket = dist::bucketOf(function.getArgumentTypes()[index]))
@@ -125,7 +144,9 @@ LogicalResult StatePartitioner::partitionGradients() {
     BlockArgument accumulator = accumulators.lookup(bucket.getValue());
     if (!accumulator)
       return function.emitOpError("takes no gradient bucket ") << bucket;
-    Value own = ownShard(builder, pack);
+    // The complete local gradient is rounded once, to the type in which the parameter is stored.
+    Type wide = getElementTypeOrSelf(pack.getType()), wire = wireTypes.lookup(bucket.getValue());
+    Value own = ownShard(builder, converted(builder, pack, wire ? wire : wide));
     if (dist::reducesOnlyLast(stage)) {
       reduced.push_back(own);
       reducedAttributes.push_back(
@@ -134,8 +155,8 @@ LogicalResult StatePartitioner::partitionGradients() {
       continue;
     }
     dropAccumulators(pack, accumulator);
-    results[index] =
-        graph::AccumulateOp::create(builder, pack.getLoc(), accumulator, own, /*first_writes=*/builder.getUnitAttr());
+    results[index] = graph::AccumulateOp::create(builder, pack.getLoc(), accumulator, converted(builder, own, wide),
+                                                 /*first_writes=*/builder.getUnitAttr());
   }
   results.append(reduced);
   attributes.append(reducedAttributes);
@@ -159,8 +180,11 @@ LogicalResult StatePartitioner::partitionUpdate() {
     }
     if (dist::isFull(adamw.getParameter().getType()))
       adamw.getParameterMutable().assign(ownShard(builder, adamw.getParameter()));
-    for (OpResult result : adamw->getResults())
-      result.setType(adamw.getParameter().getType());
+    adamw.getNewParameter().setType(adamw.getParameter().getType());
+    adamw.getNewExpAvg().setType(adamw.getExpAvg().getType());
+    adamw.getNewExpAvgSq().setType(adamw.getExpAvgSq().getType());
+    if (adamw.getMaster())
+      adamw.getNewMaster().setType(adamw.getMaster().getType());
     if (stage == 3)
       continue;
     builder.setInsertionPointAfter(adamw);

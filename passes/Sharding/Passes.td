@@ -21,7 +21,7 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
   let summary = "Parameters, gradients and optimizer states become views of flat buckets.";
   let description = [{
     Afterwards no function has a parameter, gradient or state argument: it takes one flat tensor per bucket (roles
-    `parameter_bucket`, `gradient_bucket`, `exp_avg_bucket`, `exp_avg_sq_bucket`), parameters are `dist.view`s of them, and
+    `parameter_bucket`, `gradient_bucket`, `exp_avg_bucket`, `exp_avg_sq_bucket`, `master_bucket`), parameters are `dist.view`s of them, and
     `@microstep` adds each gradient into the gradient buckets that it takes and returns. `@update` works on whole buckets.
 
         func.func @eval(%tokens, %targets, %w: tensor<8x4xf32> {graph.role = "parameter", graph.name = "lm_head.weight"})
@@ -31,7 +31,9 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
           %w = dist.view %b[0] : tensor<32xf32> -> tensor<8x4xf32>
 
     One bucket per transformer block; embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters
-    with weight decay (without `graph.no_decay`) first; q, k, v and gate, up adjacent.
+    with weight decay (without `graph.no_decay`) first; q, k, v and gate, up adjacent. A bucket holds one type: what a policy keeps in f32
+    beside narrow parameters lies in buckets of its own (`@block3_f32`). Gradient buckets of `@microstep` have the type that ops compute in,
+    those of `@update` that of the parameters.
 
     In a module with a mesh (`dist.zero`) the buckets are `tensor<?xf32, #dist.full<@head>>`: whole ones, at every stage and for one rank too.
   }];
@@ -55,6 +57,9 @@ def PartitionStates : Pass<"ztc-partition-states", "mlir::ModuleOp"> {
         %own = dist.own_shard %g : tensor<?xf32, #dist.full<@head>> -> tensor<?xf32, #dist.shard<@head>>
         %sum = graph.accumulate %gradients, %own {first_writes} : tensor<?xf32, #dist.shard<@head>>
         return %sum
+
+    Where parameters are narrow, a local gradient is rounded to their type before its own shard is taken (`graph.cast` of the whole bucket: it is
+    complete, and rounded once); from stage 2 on what comes back is widened before it is added.
 
     `@update` takes gradients as shards at every stage; its norm reads these, its AdamW works on whole buckets at stage 0 and on shards from stage 1 on.
   }];

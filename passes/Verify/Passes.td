@@ -63,6 +63,8 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
     (S6) a layout names a bucket, views and packs stay within theirs, and an axis is one of the mesh.
     (S7) nothing behind a second gather of a bucket reads the first: gathered parameters are not kept from forward to backward where two are planned.
     (S8) the squares behind the norm are those of shards, and their sum goes through one all_reduce.
+    (S9) a bucket's parameters have one type everywhere. A local gradient of a wider type is rounded to it before it is reduced, and `@update`
+    takes it in that type, or in the wide one where shards of it add up; beside bf16 parameters stand i16 masters, beside f16 ones f32 masters.
   }];
 }
 

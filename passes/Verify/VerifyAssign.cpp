@@ -230,6 +230,10 @@ private:
         continue;
       StringRef slot = kind.getValue() == "reduced_gradient" ? StringRef("gradient") : kind.getValue();
       std::string expected = (bucket.getValue() + "." + slot).str();
+      // Where the gradient adds up in a wider type than the reduced one has, it does so in a slot of its own.
+      std::string wide = (bucket.getValue() + ".accumulated_gradient").str();
+      if (kind.getValue() == "gradient" && symbols.lookup(wide))
+        expected = wide;
       std::optional<Piece> piece = pieceOf(terminator->getOperand(index));
       if (!piece || piece->slot.getValue() != expected || piece->begin)
         return function.emitOpError("A4: result ") << index << " does not lie in slot " << expected;

@@ -59,7 +59,7 @@ LogicalResult checkNames(ModuleOp module) {
 LogicalResult checkArguments(const ShardedModule &sharded, func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
     StringRef role = graph::roleOf(function, index);
-    if (role == "parameter" || role == "gradient" || role == "exp_avg" || role == "exp_avg_sq")
+    if (role == "parameter" || role == "gradient" || role == "exp_avg" || role == "exp_avg_sq" || role == "master")
       return function.emitOpError("S1: argument ") << index << " is a single " << role;
     if (!role.ends_with("_bucket"))
       continue;
@@ -148,7 +148,7 @@ LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp functio
       return reduce.emitOpError("S5: reduces the gradient of ") << name << ", which is not trainable";
     if (!reductions.try_emplace(name.getValue(), reduce).second)
       return reduce.emitOpError("S5: reduces the gradient of ") << name << " a second time";
-    if (!reduce.getFull().getDefiningOp<dist::PackOp>())
+    if (!localGradientOf(reduce.getFull()))
       return reduce.emitOpError("S5: reduces what is no dist.pack of local gradients");
     if (reduce.getOnlyLast() != onlyLast)
       return reduce.emitOpError("S5: reduces ")
@@ -164,16 +164,71 @@ LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp functio
       return function.emitOpError("S5: the gradient of ") << bucket.getSymNameAttr() << " is not reduced";
     Value gradient = results.find("gradient", bucket);
     if (onlyLast) {
-      if (gradient != reduce.getFull() || results.find("reduced_gradient", bucket) != reduce.getY())
+      if (gradient != localGradientOf(reduce.getFull())->getResult(0) ||
+          results.find("reduced_gradient", bucket) != reduce.getY())
         return reduce.emitOpError("S5: neither reads the gradient that is returned nor is what is returned as reduced");
       continue;
     }
     auto sum = gradient.getDefiningOp<graph::AccumulateOp>();
-    if (!sum || !sum.getFirstWrites() || sum.getX() != reduce.getY() || !isa<BlockArgument>(sum.getAccumulator()))
+    Value addend = sum ? sum.getX() : Value();
+    if (auto widened = addend ? addend.getDefiningOp<graph::CastOp>() : graph::CastOp())
+      addend = widened.getX();
+    if (!sum || !sum.getFirstWrites() || addend != reduce.getY() || !isa<BlockArgument>(sum.getAccumulator()))
       return reduce.emitOpError("S5: is not what is added to the gradient of ") << bucket.getSymNameAttr();
   }
   return success();
 }
+
+/// (S9)
+class StorageTypes {
+public:
+  explicit StorageTypes(const ShardedModule &sharded) : sharded(sharded) {}
+
+  LogicalResult check(func::FuncOp function) {
+    for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+      StringRef role = graph::roleOf(function, index);
+      auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
+      if (!bucket || !role.ends_with("_bucket"))
+        continue;
+      Type type = getElementTypeOrSelf(function.getArgumentTypes()[index]);
+      if (role == "parameter_bucket") {
+        Type &stored = types.try_emplace(bucket.getValue(), type).first->second;
+        if (stored != type)
+          return function.emitOpError("S9: takes parameters of ")
+                 << bucket << " as " << type << ", another function as " << stored;
+      }
+      Type expected = expectedType(function, role, types.lookup(bucket.getValue()));
+      if (expected && type != expected)
+        return function.emitOpError("S9: argument ")
+               << index << " (" << role << ") of " << bucket << " holds " << type << ", expected " << expected;
+    }
+    for (auto reduce : function.getBody().front().getOps<dist::ReduceScatterOp>()) {
+      Type stored = types.lookup(dist::bucketOf(reduce.getFull().getType()).getValue());
+      if (stored && getElementTypeOrSelf(reduce.getFull().getType()) != stored)
+        return reduce.emitOpError("S9: sends gradients of ")
+               << getElementTypeOrSelf(reduce.getFull().getType()) << " for parameters of " << stored;
+    }
+    return success();
+  }
+
+private:
+  /// Null: any type.
+  Type expectedType(func::FuncOp function, StringRef role, Type stored) const {
+    if (!stored)
+      return {};
+    if (role == "gradient_bucket") {
+      bool onWire = function.getName() == "update" && sharded.stage && dist::reducesOnlyLast(*sharded.stage);
+      return onWire ? stored : graph::computeType(stored);
+    }
+    if (role == "master_bucket")
+      return stored.isBF16() ? Type(IntegerType::get(stored.getContext(), 16))
+                             : Type(Float32Type::get(stored.getContext()));
+    return {};
+  }
+
+  const ShardedModule &sharded;
+  llvm::StringMap<Type> types; ///< of parameters, by bucket
+};
 
 /// (S6)
 LogicalResult checkLayouts(const ShardedModule &sharded) {
@@ -269,10 +324,13 @@ struct VerifyShard : impl::VerifyShardBase<VerifyShard> {
       sharded.stage = unsigned(stage.getInt());
     if (failed(checkNames(sharded.module)) || failed(checkLayouts(sharded)))
       return failure();
+    StorageTypes types(sharded);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       BucketResults results(function);
       if (failed(checkArguments(sharded, function)) || failed(checkResults(sharded, function, results)) ||
           failed(checkGathers(function)))
+        return failure();
+      if (failed(types.check(function)))
         return failure();
       if (function.getName() == "microstep" && failed(checkReductions(sharded, function, results)))
         return failure();

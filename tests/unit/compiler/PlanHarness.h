@@ -6,6 +6,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
+#include "passes/Precision/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
 #include "passes/Verify/Passes.h"
@@ -49,13 +50,15 @@ module attributes {{graph.model = "small", graph.batch = 2 : i64, graph.seq = 3 
 }
 
 /// With `zero` the plan of that ZeRO stage, else one without a mesh.
-inline plan::Plan compilePlan(bool tied, bool withKernels, std::optional<unsigned> zero = {}, unsigned prefetch = 1) {
+inline plan::Plan compilePlan(bool tied, bool withKernels, std::optional<unsigned> zero = {}, unsigned prefetch = 1,
+                              const PrecisionOptions &precision = {}) {
   using namespace mlir;
   GraphContext context;
   context.context.loadDialect<dist::DistDialect, plan_ir::PlanDialect>();
   OwningOpRef<ModuleOp> module = context.parse(modelText(tied));
   PassManager pm(&context.context);
   populateAutodiffPipeline(pm);
+  populatePrecisionPipeline(pm, precision);
   populateShardPipeline(pm, {zero});
   if (zero)
     pm.addPass(createVerifyShard());
@@ -74,6 +77,7 @@ inline plan::Plan compilePlan(bool tied, bool withKernels, std::optional<unsigne
   options.ztcVersion = "test";
   options.withKernels = withKernels;
   options.zero = zero.value_or(0);
+  options.precision = precision.precision;
   FailureOr<plan::Plan> plan = buildPlan(*module, options);
   EXPECT_TRUE(succeeded(plan));
   return succeeded(plan) ? *plan : plan::Plan();

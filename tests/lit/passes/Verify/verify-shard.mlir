@@ -306,3 +306,54 @@ func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bu
   return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
 }
 }
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%b: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}) {
+  return
+}
+// expected-error @+1 {{S9: takes parameters of @b as 'f32', another function as 'bf16'}}
+func.func @generate(%b: tensor<?xf32, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}) {
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 1 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S9: argument 1 (gradient_bucket) of @b holds 'f32', expected 'bf16'}}
+func.func @update(%p: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b},
+                  %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) {
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S9: argument 1 (master_bucket) of @b holds 'f32', expected 'i16'}}
+func.func @update(%p: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b},
+                  %m: tensor<?xf32, #dist.shard<@b>> {graph.role = "master_bucket", graph.bucket = @b}) {
+  return
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @eval(%p: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %w: tensor<8xf32>) {
+  %g = dist.pack %w at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  // expected-error @+1 {{S9: sends gradients of 'f32' for parameters of 'bf16'}}
+  %s = dist.reduce_scatter %g axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  return
+}
+}
