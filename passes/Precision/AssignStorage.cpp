@@ -190,7 +190,8 @@ private:
     if (Value known = narrowForms.lookup(value))
       return known;
     Value result;
-    if (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
+    auto reshape = value.getDefiningOp<graph::ReshapeOp>();
+    if (reshape && !excepted.contains(value)) {
       // Rounded where it is computed, so that the two fuse.
       Value source = narrowed(reshape.getX());
       builder.setInsertionPointAfter(reshape);

@@ -46,7 +46,7 @@ def VerifyStorage : Pass<"ztc-verify-storage", "mlir::ModuleOp"> {
   let summary = "Checks that no group writes an f32 copy of a narrow value.";
   let description = [{
     (W1) no result of a group is a narrow operand of it that was only widened (or moved), unless an op that the table lets read f32, or that
-    `graph.kept_fp32` excepts, reads it. Flat buckets are not looked at: a gradient's wire type is widened where it adds up.
+    `graph.kept_fp32` excepts (it reads a parameter that is kept in f32, say), reads it. Flat buckets are not looked at: a gradient's wire type is widened where it adds up.
   }];
 }
 

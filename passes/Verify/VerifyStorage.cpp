@@ -1,3 +1,4 @@
+#include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Precision/Policy.h"
@@ -25,13 +26,21 @@ graph::CastOp wideningOf(Value value) {
   return widens ? cast : graph::CastOp();
 }
 
+/// Whether `op` reads a parameter that the policy keeps in f32: it does all of its work in f32.
+bool readsKeptParameter(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Type bucket = resolveAlias(operand).source.getType();
+    return dist::bucketOf(bucket) && getElementTypeOrSelf(bucket).isF32();
+  });
+}
+
 /// Whether the policy lets the reader of `use` have f32 there.
 bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
   Operation *user = use.getOwner();
   if (auto mixed = dyn_cast<PrecisionOpInterface>(user))
     if (PrecisionRule rule = mixed.getPrecisionRule(); rule.operands[use.getOperandNumber()] == Storage::Wide)
       return true;
-  return exceptions.hasOp(user);
+  return exceptions.hasOp(user) || readsKeptParameter(user);
 }
 
 struct VerifyStorage : impl::VerifyStorageBase<VerifyStorage> {

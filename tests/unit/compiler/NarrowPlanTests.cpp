@@ -12,7 +12,8 @@ using plan::SizeForm;
 
 namespace {
 
-const PrecisionOptions kBf16{"bf16"}, kFp16{"fp16"}, kMixed{"bf16", "fp32", {"^layers\\.0\\.q_proj"}};
+const PrecisionOptions kBf16{"bf16", "fp32", {}}, kFp16{"fp16", "fp32", {}},
+    kMixed{"bf16", "fp32", {"^layers\\.0\\.q_proj"}};
 
 plan::Plan narrowPlan(unsigned zero, const PrecisionOptions &precision, bool tied = false, bool withKernels = false) {
   return compilePlan(tied, withKernels, zero, 1, precision);
@@ -22,10 +23,11 @@ const plan::Slot &slotOf(const plan::Plan &plan, uint32_t slot) {
 }
 
 TEST(NarrowPlan, EveryStageIsValidAndHasNoCopies) {
-  for (const PrecisionOptions &precision : {kBf16, kFp16, kMixed, PrecisionOptions{"bf16", "bf16"}})
+  for (const PrecisionOptions &precision :
+       {kBf16, kFp16, kMixed, PrecisionOptions{"bf16", "bf16", {}}, PrecisionOptions{"bf16", "fp32", {"^embed"}}})
     for (bool tied : {false, true})
       for (unsigned zero = 0; zero < 4; ++zero) {
-        const bool withKernels = zero % 2 == 1;
+        const bool withKernels = zero == (tied ? 3 : 0);
         const plan::Plan plan = narrowPlan(zero, precision, tied, withKernels);
         EXPECT_TRUE(!withKernels || validatePlan(plan).isOk()) << validatePlan(plan).message();
         EXPECT_EQ(plan.remarks_size(), 0);

@@ -418,10 +418,10 @@ INSTANTIATE_TEST_SUITE_P(Models, ZeroStages,
 
 INSTANTIATE_TEST_SUITE_P(
     Models, NarrowZeroStages,
-    testing::Values(Model{"bf16", false, "", {"bf16"}}, Model{"bf16Tied", true, "", {"bf16"}},
-                    Model{"bf16States", false, "^layers\\.0\\.w|^embed$", {"bf16", "bf16"}},
+    testing::Values(Model{"bf16", false, "", {"bf16", "fp32", {}}}, Model{"bf16Tied", true, "", {"bf16", "fp32", {}}},
+                    Model{"bf16States", false, "^layers\\.0\\.w|^embed$", {"bf16", "bf16", {}}},
                     Model{"bf16Kept", false, "", {"bf16", "fp32", {"^layers\\.1\\.", "^layers\\.0\\.wq$"}}},
-                    Model{"fp16", false, "", {"fp16"}}, Model{"fp16Tied", true, "", {"fp16"}}),
+                    Model{"fp16", false, "", {"fp16", "fp32", {}}}, Model{"fp16Tied", true, "", {"fp16", "fp32", {}}}),
     [](const auto &info) { return info.param.name; });
 
 TEST(ZeroStages, AFailingRankKeepsNobodyWaiting) {

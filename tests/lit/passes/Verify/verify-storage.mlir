@@ -23,3 +23,18 @@ func.func @logits(%x: tensor<2x4xbf16>, %t: tensor<2xi32>) -> tensor<f32> {
   %loss = graph.cross_entropy %y, %t : tensor<2x4xf32>, tensor<2xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// A head that the policy keeps in f32 wants f32 rows too.
+dist.bucket @head_f32 {decayed = 12 : i64, elements = 12 : i64, parameters = [{name = "head", offset = 0 : i64, shape = array<i64: 3, 4>}]}
+func.func @kept(%x: tensor<2x4xbf16>, %t: tensor<2xi32>, %p: tensor<?xf32, #dist.full<@head_f32>>) -> tensor<f32> {
+  %head = dist.view %p[0] : tensor<?xf32, #dist.full<@head_f32>> -> tensor<3x4xf32>
+  %y = graph.fusion "hidden"(%x) : (tensor<2x4xbf16>) -> tensor<2x4xf32> {
+  ^bb0(%a: tensor<2x4xbf16>):
+    %b = graph.cast %a : tensor<2x4xbf16> -> tensor<2x4xf32>
+    graph.yield %b : tensor<2x4xf32>
+  }
+  %loss = graph.linear_cross_entropy %y, %head, %t : tensor<2x4xf32>, tensor<3x4xf32>, tensor<2xi32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
