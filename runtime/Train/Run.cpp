@@ -279,14 +279,14 @@ std::map<std::string, std::string> Run::environment() const {
           {"data", data_ ? data_->fingerprint() : "random tokens"}};
 }
 
-/// That of the checkpoint, where it is of a run in fp16 and the command line is silent.
+/// That of the checkpoint, where it is of a run in fp16: --loss-scale is of a run's first step.
 LossScale Run::firstLossScale() const {
   LossScale scale;
   scale.isDynamic = session_->plan().precision() == "fp16";
   if (!scale.isDynamic)
     return scale;
   scale.scale = options_.lossScale.value_or(LossScale::kFirst);
-  if (!resumed_ || options_.lossScale)
+  if (!resumed_)
     return scale;
   const TrainerState &state = resumed_->state;
   const auto before = state.environment.find("precision");
