@@ -45,8 +45,9 @@ def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
 def VerifyStorage : Pass<"ztc-verify-storage", "mlir::ModuleOp"> {
   let summary = "Checks that no group writes an f32 copy of a narrow value.";
   let description = [{
-    (W1) no result of a group is a narrow operand of it that was only widened (or moved), unless an op that the table lets read f32, or that
-    `graph.kept_fp32` excepts (it reads a parameter that is kept in f32, say), reads it. Flat buckets are not looked at: a gradient's wire type is widened where it adds up.
+    (W1) no result of a group is a narrow operand of it that was only widened (or moved), unless it is a parameter's gradient, or an op that
+    the table lets read f32, or that `graph.kept_fp32` excepts (it reads a parameter that is kept in f32, say), reads it. Flat buckets are
+    not looked at: a gradient's wire type is widened where it adds up.
   }];
 }
 

@@ -34,9 +34,20 @@ bool readsKeptParameter(Operation *op) {
   });
 }
 
+/// Whether all that `op` gives becomes parts of gradient buckets: a parameter's gradient is f32, also where it is an
+/// activation's as it is.
+bool isGradientOnly(Operation *op) {
+  if (isa<graph::AccumulateOp, dist::PackOp>(op))
+    return true;
+  bool handsOn = isa<graph::FusionOp>(op) || aliasOf(op);
+  return handsOn && llvm::all_of(op->getUsers(), isGradientOnly);
+}
+
 /// Whether the policy lets the reader of `use` have f32 there.
 bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
   Operation *user = use.getOwner();
+  if (isGradientOnly(user))
+    return true;
   if (auto mixed = dyn_cast<PrecisionOpInterface>(user))
     if (PrecisionRule rule = mixed.getPrecisionRule(); rule.operands[use.getOperandNumber()] == Storage::Wide)
       return true;
