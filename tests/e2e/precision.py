@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""bf16 and fp16 against PyTorch's fp32 run (tests/golden), policies, bf16 moments; what the options refuse."""
+import json
+import math
+
+from support import GOLDEN, check, compile_golden, finish, optimizer_arguments, read_log, read_safetensors, run, scratch
+
+# Of PyTorch's own bf16 and fp16 runs (fp32 masters) the first loss is some 1e-3 and 1e-4 away, gradients 3e-2 and 3e-3.
+LIMITS = {"bf16": (2e-3, 4e-2, 6e-3), "fp16": (3e-4, 6e-3, 2e-3)}
+
+
+def l2(values):
+    return math.sqrt(sum(x * x for x in values))
+
+
+def train(work, plan, folder, golden, *more):
+    """(first gradients, steps) of a run on the golden data."""
+    gradients, log = work / "gradients", work / "log"
+    log.unlink(missing_ok=True)
+    run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", f"--steps={golden['steps']}", f"--log-json={log}", f"--dump-gradients={gradients}",
+        *optimizer_arguments(golden), *more)
+    return read_safetensors(gradients), read_log(log)[1]
+
+
+for name, precision in (("grouped", "bf16"), ("tied", "bf16"), ("grouped", "fp16"), ("head-norms", "fp16")):
+    folder, case = GOLDEN / name, f"{name} {precision}"
+    golden = json.loads((folder / "golden.json").read_text())
+    loss, gradient, run_limit = LIMITS[precision]
+    with scratch() as work:
+        plan = compile_golden(work, name, f"--precision={precision}", batch=golden["batch"], seq=golden["seq"])
+        mine, steps = train(work, plan, folder, golden)
+        want = read_safetensors(folder / "golden.safetensors")
+        check(f"{case}: first loss", abs(steps[0]["loss"] - golden["losses"][0]) <= loss, abs(steps[0]["loss"] - golden["losses"][0]))
+        largest = max(l2(v) for _, v in want.values())
+        errors = {n: l2([a - b for a, b in zip(mine[n][1], w)]) / max(l2(w), 1e-2 * largest) for n, (_, w) in want.items()}
+        worst = max(errors, key=errors.get)
+        check(f"{case}: worst gradient", errors[worst] <= gradient, (worst, errors[worst]))
+        check(f"{case}: the precision is used", errors[worst] > gradient / 100, errors[worst])
+        drift = max(abs(s["loss"] - w) for s, w in zip(steps, golden["losses"]))
+        check(f"{case}: losses over {golden['steps']} steps", drift <= run_limit, drift)
+
+golden = json.loads((GOLDEN / "grouped" / "golden.json").read_text())
+sizes = {"batch": golden["batch"], "seq": golden["seq"]}
+folder = GOLDEN / "grouped"
+with scratch() as work:
+    # Bytes per parameter: 2 and a remainder of 2 in bf16, 2 and a master of 4 in fp16, moments of 8 or 4.
+    classes = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        for state in ("fp32", "bf16"):
+            plan = compile_golden(work, "grouped", f"--precision={precision}", f"--optimizer-state={state}", **sizes)
+            report = json.loads(run("ztc", "inspect", plan, "--json", "--threads=1").stdout)
+            classes[precision, state] = report["memory"]["by_class"] if "memory" in report else report["by_class"]
+    elements = classes["fp32", "fp32"]["parameters"] / 4
+    for (precision, state), bytes_of in classes.items():
+        expected = {"fp32": 0, "bf16": 2, "fp16": 4}[precision] + {"fp32": 8, "bf16": 4}[state]
+        check(f"{precision}, {state} moments: parameters", bytes_of["parameters"] <= 1.03 * elements * (4 if precision == "fp32" else 2), bytes_of)
+        check(f"{precision}, {state} moments: optimizer", elements * expected <= bytes_of["optimizer"] <= 1.03 * elements * expected, bytes_of)
+
+    # Moments in bf16: the same bits on one rank, and on two with shards.
+    outcome = []
+    for stage in (0, 3):
+        plan = compile_golden(work, "grouped", "--precision=bf16", "--optimizer-state=bf16", f"--zero={stage}", batch=golden["batch"] // 2, seq=golden["seq"])
+        out = work / f"out{stage}"
+        run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", "--steps=10", f"--export={out}", "--ranks=2", "--threads=1",
+            *(x for x in optimizer_arguments(golden)))
+        outcome.append((out / "model.safetensors").read_bytes())
+    check("bf16 moments do not depend on the ZeRO stage", outcome[0] == outcome[1])
+
+    # A layer that stays fp32, and what a policy may not be.
+    policy = work / "policy.json"
+    policy.write_text(json.dumps({"fp32": ["norm", r"layers\.0\.self_attn"]}))
+    plan = compile_golden(work, "grouped", "--precision=bf16", f"--precision-policy={policy}", **sizes)
+    kept, steps = train(work, plan, folder, golden)
+    check("a policy's run ends near the golden one", abs(steps[-1]["loss"] - golden["losses"][-1]) <= LIMITS["bf16"][2], steps[-1]["loss"])
+    model = folder / "model.onnx"
+    for text, status, needs in (('{"fp32": ["layers.99"]}', 1, "matches no parameter and no layer"), ('{"fp32": ["("]}', 1, "no regular expression"),
+                                ('{"bf16": ["norm"]}', 1, "expected"), ("fp32", 1, "is no JSON"), ('{"fp32": []}', 1, "names no layer")):
+        policy.write_text(text)
+        done = run("ztc", "compile", model, "--precision=bf16", f"--precision-policy={policy}", "-o", work / "x.bin", expect=status)
+        check(f"policy {text} is refused", needs in done.stderr, done.stderr)
+    policy.write_text('{"fp32": ["norm"]}')
+    done = run("ztc", "compile", model, "--precision=fp32", f"--precision-policy={policy}", "-o", work / "x.bin", expect=2)
+    check("a policy that changes nothing is refused", "--precision-policy" in done.stderr, done.stderr)
+    done = run("ztc", "compile", model, "--precision=bf16", f"--precision-policy={work / 'none.json'}", "-o", work / "x.bin", expect=1)
+    check("a policy file that is not there", "No such file" in done.stderr, done.stderr)
+finish()
