@@ -86,8 +86,9 @@ Type StepEmitter::bucketType(Operation *op) {
 FlatSymbolRefAttr StepEmitter::bucketOf(Operation *op) {
   if (Type type = bucketType(op))
     return dist::bucketOf(type);
+  // A whole one without a mesh; a view of it is a tensor of known length.
   for (Value value : op->getOperands())
-    if (auto argument = dyn_cast<BlockArgument>(resolveAlias(value).source))
+    if (auto argument = dyn_cast<BlockArgument>(value))
       if (auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), graph::kBucket))
         return bucket;
   return {};

@@ -5,8 +5,9 @@ import math
 
 from support import GOLDEN, check, compile_golden, finish, optimizer_arguments, read_log, read_safetensors, run, scratch
 
-# Of PyTorch's own bf16 and fp16 runs (fp32 masters) the first loss is some 1e-3 and 1e-4 away, gradients 3e-2 and 3e-3.
-LIMITS = {"bf16": (2e-3, 4e-2, 6e-3), "fp16": (3e-4, 6e-3, 2e-3)}
+# First loss, worst gradient, losses of the run. PyTorch with all of these models in bf16 or fp16 is up to 1.6e-3 and 1.8e-4 away in the loss (a
+# mean over 32 tokens: chance), 2.2e-2 and 4.8e-3 in the worst gradient.
+LIMITS = {"bf16": (4e-3, 4e-2, 6e-3), "fp16": (8e-4, 6e-3, 2e-3)}
 
 
 def l2(values):
