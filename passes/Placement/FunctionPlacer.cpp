@@ -1,4 +1,5 @@
 #include "passes/Placement/FunctionPlacer.h"
+#include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
@@ -259,7 +260,10 @@ std::string FunctionPlacer::reasonFor(Value value) {
   std::string reader = fusion ? fusion.getName().str() : kind.str();
   if (int64_t layer = layerOf(last->getLoc()); layer >= 0)
     reader += " of layer " + std::to_string(layer);
-  bool saved = turningPoint && isBefore(value.getDefiningOp(), turningPoint) && isBefore(turningPoint, last);
+  Operation *definition = value.getDefiningOp();
+  if (definition && definition->hasAttr(kRecomputation))
+    return "computed again, last read by " + reader;
+  bool saved = turningPoint && isBefore(definition, turningPoint) && isBefore(turningPoint, last);
   return (saved ? "saved for backward, last read by " : "last read by ") + reader;
 }
 

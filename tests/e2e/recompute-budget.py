@@ -61,6 +61,8 @@ for arguments in ((), ("--recompute=layer", "--zero=3", "--gpus=2")):
     check(f"--explain {' '.join(arguments)}: bytes sum to the peak", sum(x["bytes"] for x in row["explain"]) == row["peak_bytes"])
     check(f"--explain {' '.join(arguments)}: a class and a reason for each", all(x["class"] in row["by_class"] and x["reason"] for x in row["explain"]),
           [x for x in row["explain"] if not x["reason"]])
+    if arguments:
+        check("--explain: what is computed again says so", any("computed again" in x["reason"] for x in row["explain"]))
     for name, size in row["by_class"].items():
         check(f"--explain {' '.join(arguments)}: {name}", sum(x["bytes"] for x in row["explain"] if x["class"] == name) == size)
 finish()
