@@ -25,18 +25,21 @@ struct Model {
   std::optional<StepProbe> probe;
   unsigned measured = 0;
 
-  static CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero) {
+  static CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero,
+                                  const std::string &precision) {
     CompileOptions options;
     options.input = file;
     options.batch = batch;
     options.seq = seq;
     options.zero = zero;
+    options.precision = precision;
     options.memoryBudget = 1; // the search is called with budgets of its own
     return options;
   }
 
-  Model(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero = 0, PlanShape shape = {1, 1, 4})
-      : session(optionsOf(file, batch, seq, zero)), shape(shape), rates(hostRates(shape.threads)) {
+  Model(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero = 0, PlanShape shape = {1, 1, 4},
+        const std::string &precision = "fp32")
+      : session(optionsOf(file, batch, seq, zero, precision)), shape(shape), rates(hostRates(shape.threads)) {
     EXPECT_TRUE(succeeded(session.run(Phase::Shard)));
     FailureOr<SmallVector<PricedElement>> found = recomputeElements(session.module(), rates);
     EXPECT_TRUE(succeeded(found));
@@ -215,12 +218,13 @@ TEST(Recompute, CheapCostsLittleTime) {
   const char *fixtures = std::getenv("ZTC_FIXTURES");
   if (!fixtures)
     GTEST_SKIP() << "ZTC_FIXTURES is not set";
-  for (auto [name, seq] : {std::pair("llama-3.2-1b", 2048), std::pair("llama-3-8b", 2048)}) {
-    Model model(fs::path(fixtures) / name / "dynamo-op18.onnx", 1, seq);
-    double kept = model.measure({}).seconds, cheap = model.measure(model.all(RecomputeGroup::Pointwise)).seconds;
-    EXPECT_GT(cheap, kept);
-    EXPECT_LE(cheap, 1.02 * kept) << name;
-  }
+  for (const char *name : {"llama-3.2-1b", "llama-3-8b"})
+    for (const char *precision : {"fp32", "bf16"}) {
+      Model model(fs::path(fixtures) / name / "dynamo-op18.onnx", 1, 2048, 0, {1, 1, 4}, precision);
+      double kept = model.measure({}).seconds, cheap = model.measure(model.all(RecomputeGroup::Pointwise)).seconds;
+      EXPECT_GT(cheap, kept);
+      EXPECT_LE(cheap, 1.02 * kept) << name << " " << precision;
+    }
 }
 
 TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
@@ -236,8 +240,8 @@ TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
   constexpr uint64_t seq = 2048;
   for (const Shape &m :
        {Shape{"llama-3.2-1b", 2048, 2048, 512, 8192, 32}, Shape{"llama-3-8b", 4096, 4096, 1024, 14336, 32}})
-    for (unsigned elementBytes : {4u}) {
-      Model model(fs::path(fixtures) / m.name / "dynamo-op18.onnx", 1, seq);
+    for (auto [precision, elementBytes] : {std::pair("fp32", 4u), std::pair("bf16", 2u), std::pair("fp16", 2u)}) {
+      Model model(fs::path(fixtures) / m.name / "dynamo-op18.onnx", 1, seq, 0, {1, 1, 4}, precision);
       uint64_t rows = 4 * m.heads + 8;
       const std::pair<RecomputeChoice, uint64_t> levels[] = {
           {{}, elementBytes * (4 * m.h + 2 * m.q + 2 * m.kv + 3 * m.f) + rows},
@@ -251,7 +255,25 @@ TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
         populateRecomputePipeline(pm, {"choice", choice});
         ASSERT_TRUE(succeeded(pm.run(*copy)));
         double saved = double(savedBytes(copy->lookupSymbol<func::FuncOp>("microstep"))[5]) / seq;
-        EXPECT_NEAR(saved, double(expected), 0.02 * double(expected)) << m.name << " " << choice.text();
+        EXPECT_NEAR(saved, double(expected), 0.02 * double(expected))
+            << m.name << " " << precision << " " << choice.text();
       }
     }
+}
+
+TEST(ChooseRecomputed, Llama8BInBf16FitsWhereItsArithmeticSays) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  fs::path file = fs::path(fixtures) / "llama-3-8b" / "dynamo-op18.onnx";
+  constexpr uint64_t GiB = 1ull << 30;
+  {
+    Model model(file, 1, 8192, 0, {1, 8, 16}, "bf16");
+    RecomputeDecision decision = model.decide(139 * GiB - 3 * GiB / 2);
+    EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
+  }
+  Model model(file, 1, 8192, 3, {8, 8, 16}, "bf16");
+  RecomputeDecision decision = model.decide(40 * GiB);
+  EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
+  EXPECT_FALSE(decision.choice.isEmpty());
 }
