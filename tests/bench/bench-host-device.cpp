@@ -1,6 +1,6 @@
 // GFLOP/s of the host device's library calls at the shapes of small Llamas. Usage: bench-host-device [threads]
-// [linear|attention|loss] The service kernels are empty: what is timed are the matrix products, their slicing and the
-// thread pool.
+// [linear|attention|loss|all] [f32|bf16|f16] The service kernels are empty: what is timed are the matrix products,
+// their slicing and the thread pool.
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/ScratchSizes.h"
@@ -24,6 +24,8 @@ struct Bench {
   plan::Plan plan;
   plan::Step *step;
   uint32_t threads;
+  /// What the tensors are stored in.
+  inline static plan::DataType type = plan::F32;
 
   explicit Bench(uint32_t threads) : threads(threads) {
     plan.add_kernels()->set_name("nothing");
@@ -35,6 +37,11 @@ struct Bench {
   void operand(uint64_t floats) {
     plan.add_slots()->mutable_size()->set_elements(floats);
     step->add_operands()->set_slot(uint32_t(plan.slots_size() - 1));
+  }
+  /// Scratch of all threads; none where the tensors are f32.
+  void panels(uint64_t bytesPerThread) {
+    if (type != plan::F32)
+      operand(bytesPerThread / 4 * threads);
   }
 
   /// Prints the best of the repetitions: what the machine can do when nobody else uses it.
@@ -57,8 +64,9 @@ struct Bench {
     if (Status status = (*executor)->initialize(**arena); !status.isOk())
       return fail(status);
     float *values = reinterpret_cast<float *>((*arena)->base());
+    const float step = type == plan::F32 ? 0x1p-4f : 0; // in a narrow type the bits of floats are any numbers
     for (uint64_t i = 0; i < memory.arenaBytes / 4; ++i)
-      values[i] = float(i % 17) / 16;
+      values[i] = float(i % 17) * step;
     // On a machine with other users wall time says little: the processor time of one thread is the better measure
     // there.
     auto processorSeconds = [] { return double(std::clock()) / CLOCKS_PER_SEC; };
@@ -90,6 +98,7 @@ void gemm(uint32_t threads, const std::string &name, uint64_t m, uint64_t n, uin
   Bench bench(threads);
   for (uint64_t floats : {m * k, k * n, m * n})
     bench.operand(floats);
+  bench.panels(matmulScratchBytes(m, n, k));
   plan::Gemm &call = *bench.step->mutable_gemm();
   call.set_m(m);
   call.set_n(n);
@@ -100,8 +109,8 @@ void gemm(uint32_t threads, const std::string &name, uint64_t m, uint64_t n, uin
   call.set_transpose_a(transposeA);
   call.set_transpose_b(transposeB);
   call.set_alpha(1);
-  call.set_type_a(plan::F32);
-  call.set_type_c(plan::F32);
+  call.set_type_a(Bench::type);
+  call.set_type_c(transposeA ? plan::F32 : Bench::type); // gradients of weights are added up in f32
   bench.run(fmt::format("{} {}x{}x{}", name, m, n, k), 2.0 * double(m) * double(n) * double(k));
 }
 
@@ -121,7 +130,9 @@ void attention(uint32_t threads, const Model &model, uint64_t block, bool grad) 
   std::vector<uint64_t> sizes = {queries, keys, keys, queries, rows};
   if (grad)
     sizes.insert(sizes.end(), {queries, queries, keys, keys});
-  sizes.push_back(attentionScratchBytes(model.seq, block, grad) / 4 * threads);
+  sizes.push_back((Bench::type == plan::F32 ? attentionScratchBytes(model.seq, block, grad)
+                                            : narrowAttentionScratchBytes(model.seq, model.dim, block, grad)) /
+                  4 * threads);
   for (uint64_t floats : sizes)
     bench.operand(floats);
   plan::Attention &call = *bench.step->mutable_attention();
@@ -134,7 +145,7 @@ void attention(uint32_t threads, const Model &model, uint64_t block, bool grad) 
   call.set_causal(true);
   call.set_block(block);
   call.set_grad(grad);
-  call.set_type(plan::F32);
+  call.set_type(Bench::type);
   // Useful work alone: the half below the diagonal.
   double products = grad ? 5 : 2;
   bench.run(fmt::format("{} attention{} block {}", model.name, grad ? " grad" : "", block),
@@ -150,13 +161,14 @@ void loss(uint32_t threads, const Model &model, uint64_t chunk, bool training) {
     sizes.insert(sizes.end(), {1, tokens * model.width, model.vocabulary * model.width});
   for (uint64_t floats : sizes)
     bench.operand(floats);
+  bench.panels(linearCrossEntropyPanelBytes(chunk, model.width, model.vocabulary));
   plan::LinearCrossEntropy &call = *bench.step->mutable_linear_cross_entropy();
   call.set_tokens(tokens);
   call.set_width(model.width);
   call.set_vocabulary(model.vocabulary);
   call.set_chunk(chunk);
   call.set_training(training);
-  call.set_type(plan::F32);
+  call.set_type(Bench::type);
   bench.run(fmt::format("{} loss{} chunk {}", model.name, training ? " and gradients" : "", chunk),
             (training ? 6.0 : 2.0) * double(tokens) * double(model.width) * double(model.vocabulary));
 }
@@ -165,7 +177,9 @@ void loss(uint32_t threads, const Model &model, uint64_t chunk, bool training) {
 
 int main(int argc, char **argv) {
   uint32_t threads = argc > 1 ? uint32_t(std::atoi(argv[1])) : std::max(1u, std::thread::hardware_concurrency());
-  std::string filter = argc > 2 ? argv[2] : "";
+  std::string filter = argc > 2 && std::string(argv[2]) != "all" ? argv[2] : "";
+  const std::string type = argc > 3 ? argv[3] : "f32";
+  Bench::type = type == "bf16" ? plan::BF16 : type == "f16" ? plan::F16 : plan::F32;
   const Model models[] = {{"llama-mini", 2, 256, 256, 688, 8, 4, 32, 1024},
                           {"stories15M", 8, 256, 288, 768, 6, 6, 48, 32000}};
   const Model longer[] = {{"S=1024 D=64", 1, 1024, 512, 1376, 4, 4, 64, 1024},
