@@ -269,6 +269,8 @@ Status Run::loadModel() {
 }
 
 std::map<std::string, std::string> Run::environment() const {
+  const auto &options = session_->plan().options();
+  const auto state = options.find("optimizer-state");
   return {{"ztc", session_->plan().ztc_version()},
           {"device", session_->device().description()},
           {"threads", std::to_string(session_->shape().threads)},
@@ -276,6 +278,8 @@ std::map<std::string, std::string> Run::environment() const {
           {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
           {"plan", session_->planSha256()},
           {"precision", session_->plan().precision()},
+          {"optimizer state", state != options.end() ? state->second : "fp32"},
+          {"ZeRO stage", std::to_string(session_->plan().zero())},
           {"data", data_ ? data_->fingerprint() : "random tokens"}};
 }
 

@@ -69,6 +69,9 @@ with scratch() as work:
     done = run("ztc-run", bf16 / "grouped.bin", f"--data={data}", "--steps=32", "--device=cpu", f"--resume={fp16 / 'whole'}", "--no-save",
                f"--log-json={work / 'other.log'}")
     check("a resume in another precision names it", "precision bf16, it was fp16" in done.stdout, done.stdout[-600:])
+    check("and the form of the moments", "optimizer state bf16, it was fp32" in run(
+        "ztc-run", work / "bf16-moments-2" / "grouped.bin", f"--data={data}", "--steps=31", "--device=cpu", "--ranks=2",
+        f"--resume={fp16 / 'whole'}", "--no-save").stdout)
     before, after = read_log(fp16 / "whole.log")[1][-1], read_log(work / "other.log")[1]
     check("and goes on where the other was", len(after) == 2 and abs(after[0]["loss"] - before["loss"]) < 0.5, (before["loss"], after[0]["loss"]))
 
