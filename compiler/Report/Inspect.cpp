@@ -42,6 +42,17 @@ std::string describeStep(const plan::Plan &plan, const plan::Step &step) {
                  llvm::join(writes, ", "));
 }
 
+/// ", bf16, master i16" of a bucket that is not f32.
+static std::string storageText(const plan::Plan &plan, const plan::Bucket &bucket) {
+  auto typeOf = [&](uint32_t slot) { return slot < unsigned(plan.slots_size()) ? plan.slots(slot).type() : plan::F32; };
+  std::string text;
+  if (plan::DataType type = typeOf(bucket.parameter_slot()); type != plan::F32)
+    text += std::string(", ") + dataTypeName(type);
+  if (bucket.trainable() && bucket.master_slot() != kAbsent)
+    text += std::string(", master ") + dataTypeName(typeOf(bucket.master_slot()));
+  return text;
+}
+
 void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory) {
   const plan::Plan &p = loaded.plan;
   out << formatv("plan of {0}, by ztc {1}\n", p.model().name(), p.ztc_version());
@@ -76,8 +87,8 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
   }
   out << "\nbuckets\n";
   for (const plan::Bucket &bucket : p.buckets())
-    out << formatv("  {0,-24} {1,14} elements, {2} decayed{3}\n", bucket.name(), bucket.elements(), bucket.decayed(),
-                   bucket.trainable() ? "" : ", frozen");
+    out << formatv("  {0,-24} {1,14} elements, {2} decayed{3}{4}\n", bucket.name(), bucket.elements(), bucket.decayed(),
+                   bucket.trainable() ? "" : ", frozen", storageText(p, bucket));
   out << "\nparameters\n";
   for (const plan::Parameter &parameter : p.parameters()) {
     std::string shapeText;

@@ -51,7 +51,8 @@ def Dist_AllGatherOp : Dist_Collective<"all_gather", "shard"> {
 def Dist_ReduceScatterOp : Dist_Collective<"reduce_scatter", "full"> {
   let summary = "The sum of a bucket over all ranks, in rank order; each rank gets its own shard of it.";
   let description = [{
-    y[i] = ((g0[i] + g1[i]) + g2[i]) + ..., added in f32 and written over the own shard of the operand; the rest of the operand is lost.
+    y[i] = ((g0[i] + g1[i]) + g2[i]) + ..., added in f32, rounded once to the element type and written over the own shard of the operand; the
+    rest of the operand is lost.
     `only_last`: in the micro-steps before the last one of a step nothing is sent, and y is the own shard as it is.
 
         %s = dist.reduce_scatter %f axis "data" {only_last} : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
