@@ -1,5 +1,8 @@
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Collective/Communicators.h"
+#include "runtime/Collective/nccl/NcclCommunicator.h"
+#include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/host/HostDevice.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
@@ -44,6 +47,31 @@ CoreShare coreShare() {
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     share.mask = hashOf({reinterpret_cast<const char *>(&set), sizeof set});
   return share;
+}
+
+std::string variable(const Environment &environment, const char *name) {
+  auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+CudaLibraryPaths cudaLibraries(const Environment &environment) {
+  return {.driver = variable(environment, "ZTC_LIBCUDA"),
+          .cublasLt = variable(environment, "ZTC_LIBCUBLASLT"),
+          .nccl = variable(environment, "ZTC_LIBNCCL"),
+          .standIns = variable(environment, "ZTC_STAND_INS")};
+}
+
+RendezvousStore storeOf(ControlChannel &control) {
+  RendezvousStore store;
+  store.set = [&control](const std::string &key, const std::string &value) {
+    return control.set(key, std::as_bytes(std::span<const char>(value.data(), value.size())));
+  };
+  // No limit of its own: a rank that does not come is lost or hangs, and the channel says so.
+  store.wait = [&control](const std::string &key, uint64_t) -> StatusOr<std::string> {
+    ZTC_ASSIGN_OR_RETURN(Bytes value, control.get(key));
+    return std::string(reinterpret_cast<const char *>(value.data()), value.size());
+  };
+  return store;
 }
 
 } // namespace
@@ -94,25 +122,61 @@ StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &cont
   return uint32_t(options.threads.value_or(share));
 }
 
+bool wantsGpus(const RunOptions &options) {
+  return options.gpus || options.device == "cuda";
+}
+
+Status checkDevices(const RunOptions &options, const Environment &environment) {
+  if (!wantsGpus(options))
+    return Status::ok();
+  const char *option = options.gpus ? "--gpus" : "--device=cuda";
+  const StatusOr<std::vector<Gpu>> gpus = findGpus(cudaLibraries(environment));
+  if (!gpus.isOk())
+    return failedPrecondition(fmt::format("{}: no GPU can be used: {} (--device=cpu trains on the processor)", option,
+                                          gpus.status().message()));
+  if (options.gpus.value_or(1) > gpus->size())
+    return failedPrecondition(
+        fmt::format("{} {}: this host has {}: {}", option, *options.gpus, gpus->size(), gpus->front().name));
+  return Status::ok();
+}
+
+std::string standInNotice(const RunOptions &options, const Environment &environment) {
+  const std::string folder = variable(environment, "ZTC_STAND_INS");
+  if (!wantsGpus(options) || folder.empty())
+    return {};
+  return fmt::format("STAND-INS FOR CUDA'S LIBRARIES, FROM {}: NO GPU IS USED, THIS IS A TEST", folder);
+}
+
+StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const Environment &environment,
+                                               const RankIdentity &identity, uint32_t threads) {
+  if (wantsGpus(options))
+    return createCudaDevice({.libraries = cudaLibraries(environment),
+                             .localRank = identity.localRank,
+                             .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1"});
+  HostDeviceOptions host;
+  host.threads = threads;
+  host.oneDnnLibrary = variable(environment, "ZTC_LIBDNNL");
+  return createHostDevice(std::move(host));
+}
+
 StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
                                                            ControlChannel &control) {
   if (control.world() == 1)
     return std::unique_ptr<Communicator>();
+  const auto timeoutMs = uint64_t(std::min(options.timeoutSeconds, 30.0) * 1000); // all ranks are here already
+  if (wantsGpus(options))
+    return createNcclCommunicator({.rank = control.rank(),
+                                   .world = control.world(),
+                                   .timeoutMs = timeoutMs,
+                                   .libraries = cudaLibraries(environment),
+                                   .store = storeOf(control)});
   GlooOptions gloo;
   gloo.rank = control.rank();
   gloo.world = control.world();
   gloo.address = control.localAddress();
-  gloo.timeoutMs = uint64_t(std::min(options.timeoutSeconds, 30.0) * 1000); // all ranks are here already
-  if (auto library = environment.find("ZTC_GLOO_LIBRARY"); library != environment.end())
-    gloo.library = library->second;
-  gloo.store.set = [&control](const std::string &key, const std::string &value) {
-    return control.set(key, std::as_bytes(std::span<const char>(value.data(), value.size())));
-  };
-  // No limit of its own: a rank that does not come is lost or hangs, and the channel says so.
-  gloo.store.wait = [&control](const std::string &key, uint64_t) -> StatusOr<std::string> {
-    ZTC_ASSIGN_OR_RETURN(Bytes value, control.get(key));
-    return std::string(reinterpret_cast<const char *>(value.data()), value.size());
-  };
+  gloo.timeoutMs = timeoutMs;
+  gloo.library = variable(environment, "ZTC_GLOO_LIBRARY");
+  gloo.store = storeOf(control);
   return createGlooCommunicator(gloo);
 }
 

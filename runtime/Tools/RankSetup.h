@@ -1,6 +1,7 @@
 // From the command line and the environment to a rank with its channel, its communicator and its share of the host.
 #pragma once
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Device/Device.h"
 #include "runtime/Ranks/LaunchEnvironment.h"
 #include "runtime/Ranks/SocketChannel.h"
 #include "runtime/Train/Options.h"
@@ -23,7 +24,21 @@ JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
 /// the same cores share them; a launcher that bound each rank to cores of its own has divided them already.
 StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &control);
 
-/// Gloo between CPU ranks, null at one rank. Its keys are values of the control channel.
+/// Whether the run is to be on GPUs: it is where the command line says so.
+bool wantsGpus(const RunOptions &options);
+
+/// Ok, or what is missing for the GPUs that the command line asks for. FailedPrecondition.
+Status checkDevices(const RunOptions &options, const Environment &environment);
+
+/// What the run must say first where stand-ins take the places of NVIDIA's libraries; empty where they do not.
+std::string standInNotice(const RunOptions &options, const Environment &environment);
+
+/// The rank's GPU, or the host with `threads` workers.
+StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const Environment &environment,
+                                               const RankIdentity &identity, uint32_t threads);
+
+/// NCCL between GPUs, Gloo between CPU ranks, null at one rank. Their keys are values of the control channel. After
+/// createDevice, in the same thread.
 StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
                                                            ControlChannel &control);
 

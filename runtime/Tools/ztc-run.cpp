@@ -1,5 +1,4 @@
 // ztc-run: trains a plan. Reads the environment, once, and turns a Status into an exit status.
-#include "runtime/Device/host/HostDevice.h"
 #include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
 #include "runtime/Tools/RankSetup.h"
@@ -28,14 +27,6 @@ int report(const Status &status, int exitStatus) {
   std::fflush(stdout);
   fmt::print(stderr, "ztc-run: error: {}\n", status.message());
   return exitStatus;
-}
-
-StatusOr<std::unique_ptr<Device>> makeDevice(const Environment &environment, uint32_t threads) {
-  HostDeviceOptions host;
-  host.threads = threads;
-  if (auto library = environment.find("ZTC_LIBDNNL"); library != environment.end())
-    host.oneDnnLibrary = library->second;
-  return createHostDevice(std::move(host));
 }
 
 /// A file or socket that were opened as 0, 1 or 2 would get what is printed.
@@ -90,17 +81,19 @@ private:
 
 /// One rank, from plan to end. `communicator` outlives an error: the others hear of the error before they see the
 /// connections close. `exitStatus` is what a failure ends with.
-StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environment, ControlChannel &control,
-                         std::unique_ptr<Communicator> &communicator, int &exitStatus) {
+StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environment, const RankIdentity &identity,
+                         ControlChannel &control, std::unique_ptr<Communicator> &communicator, int &exitStatus) {
   ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(options.plan));
   if (Status usage = checkOptionsAgainstPlan(options, loaded.plan); !usage.isOk()) {
     exitStatus = kUsage;
     return usage;
   }
   ZTC_ASSIGN_OR_RETURN(uint32_t threads, threadsOfRank(options, control));
-  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, makeDevice(environment, threads));
-  if (options.trains() && options.device.empty() && !options.ranks && control.world() == 1)
-    fmt::print("no GPU in this build: one CPU rank\n");
+  if (const std::string notice = standInNotice(options, environment); !notice.empty() && control.rank() == 0)
+    fmt::print(stderr, "{}\n", notice);
+  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createDevice(options, environment, identity, threads));
+  if (options.trains() && options.device.empty() && !wantsGpus(options) && !options.ranks && control.world() == 1)
+    fmt::print("no GPU was asked for: one CPU rank\n");
   ZTC_ASSIGN_OR_RETURN(communicator, createCommunicator(options, environment, control));
   AbortOnFailure abortOnFailure(control, communicator.get());
   return runPlan(options, std::move(loaded), std::move(device), {.out = stdout, .live = isatty(STDOUT_FILENO) == 1},
@@ -119,7 +112,7 @@ int run(const RunOptions &options, const std::vector<std::string> &arguments) {
   auto described = describeLaunch(options, environment);
   if (!described.isOk())
     return report(described.status(), kUsage);
-  if (Status status = checkDevices(options); !status.isOk())
+  if (Status status = checkDevices(options, environment); !status.isOk())
     return report(status, kFailed);
   if (auto *order = std::get_if<LaunchOrder>(&*described))
     return launch(options, *order, arguments);
@@ -131,7 +124,7 @@ int run(const RunOptions &options, const std::vector<std::string> &arguments) {
   ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);
   std::unique_ptr<Communicator> communicator;
   int exitStatus = kFailed;
-  StatusOr<RunEnd> end = runRank(options, environment, control, communicator, exitStatus);
+  StatusOr<RunEnd> end = runRank(options, environment, identity, control, communicator, exitStatus);
   Status status = end.isOk() ? control.finish() : end.status();
   if (!status.isOk()) {
     RunFailure failure = control.fail(status);

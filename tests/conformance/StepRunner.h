@@ -1,9 +1,12 @@
 // Runs hand-written steps on a device: what every device must do is said in terms of plan steps and slots.
 #pragma once
+#include "runtime/Device/cuda/CudaDevice.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Memory/Planner.h"
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <random>
@@ -13,13 +16,31 @@
 
 namespace ztc::test {
 
+using DeviceFactory = std::function<StatusOr<std::unique_ptr<Device>>(uint32_t threads)>;
+
+/// The host; a GPU where ZTC_TEST_DEVICE is cuda: the one that the stand-ins in ZTC_STAND_INS stand for, if that is
+/// set.
+inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunction>> kernels) {
+  const char *device = std::getenv("ZTC_TEST_DEVICE"), *standIns = std::getenv("ZTC_STAND_INS");
+  if (device && std::string(device) == "cuda")
+    return [folder = std::string(standIns ? standIns : "")](uint32_t) {
+      CudaDeviceOptions options;
+      options.libraries.standIns = folder;
+      return createCudaDevice(options);
+    };
+  return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, "", kernels}); };
+}
+
 /// A plan in the making. Slots lie one behind the other; a program runs its steps in order.
 class StepRunner {
 public:
-  explicit StepRunner(std::vector<std::pair<std::string, KernelFunction>> kernels = {}) : kernels_(std::move(kernels)) {
+  explicit StepRunner(std::vector<std::pair<std::string, KernelFunction>> kernels = {})
+      : kernels_(std::move(kernels)), makeDevice_(testDevice(kernels_)) {
     for (const auto &[name, function] : kernels_)
       plan_.add_kernels()->set_name(name);
   }
+
+  explicit StepRunner(DeviceFactory device) : makeDevice_(std::move(device)) {}
 
   /// A slot that starts with these values; the padding behind them is zero.
   template <typename T> uint32_t slot(const std::vector<T> &values) {
@@ -55,11 +76,21 @@ public:
     return UINT32_MAX;
   }
 
-  /// Makes device, executor and arena.
-  Status prepare(uint32_t threads) {
+  /// Makes device, executor and arena. `communicator`: of this rank; null: there is one.
+  Status prepare(uint32_t threads, Communicator *communicator = nullptr) {
+    ZTC_RETURN_IF_ERROR(makeDevice(threads));
+    return prepareOn(communicator);
+  }
+  Status makeDevice(uint32_t threads) {
     executor_.reset();
-    ZTC_ASSIGN_OR_RETURN(device_, createHostDevice({threads, "", kernels_}));
-    PlanShape shape{1, 1, threads};
+    arena_.reset();
+    device_.reset();
+    ZTC_ASSIGN_OR_RETURN(device_, makeDevice_(threads));
+    return Status::ok();
+  }
+  Status prepareOn(Communicator *communicator) {
+    const uint32_t threads = device_->threads();
+    PlanShape shape{communicator ? communicator->world() : 1, 1, threads};
     MemoryPlan memory;
     for (const plan::Slot &slot : plan_.slots()) {
       uint64_t bytes = slot.size().elements() * (slot.size().kind() == plan::SizeForm::PER_THREAD ? threads : 1);
@@ -67,7 +98,8 @@ public:
       memory.slots.push_back({memory.arenaBytes, bytes});
       memory.arenaBytes += bytes;
     }
-    ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, 0, *device_));
+    ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, communicator ? communicator->rank() : 0,
+                                                     *device_, communicator));
     ZTC_ASSIGN_OR_RETURN(arena_, device_->allocateArena(memory.arenaBytes));
     return executor_->initialize(*arena_);
   }
@@ -90,6 +122,7 @@ public:
 
 private:
   std::vector<std::pair<std::string, KernelFunction>> kernels_;
+  DeviceFactory makeDevice_;
   plan::Plan plan_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Arena> arena_;

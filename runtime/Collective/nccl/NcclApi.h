@@ -1,0 +1,57 @@
+// What we use of NCCL, declared here as runtime/Device/cuda/CudaApi.h declares the driver.
+#pragma once
+#include "runtime/Device/cuda/CudaApi.h"
+#include <climits>
+
+struct ncclComm;
+
+namespace ztc::nccl {
+
+using Result = int; ///< ncclResult_t
+using Comm = ncclComm *;
+
+struct UniqueId { ///< ncclUniqueId
+  char bytes[128];
+};
+
+/// ncclConfig_t up to the fields of NCCL 2.18: the library takes shorter ones of earlier versions.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21800;
+  int blocking = INT_MIN; ///< INT_MIN: not set
+  int cgaClusterSize = INT_MIN;
+  int minCtas = INT_MIN;
+  int maxCtas = INT_MIN;
+  const char *netName = nullptr;
+  int splitShare = INT_MIN;
+};
+
+inline constexpr Result kSuccess = 0, kUnhandledCudaError = 1, kSystemError = 2, kInternalError = 3,
+                        kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6, kInProgress = 7;
+inline constexpr int kF16 = 6, kF32 = 7, kBF16 = 9; ///< ncclDataType_t
+inline constexpr int kUint8 = 1;
+inline constexpr int kSum = 0; ///< ncclRedOp_t
+
+/// X(symbol, result, arguments).
+#define ZTC_NCCL_FUNCTIONS(X)                                                                                          \
+  X(ncclGetVersion, Result, (int *version))                                                                            \
+  X(ncclGetErrorString, const char *, (Result result))                                                                 \
+  X(ncclGetLastError, const char *, (Comm comm))                                                                       \
+  X(ncclGetUniqueId, Result, (UniqueId * id))                                                                          \
+  X(ncclCommInitRankConfig, Result, (Comm * comm, int world, UniqueId id, int rank, Config *config))                   \
+  X(ncclCommDestroy, Result, (Comm comm))                                                                              \
+  X(ncclCommAbort, Result, (Comm comm))                                                                                \
+  X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                                        \
+  X(ncclCommRegister, Result, (const Comm comm, void *buffer, size_t bytes, void **handle))                            \
+  X(ncclCommDeregister, Result, (const Comm comm, void *handle))                                                       \
+  X(ncclAllGather, Result,                                                                                             \
+    (const void *shard, void *full, size_t shardElements, int type, Comm comm, cuda::Stream stream))                   \
+  X(ncclReduceScatter, Result,                                                                                         \
+    (const void *full, void *shard, size_t shardElements, int type, int operation, Comm comm, cuda::Stream stream))    \
+  X(ncclAllReduce, Result,                                                                                             \
+    (const void *from, void *to, size_t elements, int type, int operation, Comm comm, cuda::Stream stream))            \
+  X(ncclGroupStart, Result, ())                                                                                        \
+  X(ncclGroupEnd, Result, ())
+
+} // namespace ztc::nccl

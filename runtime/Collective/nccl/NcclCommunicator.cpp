@@ -1,0 +1,259 @@
+#include "runtime/Collective/nccl/NcclCommunicator.h"
+#include "runtime/Collective/nccl/NcclApi.h"
+#include "runtime/Format/PlanValidator.h"
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <mutex>
+#include <thread>
+
+namespace ztc {
+namespace {
+
+constexpr CudaLibraryName kNcclName = {
+    "NCCL",
+    "ZTC_LIBNCCL",
+    "libztc-standin-nccl.so",
+    "several GPUs need it: install it (PyPI: nvidia-nccl) and put its folder into LD_LIBRARY_PATH",
+    {"libnccl.so.2"}};
+constexpr int kOldestNccl = 21800;
+const std::string kIdentityKey = "nccl/id";
+
+/// NCCL's functions by their own names.
+struct Nccl {
+  using Result = nccl::Result;
+  using UniqueId = nccl::UniqueId;
+  using Comm = nccl::Comm;
+  using Config = nccl::Config;
+#define ZTC_DECLARE(function, result, arguments) result(*function) arguments = nullptr;
+  ZTC_NCCL_FUNCTIONS(ZTC_DECLARE)
+#undef ZTC_DECLARE
+  std::string version;
+
+  static StatusOr<const Nccl *> load(const CudaLibraryPaths &paths);
+};
+
+StatusOr<const Nccl *> Nccl::load(const CudaLibraryPaths &paths) {
+  static std::mutex mutex;
+  static const Nccl *loaded = nullptr;
+  std::lock_guard lock(mutex);
+  if (loaded)
+    return loaded;
+  ZTC_ASSIGN_OR_RETURN(void *opened, openCudaLibrary(kNcclName, paths.nccl, paths.standIns));
+  auto library = std::make_unique<Nccl>();
+#define ZTC_RESOLVE(function, result, arguments)                                                                       \
+  library->function = reinterpret_cast<decltype(library->function)>(dlsym(opened, #function));                         \
+  if (!library->function)                                                                                              \
+    return missingSymbol(kNcclName, #function);
+  ZTC_NCCL_FUNCTIONS(ZTC_RESOLVE)
+#undef ZTC_RESOLVE
+  int number = 0;
+  library->ncclGetVersion(&number);
+  library->version = fmt::format("NCCL {}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  if (number < kOldestNccl)
+    return failedPrecondition(fmt::format("{} found, 2.18 is needed", library->version));
+  loaded = library.release();
+  return loaded;
+}
+
+StatusOr<int> libraryType(plan::DataType type) {
+  switch (type) {
+  case plan::F32:
+    return nccl::kF32;
+  case plan::BF16:
+    return nccl::kBF16;
+  case plan::F16:
+    return nccl::kF16;
+  default:
+    return invalidArgument(fmt::format("collectives of type {} are not known", int(type)));
+  }
+}
+
+class NcclCommunicator : public Communicator {
+public:
+  NcclCommunicator(const Nccl &library, uint32_t rank, uint32_t world) : Communicator(rank, world), library_(library) {}
+
+  ~NcclCommunicator() override {
+    std::lock_guard lock(mutex_);
+    if (!comm_)
+      return;
+    // Destroying waits for what is under way; nobody knows whether that ends after an error.
+    if (error_.isOk() && asyncError() == nccl::kSuccess)
+      library_.ncclCommDestroy(comm_);
+    else
+      library_.ncclCommAbort(comm_);
+  }
+
+  /// Meets the other ranks.
+  Status join(const NcclOptions &options) {
+    nccl::UniqueId id;
+    if (rank() == 0) {
+      if (nccl::Result result = library_.ncclGetUniqueId(&id); result != nccl::kSuccess)
+        return failedPrecondition(describe("ncclGetUniqueId", result));
+      ZTC_RETURN_IF_ERROR(options.store.set(kIdentityKey, std::string(id.bytes, sizeof id.bytes)));
+    } else {
+      ZTC_ASSIGN_OR_RETURN(const std::string bytes, options.store.wait(kIdentityKey, options.timeoutMs));
+      if (bytes.size() != sizeof id.bytes)
+        return dataLoss(fmt::format("an NCCL identity of {} bytes, {} expected", bytes.size(), sizeof id.bytes));
+      std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+    }
+    nccl::Config config;
+    config.blocking = 0; // so that a rank that does not come can be given up
+    nccl::Result result = library_.ncclCommInitRankConfig(&comm_, int(world()), id, int(rank()), &config);
+    if (result != nccl::kSuccess && result != nccl::kInProgress)
+      return unavailable(describe("ncclCommInitRank", result));
+    return settle("the ranks' rendezvous", std::chrono::milliseconds(options.timeoutMs));
+  }
+
+  std::string name() const override { return "nccl"; }
+  std::string description() const override { return library_.version; }
+
+  Status registerMemory(std::byte *base, uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    // Only a matter of speed: where it is refused, NCCL copies.
+    void *handle = nullptr;
+    if (comm_ && error_.isOk())
+      library_.ncclCommRegister(comm_, base, bytes, &handle);
+    return Status::ok();
+  }
+
+  Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
+                   const CollectiveCall &call) override {
+    ZTC_ASSIGN_OR_RETURN(const int kind, libraryType(type));
+    count(allGatherBytes_, shardElements * dataTypeBytes(type));
+    return enqueue("all_gather", call, [&] {
+      return library_.ncclAllGather(shard, full, shardElements, kind, comm_, static_cast<cuda::Stream>(call.stream));
+    });
+  }
+
+  Status reduceScatter(void *full, uint64_t shardElements, plan::DataType type, void *, uint64_t,
+                       const CollectiveCall &call) override {
+    ZTC_ASSIGN_OR_RETURN(const int kind, libraryType(type));
+    const uint64_t shardBytes = shardElements * dataTypeBytes(type);
+    count(reduceScatterBytes_, shardBytes);
+    void *own = static_cast<std::byte *>(full) + rank() * shardBytes; // in place
+    return enqueue("reduce_scatter", call, [&] {
+      return library_.ncclReduceScatter(full, own, shardElements, kind, nccl::kSum, comm_,
+                                        static_cast<cuda::Stream>(call.stream));
+    });
+  }
+
+  Status allReduce(float *values, uint64_t count, void *, uint64_t, const CollectiveCall &call) override {
+    this->count(allReduceBytes_, count * sizeof(float));
+    return enqueue("all_reduce", call, [&] {
+      return library_.ncclAllReduce(values, values, count, nccl::kF32, nccl::kSum, comm_,
+                                    static_cast<cuda::Stream>(call.stream));
+    });
+  }
+
+  /// Ranks meet on the control channel, not here.
+  Status barrier(const CollectiveCall &call) override {
+    return internalError("barrier " + std::string(call.label) + ": GPUs have none of their own");
+  }
+
+  Status groupBegin() override { return grouped("ncclGroupStart", library_.ncclGroupStart()); }
+  Status groupEnd() override {
+    ZTC_RETURN_IF_ERROR(grouped("ncclGroupEnd", library_.ncclGroupEnd()));
+    return settle("a group of collectives", std::chrono::milliseconds(0));
+  }
+
+  Status status() const override {
+    std::lock_guard lock(mutex_);
+    if (!error_.isOk())
+      return error_;
+    const nccl::Result result = asyncError();
+    return result == nccl::kSuccess || result == nccl::kInProgress ? Status::ok()
+                                                                   : unavailable(describe(last_, result));
+  }
+
+  void abort(const std::string &reason) override {
+    std::lock_guard lock(mutex_);
+    if (!error_.isOk())
+      return;
+    error_ = unavailable(last_.empty() ? reason : last_ + ": " + reason);
+    // Ends the kernels that wait for other ranks; the communicator is gone afterwards.
+    if (comm_)
+      library_.ncclCommAbort(comm_);
+    comm_ = nullptr;
+  }
+
+private:
+  void count(std::atomic<uint64_t> &to, uint64_t shardBytes) {
+    to.fetch_add(shardBytes * (world() - 1), std::memory_order_relaxed);
+  }
+
+  template <typename Call> Status enqueue(const char *kind, const CollectiveCall &call, Call &&function) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!error_.isOk())
+        return error_;
+      last_ = call.label.empty() ? kind : call.label;
+      const nccl::Result result = function();
+      if (result != nccl::kSuccess && result != nccl::kInProgress)
+        return error_ = unavailable(describe(last_, result));
+    }
+    return settle(last_, std::chrono::milliseconds(0));
+  }
+
+  Status grouped(const char *what, nccl::Result result) {
+    if (result == nccl::kSuccess || result == nccl::kInProgress)
+      return Status::ok();
+    std::lock_guard lock(mutex_);
+    return error_.isOk() ? error_ = unavailable(describe(what, result)) : error_;
+  }
+
+  /// A communicator that does not block hands work over in the background; waits until that is done. 0 ms: for ever.
+  Status settle(const std::string &what, std::chrono::milliseconds limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+      {
+        std::lock_guard lock(mutex_);
+        if (!error_.isOk())
+          return error_;
+        const nccl::Result result = asyncError();
+        if (result == nccl::kSuccess)
+          return Status::ok();
+        if (result != nccl::kInProgress)
+          return error_ = unavailable(describe(what, result));
+        if (limit.count() && std::chrono::steady_clock::now() > until) {
+          error_ = unavailable(
+              fmt::format("{}: not all of the {} ranks came within {} s", what, world(), double(limit.count()) / 1000));
+          return error_;
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  /// With the mutex held.
+  nccl::Result asyncError() const {
+    nccl::Result result = nccl::kSuccess;
+    if (comm_)
+      library_.ncclCommGetAsyncError(comm_, &result);
+    return result;
+  }
+
+  std::string describe(const std::string &what, nccl::Result result) const {
+    const char *text = library_.ncclGetErrorString(result), *last = comm_ ? library_.ncclGetLastError(comm_) : nullptr;
+    return fmt::format("{}: {}{}{} ({})", what, text ? text : "an error of NCCL", last && *last ? ": " : "",
+                       last ? last : "", library_.version);
+  }
+
+  const Nccl &library_;
+  nccl::Comm comm_ = nullptr;
+  mutable std::mutex mutex_; ///< of everything below and of the communicator: abort() comes from other threads
+  Status error_;
+  std::string last_; ///< the collective that was given last
+};
+
+} // namespace
+
+StatusOr<std::unique_ptr<Communicator>> createNcclCommunicator(const NcclOptions &options) {
+  ZTC_ASSIGN_OR_RETURN(const Nccl *library, Nccl::load(options.libraries));
+  auto communicator = std::make_unique<NcclCommunicator>(*library, options.rank, options.world);
+  ZTC_RETURN_IF_ERROR(communicator->join(options));
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+} // namespace ztc

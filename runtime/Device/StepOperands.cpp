@@ -1,0 +1,66 @@
+#include "runtime/Device/StepOperands.h"
+#include "runtime/Format/Shards.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace ztc {
+
+Status StepOperands::resolve(const plan::Step &step, const PrepareContext &context, std::initializer_list<int> counts) {
+  if (counts.size() != 0 && std::find(counts.begin(), counts.end(), step.operands_size()) == counts.end())
+    return dataLoss(fmt::format("the step has {} operands, {} expected", step.operands_size(), *counts.begin()));
+  const std::vector<SlotPlacement> &slots = context.memory.slots;
+  for (const plan::Operand &operand : step.operands()) {
+    if (operand.slot() >= slots.size())
+      return dataLoss(fmt::format("operand {} names slot {} of {}", places_.size(), operand.slot(), slots.size()));
+    const SlotPlacement &slot = slots[operand.slot()];
+    if (operand.own_shard()) {
+      // From the form, not from the slot's bytes: those are rounded up.
+      const plan::SizeForm &size = context.plan.slots(int(operand.slot())).size();
+      const uint64_t shard = shardElements(size.elements(), context.shape.world) * size.element_bytes();
+      const uint64_t offset = shard * context.rank;
+      if (size.kind() != plan::SizeForm::FULL || offset > slot.bytes || shard > slot.bytes - offset)
+        return dataLoss(fmt::format("operand {} is the own shard of slot {}, which is no full bucket", places_.size(),
+                                    operand.slot()));
+      places_.push_back({slot.offset + offset, shard});
+      continue;
+    }
+    if (operand.offset() > slot.bytes || operand.bytes() > slot.bytes - operand.offset())
+      return dataLoss(fmt::format("operand {} leaves its slot {}: {} bytes at {} of {}", places_.size(), operand.slot(),
+                                  operand.bytes(), operand.offset(), slot.bytes));
+    places_.push_back(
+        {slot.offset + operand.offset(), operand.bytes() ? operand.bytes() : slot.bytes - operand.offset()});
+  }
+  addresses_.resize(places_.size());
+  return Status::ok();
+}
+
+Status StepOperands::require(size_t index, uint64_t bytes) const {
+  if (places_[index].bytes >= bytes)
+    return Status::ok();
+  return dataLoss(fmt::format("operand {} has {} bytes, {} needed", index, places_[index].bytes, bytes));
+}
+
+Status StepOperands::requireElements(size_t index, std::initializer_list<uint64_t> sizes, uint64_t elementBytes) const {
+  uint64_t bytes = elementBytes;
+  for (uint64_t size : sizes)
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      return dataLoss(fmt::format("the size of operand {} overflows", index));
+  return require(index, bytes);
+}
+
+StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareContext &context) {
+  if (!launch.flat())
+    return LaunchRange{launch.extent(), {launch.scalars().begin(), launch.scalars().end()}};
+  if (launch.bucket() >= uint32_t(context.plan.buckets_size()) || launch.flat_block() == 0)
+    return dataLoss("a flat launch needs a bucket and a block size");
+  // Without the padding at the bucket's end, which may hold anything.
+  const uint64_t elements = context.plan.buckets(int(launch.bucket())).elements();
+  const ShardRange range = launch.flat_range() == plan::Launch::WHOLE
+                               ? ShardRange{0, elements}
+                               : shardRange(elements, context.shape.world, context.rank);
+  // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write it.
+  return LaunchRange{launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block(),
+                     {int64_t(range.length), int64_t(range.start)}};
+}
+
+} // namespace ztc

@@ -1,0 +1,62 @@
+// What we use of cuBLASLt, declared here as CudaApi.h declares the driver.
+#pragma once
+#include "runtime/Device/cuda/CudaApi.h"
+
+struct cublasLtContext;
+
+namespace ztc::cublaslt {
+
+using Status = int; ///< cublasStatus_t
+using Handle = cublasLtContext *;
+// Opaque descriptors; the library allocates them.
+using Description = void *; ///< cublasLtMatmulDesc_t
+using Layout = void *;      ///< cublasLtMatrixLayout_t
+using Preference = void *;  ///< cublasLtMatmulPreference_t
+
+struct Algorithm { ///< cublasLtMatmulAlgo_t
+  uint64_t data[8];
+};
+struct HeuristicResult { ///< cublasLtMatmulHeuristicResult_t
+  Algorithm algorithm;
+  size_t workspaceBytes;
+  Status state;
+  float wavesCount;
+  int reserved[4];
+};
+
+inline constexpr Status kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kArchMismatch = 8, kExecutionFailed = 13,
+                        kNotSupported = 15;
+inline constexpr int kCompute32F = 68;               ///< cublasComputeType_t: f32 sums, no TF32
+inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14; ///< cudaDataType
+inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
+inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;
+inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceAlignmentA = 5, kPreferenceAlignmentB = 6,
+                     kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;
+inline constexpr int32_t kOperationN = 0, kOperationT = 1; ///< cublasOperation_t
+
+/// X(symbol, result, arguments).
+#define ZTC_CUBLASLT_FUNCTIONS(X)                                                                                      \
+  X(cublasLtGetVersion, size_t, ())                                                                                    \
+  X(cublasLtGetStatusString, const char *, (Status status))                                                            \
+  X(cublasLtCreate, Status, (Handle * handle))                                                                         \
+  X(cublasLtDestroy, Status, (Handle handle))                                                                          \
+  X(cublasLtMatmulDescCreate, Status, (Description * description, int computeType, int scaleType))                     \
+  X(cublasLtMatmulDescDestroy, Status, (Description description))                                                      \
+  X(cublasLtMatmulDescSetAttribute, Status, (Description description, int attribute, const void *value, size_t bytes)) \
+  X(cublasLtMatrixLayoutCreate, Status,                                                                                \
+    (Layout * layout, int type, uint64_t rows, uint64_t columns, int64_t leadingDimension))                            \
+  X(cublasLtMatrixLayoutDestroy, Status, (Layout layout))                                                              \
+  X(cublasLtMatrixLayoutSetAttribute, Status, (Layout layout, int attribute, const void *value, size_t bytes))         \
+  X(cublasLtMatmulPreferenceCreate, Status, (Preference * preference))                                                 \
+  X(cublasLtMatmulPreferenceDestroy, Status, (Preference preference))                                                  \
+  X(cublasLtMatmulPreferenceSetAttribute, Status,                                                                      \
+    (Preference preference, int attribute, const void *value, size_t bytes))                                           \
+  X(cublasLtMatmulAlgoGetHeuristic, Status,                                                                            \
+    (Handle handle, Description description, Layout a, Layout b, Layout c, Layout d, Preference preference,            \
+     int requested, HeuristicResult *results, int *returned))                                                          \
+  X(cublasLtMatmul, Status,                                                                                            \
+    (Handle handle, Description description, const void *alpha, const void *a, Layout layoutA, const void *b,          \
+     Layout layoutB, const void *beta, const void *c, Layout layoutC, void *d, Layout layoutD,                         \
+     const Algorithm *algorithm, void *workspace, size_t workspaceBytes, cuda::Stream stream))
+
+} // namespace ztc::cublaslt

@@ -1,0 +1,82 @@
+// What we use of NVIDIA's driver API, declared here so that the runtime builds where no CUDA toolkit is. The names are
+// those of libcuda's symbols; tests/unit/runtime/CudaDeclarations.cpp holds them against cuda.h where that is found.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUstream_st;
+struct CUevent_st;
+
+namespace ztc::cuda {
+
+using Result = int; ///< CUresult
+using GpuIndex = int;
+using Address = unsigned long long; ///< CUdeviceptr
+using Context = CUctx_st *;
+using Module = CUmod_st *;
+using Function = CUfunc_st *;
+using Stream = CUstream_st *;
+using Event = CUevent_st *;
+
+// CUresult.
+inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kStubLibrary = 34,
+                        kNoDevice = 100, kInvalidDevice = 101, kInvalidImage = 200, kInvalidContext = 201,
+                        kNoBinaryForGpu = 209, kInvalidPtx = 218, kUnsupportedPtxVersion = 222, kInvalidHandle = 400,
+                        kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchOutOfResources = 701,
+                        kMisalignedAddress = 716, kLaunchFailed = 719, kSystemNotReady = 802,
+                        kSystemDriverMismatch = 803;
+// CUdevice_attribute.
+inline constexpr int kMaxThreadsPerBlock = 1, kMultiprocessorCount = 16, kComputeCapabilityMajor = 75,
+                     kComputeCapabilityMinor = 76;
+// CUfunction_attribute.
+inline constexpr int kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionLocalBytes = 3, kFunctionRegisters = 4;
+inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+// cuLaunchKernel's `extra`: the parameters as one buffer.
+inline void *const kLaunchEnd = nullptr;
+inline void *const kLaunchBufferPointer = reinterpret_cast<void *>(uintptr_t(1));
+inline void *const kLaunchBufferSize = reinterpret_cast<void *>(uintptr_t(2));
+
+/// X(symbol, arguments): every function of libcuda that we call. All return a Result.
+#define ZTC_CUDA_FUNCTIONS(X)                                                                                          \
+  X(cuInit, (unsigned flags))                                                                                          \
+  X(cuDriverGetVersion, (int *version))                                                                                \
+  X(cuGetErrorName, (Result error, const char **name))                                                                 \
+  X(cuGetErrorString, (Result error, const char **text))                                                               \
+  X(cuDeviceGetCount, (int *count))                                                                                    \
+  X(cuDeviceGet, (GpuIndex * gpu, int ordinal))                                                                        \
+  X(cuDeviceGetName, (char *name, int bytes, GpuIndex gpu))                                                            \
+  X(cuDeviceGetPCIBusId, (char *id, int bytes, GpuIndex gpu))                                                          \
+  X(cuDeviceGetAttribute, (int *value, int attribute, GpuIndex gpu))                                                   \
+  X(cuDeviceTotalMem_v2, (size_t *bytes, GpuIndex gpu))                                                                \
+  X(cuDevicePrimaryCtxRetain, (Context * context, GpuIndex gpu))                                                       \
+  X(cuDevicePrimaryCtxRelease_v2, (GpuIndex gpu))                                                                      \
+  X(cuCtxSetCurrent, (Context context))                                                                                \
+  X(cuMemGetInfo_v2, (size_t *freeBytes, size_t *totalBytes))                                                          \
+  X(cuMemAlloc_v2, (Address * address, size_t bytes))                                                                  \
+  X(cuMemFree_v2, (Address address))                                                                                   \
+  X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                     \
+  X(cuMemFreeHost, (void *memory))                                                                                     \
+  X(cuMemcpyHtoDAsync_v2, (Address to, const void *from, size_t bytes, Stream stream))                                 \
+  X(cuMemcpyDtoHAsync_v2, (void *to, Address from, size_t bytes, Stream stream))                                       \
+  X(cuMemcpyDtoDAsync_v2, (Address to, Address from, size_t bytes, Stream stream))                                     \
+  X(cuMemsetD8Async, (Address to, unsigned char value, size_t bytes, Stream stream))                                   \
+  X(cuStreamCreateWithPriority, (Stream * stream, unsigned flags, int priority))                                       \
+  X(cuStreamDestroy_v2, (Stream stream))                                                                               \
+  X(cuStreamSynchronize, (Stream stream))                                                                              \
+  X(cuStreamWaitEvent, (Stream stream, Event event, unsigned flags))                                                   \
+  X(cuEventCreate, (Event * event, unsigned flags))                                                                    \
+  X(cuEventDestroy_v2, (Event event))                                                                                  \
+  X(cuEventRecord, (Event event, Stream stream))                                                                       \
+  X(cuEventSynchronize, (Event event))                                                                                 \
+  X(cuModuleLoadData, (Module * module, const void *image))                                                            \
+  X(cuModuleUnload, (Module module))                                                                                   \
+  X(cuModuleGetFunction, (Function * function, Module module, const char *name))                                       \
+  X(cuFuncGetAttribute, (int *value, int attribute, Function function))                                                \
+  X(cuLaunchKernel,                                                                                                    \
+    (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,              \
+     unsigned blockZ, unsigned sharedBytes, Stream stream, void **parameters, void **extra))
+
+} // namespace ztc::cuda

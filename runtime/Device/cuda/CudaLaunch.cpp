@@ -1,0 +1,155 @@
+// Generated kernels: their modules, and the steps that launch them.
+#include "runtime/Device/cuda/CudaStep.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace ztc {
+namespace {
+
+const plan::Kernel::Version *findVersion(const plan::Kernel &kernel, const std::string &target) {
+  for (const plan::Kernel::Version &version : kernel.versions())
+    if (version.target() == target)
+      return &version;
+  return nullptr;
+}
+
+/// Targets from the one to take first: made for this very architecture, then the latest.
+std::vector<std::string> rankedTargets(const std::set<std::string> &targets, const Gpu &gpu, bool isStandIn) {
+  std::vector<std::string> ranked;
+  for (const std::string &target : targets)
+    if (isStandIn ? target == "simt" : gpu.runs(target))
+      ranked.push_back(target);
+  std::sort(ranked.begin(), ranked.end(), [](const std::string &a, const std::string &b) {
+    const bool exactA = a.back() == 'a', exactB = b.back() == 'a';
+    return exactA != exactB ? exactA : std::pair(a.size(), a) > std::pair(b.size(), b);
+  });
+  return ranked;
+}
+
+} // namespace
+
+CudaKernels::~CudaKernels() {
+  unload();
+}
+
+void CudaKernels::unload() {
+  for (cuda::Module module : modules_)
+    if (module)
+      driver_.cuModuleUnload(module);
+  modules_.clear();
+  kernels_.clear();
+  target_.clear();
+}
+
+Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
+  unload();
+  if (plan.kernels_size() == 0)
+    return Status::ok();
+  std::set<std::string> targets;
+  for (const plan::Kernel &kernel : plan.kernels())
+    for (const plan::Kernel::Version &version : kernel.versions())
+      targets.insert(version.target());
+  for (const std::string &target : rankedTargets(targets, gpu, driver_.isStandIn))
+    if (target_.empty() && std::all_of(plan.kernels().begin(), plan.kernels().end(),
+                                       [&](const plan::Kernel &kernel) { return findVersion(kernel, target); }))
+      target_ = target;
+  if (target_.empty())
+    return failedPrecondition(
+        fmt::format("the plan's kernels are for {}; {} runs {}: compile with --target={}", fmt::join(targets, ", "),
+                    gpu.name, driver_.isStandIn ? "simt" : gpu.architecture(),
+                    driver_.isStandIn ? "simt" : gpu.architecture() + (gpu.major >= 9 ? "a" : "")));
+  modules_.resize(size_t(plan.images_size()));
+  for (const plan::Kernel &kernel : plan.kernels()) {
+    const plan::Kernel::Version &version = *findVersion(kernel, target_);
+    if (version.image() >= modules_.size())
+      return dataLoss(fmt::format("kernel {} names image {} of {}", kernel.name(), version.image(), modules_.size()));
+    if (version.block_threads() == 0 || version.units_per_block() == 0)
+      return dataLoss(fmt::format("kernel {} has no geometry for {}", kernel.name(), target_));
+    cuda::Module &module = modules_[version.image()];
+    if (!module)
+      ZTC_RETURN_IF_ERROR(driver_
+                              .check(driver_.cuModuleLoadData(&module, plan.images(int(version.image())).data().data()),
+                                     "cuModuleLoadData")
+                              .withContext(fmt::format("the plan's image for {} on {}", target_, gpu.name)));
+    CudaKernel found{nullptr, version.block_threads(), version.units_per_block()};
+    if (driver_.cuModuleGetFunction(&found.function, module, kernel.name().c_str()) != cuda::kSuccess)
+      return dataLoss(fmt::format("the kernel image for {} lacks {}", target_, kernel.name()));
+    int threads = 0;
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuFuncGetAttribute(&threads, cuda::kFunctionMaxThreads, found.function),
+                                      "cuFuncGetAttribute"));
+    if (int64_t(found.blockThreads) > threads)
+      return failedPrecondition(fmt::format("kernel {} wants blocks of {} threads, {} can run {} of it", kernel.name(),
+                                            found.blockThreads, gpu.name, threads));
+    kernels_.push_back(found);
+  }
+  return Status::ok();
+}
+
+StatusOr<CudaKernel> CudaKernels::find(uint32_t kernel) const {
+  if (kernel >= kernels_.size())
+    return dataLoss(fmt::format("kernel index {} is out of range: the plan has {}", kernel, kernels_.size()));
+  return kernels_[kernel];
+}
+
+namespace {
+
+class CudaLaunch : public CudaStep {
+public:
+  explicit CudaLaunch(const CudaPrepare &from) : CudaStep(from) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const plan::Launch &launch = from.step.launch();
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {}));
+    accumulate_ = launch.accumulate();
+    ZTC_ASSIGN_OR_RETURN(range_, launchRange(launch, from.context));
+    ZTC_ASSIGN_OR_RETURN(overwrite_, resources_.kernels.find(launch.kernel()));
+    if (accumulate_ != plan::OVERWRITE) {
+      ZTC_ASSIGN_OR_RETURN(add_, resources_.kernels.find(launch.kernel_add()));
+    }
+    for (const CudaKernel &kernel : {overwrite_, add_})
+      if (range_.extent / kernel.unitsPerBlock >= 0x7fffffff)
+        return dataLoss(fmt::format("a range of {} units makes too many blocks", range_.extent));
+    return Status::ok();
+  }
+
+  Status initialize(std::byte *arena) override {
+    ZTC_RETURN_IF_ERROR(CudaStep::initialize(arena));
+    // One word each: addresses, scalars, extent.
+    parameters_.clear();
+    for (size_t i = 0; i < operands_.count(); ++i)
+      parameters_.push_back(address(i));
+    for (int64_t scalar : range_.scalars)
+      parameters_.push_back(uint64_t(scalar));
+    parameters_.push_back(range_.extent);
+    return Status::ok();
+  }
+
+  Status execute(uint32_t microstep) override {
+    if (range_.extent == 0)
+      return Status::ok();
+    const CudaKernel &kernel = addsNow(accumulate_, microstep) ? add_ : overwrite_;
+    const uint64_t blocks = (range_.extent + kernel.unitsPerBlock - 1) / kernel.unitsPerBlock;
+    size_t bytes = parameters_.size() * sizeof(uint64_t);
+    void *extra[] = {cuda::kLaunchBufferPointer, parameters_.data(), cuda::kLaunchBufferSize, &bytes, cuda::kLaunchEnd};
+    return driver().check(driver().cuLaunchKernel(kernel.function, unsigned(blocks), 1, 1, kernel.blockThreads, 1, 1, 0,
+                                                  stream_, nullptr, extra),
+                          "cuLaunchKernel");
+  }
+
+private:
+  CudaKernel overwrite_, add_;
+  plan::Accumulate accumulate_ = plan::OVERWRITE;
+  LaunchRange range_;
+  std::vector<uint64_t> parameters_;
+};
+
+} // namespace
+
+PreparedStep prepareCudaLaunch(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaLaunch>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+} // namespace ztc

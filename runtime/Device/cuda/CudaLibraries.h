@@ -1,0 +1,104 @@
+// NVIDIA's libraries, opened at run time; nothing of them is needed to build.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Device/cuda/CublasLtApi.h"
+#include "runtime/Device/cuda/CudaApi.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// Where the libraries are. Empty: their usual names.
+struct CudaLibraryPaths {
+  std::string driver;   ///< main fills it from ZTC_LIBCUDA
+  std::string cublasLt; ///< ZTC_LIBCUBLASLT
+  std::string nccl;     ///< ZTC_LIBNCCL
+  /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
+  /// there is no other way to load one.
+  std::string standIns;
+};
+
+/// How one library is found and called in messages.
+struct CudaLibraryName {
+  const char *title;    ///< "the NVIDIA driver"
+  const char *variable; ///< of the environment, overrides the names
+  const char *standIn;  ///< file name in the folder of stand-ins
+  const char *advice;   ///< what to do where it is missing
+  const char *names[3]; ///< to try in order; null: none
+};
+
+/// Opens a library; never unloaded. `path` overrides the names. Fails (FailedPrecondition) with the loader's words and
+/// the advice, and where a stand-in of the tests was found without being asked for.
+StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const std::string &standIns);
+/// Fails with what the library lacks.
+Status missingSymbol(const CudaLibraryName &name, const char *symbol);
+
+/// The driver's functions by their own names.
+struct CudaDriver {
+#define ZTC_DECLARE(function, arguments) cuda::Result(*function) arguments = nullptr;
+  using Result = cuda::Result;
+  using GpuIndex = cuda::GpuIndex;
+  using Address = cuda::Address;
+  using Context = cuda::Context;
+  using Module = cuda::Module;
+  using Function = cuda::Function;
+  using Stream = cuda::Stream;
+  using Event = cuda::Event;
+  ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
+#undef ZTC_DECLARE
+  int version = 0; ///< of CUDA that the driver supports at most: 1000 major + 10 minor
+  bool isStandIn = false;
+
+  /// Ok, or an error that names the call and CUDA's reason: ResourceExhausted where memory is out, else Unavailable.
+  Status check(Result result, const char *what) const;
+
+  /// Loads and initializes the driver. Fails (FailedPrecondition) with what was found and what to do: no library, no
+  /// GPU, a driver that is too old.
+  Status open(const CudaLibraryPaths &paths);
+  /// Once per process: the first call that succeeds counts.
+  static StatusOr<const CudaDriver *> load(const CudaLibraryPaths &paths);
+};
+
+/// "13.0" of 13000.
+std::string cudaVersionText(int version);
+
+/// A GPU that this process may use.
+struct Gpu {
+  cuda::GpuIndex index = 0;
+  std::string name;
+  std::string busId;
+  int major = 0, minor = 0; ///< compute capability
+  uint64_t totalBytes = 0;
+  int multiprocessors = 0;
+  /// "sm_90".
+  std::string architecture() const;
+  /// True where kernels compiled for `target` ("sm_80", "sm_90a") run on it.
+  bool runs(const std::string &target) const;
+};
+
+/// Those that CUDA_VISIBLE_DEVICES leaves, at least one.
+StatusOr<std::vector<Gpu>> listGpus(const CudaDriver &driver);
+
+/// cuBLASLt's functions by their own names.
+struct CublasLt {
+  using Status = cublaslt::Status;
+  using Handle = cublaslt::Handle;
+  using Description = cublaslt::Description;
+  using Layout = cublaslt::Layout;
+  using Preference = cublaslt::Preference;
+  using Algorithm = cublaslt::Algorithm;
+  using HeuristicResult = cublaslt::HeuristicResult;
+#define ZTC_DECLARE(function, result, arguments) result(*function) arguments = nullptr;
+  ZTC_CUBLASLT_FUNCTIONS(ZTC_DECLARE)
+#undef ZTC_DECLARE
+  std::string version; ///< "cuBLASLt 13.1.0"
+
+  ::ztc::Status check(Status status, const char *what) const;
+  /// Fails (FailedPrecondition) where the library is missing, or newer than the driver can run.
+  ::ztc::Status open(const CudaLibraryPaths &paths, const CudaDriver &driver);
+  /// Once per process: the first call that succeeds counts.
+  static StatusOr<const CublasLt *> load(const CudaLibraryPaths &paths, const CudaDriver &driver);
+};
+
+} // namespace ztc

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""ztc-run --gpus: what it says where no GPU can be used, and that stand-ins are never taken unasked."""
+import os
+import pathlib
+
+from support import BIN, check, compile_golden, finish, run, scratch
+
+BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
+STAND_INS = BUILD / "lib/standin"
+
+
+def refused(name, plan, *options, needs, expect=1, **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ZTC_LIB", "ZTC_STAND"))}
+    done = run("ztc-run", plan, *options, expect=expect, env={**environment, **variables})
+    for text in needs:
+        check(f"{name}: says {text}", text in done.stderr, "" if text in done.stderr else done.stderr[-400:])
+    check(f"{name}: one error", done.stderr.count("error:") == 1, done.stderr[-400:] if done.stderr.count("error:") != 1 else "")
+
+
+with scratch() as work:
+    plan = compile_golden(work, "grouped")
+    refused("no driver", plan, "--gpus=1", ZTC_LIBCUDA="/nowhere/libcuda.so.1",
+            needs=["--gpus: no GPU can be used", "/nowhere/libcuda.so.1", "--device=cpu", "ZTC_LIBCUDA"])
+    refused("no driver for the launcher", plan, "--gpus=2", ZTC_LIBCUDA="/nowhere/libcuda.so.1", needs=["--gpus: no GPU can be used"])
+    refused("a stand-in as the driver", plan, "--device=cuda", ZTC_LIBCUDA=str(STAND_INS / "libztc-standin-cuda.so"),
+            needs=["is a stand-in for tests, which only ZTC_STAND_INS may name"])
+    on_stand_ins = {"ZTC_STAND_INS": str(STAND_INS)}
+    refused("no GPU", plan, "--gpus=1", **on_stand_ins, ZTC_STAND_IN_DRIVER="0", needs=["the NVIDIA driver is here and sees no GPU"])
+    refused("an old driver", plan, "--gpus=1", **on_stand_ins, ZTC_STAND_IN_DRIVER="11080",
+            needs=["it supports CUDA 11.8, 12.0 is needed", "driver 525"])
+    refused("too few GPUs", plan, "--gpus=2", **on_stand_ins, needs=["--gpus 2: this host has 1: STAND-IN (NO GPU)"])
+    refused("a plan for the processor", plan, "--gpus=1", **on_stand_ins,
+            needs=["NO GPU IS USED, THIS IS A TEST", "the plan's kernels are for x86-64-v3", "STAND-IN (NO GPU) runs simt"])
+    done = run("ztc-run", plan, "--device=cpu", "--steps=1", env={**os.environ, **on_stand_ins})
+    check("a run on the processor takes no stand-ins", "NO GPU" not in done.stdout + done.stderr)
+finish()

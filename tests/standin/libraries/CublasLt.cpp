@@ -1,0 +1,288 @@
+// libztc-standin-cublaslt.so: matrix products as cuBLASLt's documentation says them, column-major, one loop after the
+// other, in f32. Checks what the real one demands: descriptors that fit, leading dimensions, the alignment that was
+// promised when the algorithm was chosen, the workspace, device memory.
+//
+// ZTC_STAND_IN_CUBLASLT: its version (default 130100).
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Device/cuda/CublasLtApi.h"
+#include "tests/standin/libraries/StandIn.h"
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+using namespace ztc;
+
+struct cublasLtContext {
+  uint64_t magic = 0x5a54434c;
+};
+
+namespace {
+
+struct MatmulDescription {
+  int32_t operations[2] = {0, 0};
+};
+struct MatrixLayout {
+  int type = 0;
+  uint64_t rows = 0, columns = 0;
+  int64_t leading = 0;
+  int32_t batch = 1;
+  int64_t stride = 0;
+
+  uint64_t elementBytes() const { return type == cublaslt::kF32 ? 4 : 2; }
+  uint64_t bytes() const {
+    return (uint64_t(batch - 1) * uint64_t(stride) + (columns - 1) * uint64_t(leading) + rows) * elementBytes();
+  }
+  bool operator==(const MatrixLayout &) const = default;
+};
+struct MatmulPreference {
+  uint64_t workspaceBytes = 0;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+/// What the real one keeps in its opaque algorithm: for which call it was chosen.
+struct ChosenAlgorithm {
+  uint64_t problem;
+  uint64_t workspaceBytes;
+  uint32_t alignments[4];
+};
+static_assert(sizeof(ChosenAlgorithm) <= sizeof(cublaslt::Algorithm));
+
+uint64_t hash(const MatmulDescription &description, const MatrixLayout &a, const MatrixLayout &b,
+              const MatrixLayout &c) {
+  uint64_t value = 14695981039346656037u;
+  const auto add = [&](uint64_t word) { value = (value ^ word) * 1099511628211u; };
+  add(uint64_t(description.operations[0]) << 1 | uint64_t(description.operations[1]));
+  for (const MatrixLayout *layout : {&a, &b, &c})
+    for (uint64_t word : {uint64_t(layout->type), layout->rows, layout->columns, uint64_t(layout->leading),
+                          uint64_t(layout->batch), uint64_t(layout->stride)})
+      add(word);
+  return value;
+}
+
+/// Empty, or why the library would refuse.
+std::string mismatch(const MatmulDescription &description, const MatrixLayout &a, const MatrixLayout &b,
+                     const MatrixLayout &c) {
+  const bool ta = description.operations[0] != 0, tb = description.operations[1] != 0;
+  const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
+  const uint64_t k2 = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
+  if (m != c.rows || n != c.columns || k != k2)
+    return "sizes do not fit";
+  if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32))
+    return "types do not fit";
+  if (a.batch != b.batch || a.batch != c.batch)
+    return "batch counts differ";
+  for (const MatrixLayout *layout : {&a, &b, &c})
+    if (layout->leading < int64_t(layout->rows) || !layout->rows || !layout->columns)
+      return "a leading dimension is smaller than its rows";
+  return "";
+}
+
+float readElement(const void *from, uint64_t index, int type) {
+  if (type == cublaslt::kF32)
+    return static_cast<const float *>(from)[index];
+  const uint16_t bits = static_cast<const uint16_t *>(from)[index];
+  return type == cublaslt::kBF16 ? fromBf16(bits) : fromF16(bits);
+}
+void writeElement(void *to, uint64_t index, int type, float value) {
+  if (type == cublaslt::kF32)
+    static_cast<float *>(to)[index] = value;
+  else
+    static_cast<uint16_t *>(to)[index] = type == cublaslt::kBF16 ? toBf16(value) : toF16(value);
+}
+
+struct Product {
+  MatmulDescription description;
+  MatrixLayout a, b, c;
+  float alpha = 1, beta = 0;
+  const void *first = nullptr, *second = nullptr;
+  void *result = nullptr;
+
+  void run() const {
+    for (int32_t item = 0; item < c.batch; ++item)
+      runItem(uint64_t(item));
+  }
+
+private:
+  void runItem(uint64_t item) const {
+    const bool ta = description.operations[0] != 0, tb = description.operations[1] != 0;
+    const uint64_t m = c.rows, n = c.columns, k = ta ? a.rows : a.columns;
+    const uint64_t at = item * uint64_t(a.stride), bt = item * uint64_t(b.stride), ct = item * uint64_t(c.stride);
+    // op(A) by columns, so that the inner loop is over neighbours.
+    std::vector<float> columns(m * k), sums(m);
+    for (uint64_t l = 0; l < k; ++l)
+      for (uint64_t i = 0; i < m; ++i)
+        columns[l * m + i] =
+            readElement(first, at + (ta ? i * uint64_t(a.leading) + l : l * uint64_t(a.leading) + i), a.type);
+    for (uint64_t j = 0; j < n; ++j) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (uint64_t l = 0; l < k; ++l) {
+        const float factor =
+            readElement(second, bt + (tb ? l * uint64_t(b.leading) + j : j * uint64_t(b.leading) + l), b.type);
+        const float *column = columns.data() + l * m;
+        for (uint64_t i = 0; i < m; ++i)
+          sums[i] += column[i] * factor;
+      }
+      for (uint64_t i = 0; i < m; ++i) {
+        const uint64_t place = ct + j * uint64_t(c.leading) + i;
+        // Beta 0 does not read: what was there may be no number.
+        const float before = beta == 0 ? 0 : beta * readElement(result, place, c.type);
+        writeElement(result, place, c.type, alpha * sums[i] + before);
+      }
+    }
+  }
+};
+
+cublaslt::Status refuse(const std::string &why) {
+  std::fprintf(stderr, "STAND-IN CUBLASLT: %s\n", why.c_str());
+  return cublaslt::kInvalidValue;
+}
+
+} // namespace
+
+namespace ztc::cublaslt {
+#define ZTC_DECLARE(function, result, arguments) extern "C" result function arguments;
+ZTC_CUBLASLT_FUNCTIONS(ZTC_DECLARE)
+#undef ZTC_DECLARE
+
+extern "C" {
+
+const char *ztcStandIn() {
+  return "cublaslt";
+}
+
+size_t cublasLtGetVersion() {
+  const char *text = std::getenv("ZTC_STAND_IN_CUBLASLT");
+  return text ? std::strtoull(text, nullptr, 10) : 130100;
+}
+const char *cublasLtGetStatusString(Status status) {
+  return status == kInvalidValue ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS as the stand-in says on stderr";
+}
+Status cublasLtCreate(Handle *handle) {
+  *handle = new cublasLtContext;
+  return kSuccess;
+}
+Status cublasLtDestroy(Handle handle) {
+  delete handle;
+  return kSuccess;
+}
+Status cublasLtMatmulDescCreate(Description *description, int computeType, int scaleType) {
+  if (computeType != kCompute32F || scaleType != kF32)
+    return refuse("sums that are not f32");
+  *description = new MatmulDescription;
+  return kSuccess;
+}
+Status cublasLtMatmulDescDestroy(Description description) {
+  delete static_cast<MatmulDescription *>(description);
+  return kSuccess;
+}
+Status cublasLtMatmulDescSetAttribute(Description description, int attribute, const void *value, size_t bytes) {
+  auto *to = static_cast<MatmulDescription *>(description);
+  if (bytes != sizeof(int32_t) || (attribute != kDescriptionTransA && attribute != kDescriptionTransB))
+    return refuse("an attribute of a product that the stand-in does not know");
+  std::memcpy(&to->operations[attribute - kDescriptionTransA], value, bytes);
+  return kSuccess;
+}
+Status cublasLtMatrixLayoutCreate(Layout *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+  if (type != kF32 && type != kBF16 && type != kF16)
+    return refuse("a matrix of an unknown type");
+  *layout = new MatrixLayout{type, rows, columns, leading};
+  return kSuccess;
+}
+Status cublasLtMatrixLayoutDestroy(Layout layout) {
+  delete static_cast<MatrixLayout *>(layout);
+  return kSuccess;
+}
+Status cublasLtMatrixLayoutSetAttribute(Layout layout, int attribute, const void *value, size_t bytes) {
+  auto *to = static_cast<MatrixLayout *>(layout);
+  if (attribute == kLayoutBatchCount && bytes == sizeof to->batch)
+    std::memcpy(&to->batch, value, bytes);
+  else if (attribute == kLayoutStridedBatchOffset && bytes == sizeof to->stride)
+    std::memcpy(&to->stride, value, bytes);
+  else
+    return refuse("an attribute of a matrix that the stand-in does not know");
+  return kSuccess;
+}
+Status cublasLtMatmulPreferenceCreate(Preference *preference) {
+  *preference = new MatmulPreference;
+  return kSuccess;
+}
+Status cublasLtMatmulPreferenceDestroy(Preference preference) {
+  delete static_cast<MatmulPreference *>(preference);
+  return kSuccess;
+}
+Status cublasLtMatmulPreferenceSetAttribute(Preference preference, int attribute, const void *value, size_t bytes) {
+  auto *to = static_cast<MatmulPreference *>(preference);
+  if (attribute == kPreferenceMaxWorkspaceBytes && bytes == sizeof to->workspaceBytes)
+    std::memcpy(&to->workspaceBytes, value, bytes);
+  else if (attribute >= kPreferenceAlignmentA && attribute <= kPreferenceAlignmentD && bytes == sizeof(uint32_t))
+    std::memcpy(&to->alignments[attribute - kPreferenceAlignmentA], value, bytes);
+  else
+    return refuse("an attribute of a preference that the stand-in does not know");
+  return kSuccess;
+}
+Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, Layout a, Layout b, Layout c, Layout d,
+                                      Preference preference, int requested, HeuristicResult *results, int *returned) {
+  const auto &what = *static_cast<MatmulDescription *>(description);
+  const auto &first = *static_cast<MatrixLayout *>(a), &second = *static_cast<MatrixLayout *>(b),
+             &third = *static_cast<MatrixLayout *>(c), &result = *static_cast<MatrixLayout *>(d);
+  *returned = 0;
+  if (!handle || requested < 1)
+    return kInvalidValue;
+  if (std::string why = mismatch(what, first, second, third); !why.empty() || !(third == result))
+    return refuse(why.empty() ? "C and D differ" : why);
+  const auto &wish = *static_cast<MatmulPreference *>(preference);
+  ChosenAlgorithm chosen{hash(what, first, second, third), 0, {}};
+  // Where it may, it takes some workspace, and uses all of it.
+  chosen.workspaceBytes = wish.workspaceBytes >= 1024 ? 1024 : 0;
+  std::memcpy(chosen.alignments, wish.alignments, sizeof chosen.alignments);
+  results[0] = {};
+  std::memcpy(&results[0].algorithm, &chosen, sizeof chosen);
+  results[0].workspaceBytes = chosen.workspaceBytes;
+  *returned = 1;
+  return kSuccess;
+}
+Status cublasLtMatmul(Handle handle, Description description, const void *alpha, const void *a, Layout layoutA,
+                      const void *b, Layout layoutB, const void *beta, const void *c, Layout layoutC, void *d,
+                      Layout layoutD, const Algorithm *algorithm, void *workspace, size_t workspaceBytes,
+                      cuda::Stream stream) {
+  Product product{*static_cast<MatmulDescription *>(description),
+                  *static_cast<MatrixLayout *>(layoutA),
+                  *static_cast<MatrixLayout *>(layoutB),
+                  *static_cast<MatrixLayout *>(layoutC),
+                  *static_cast<const float *>(alpha),
+                  *static_cast<const float *>(beta),
+                  a,
+                  b,
+                  d};
+  if (!handle || !algorithm)
+    return refuse("a product without handle or algorithm");
+  if (c != d || !(*static_cast<MatrixLayout *>(layoutD) == product.c))
+    return refuse("C and D differ");
+  ChosenAlgorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (chosen.problem != hash(product.description, product.a, product.b, product.c))
+    return refuse("the algorithm was chosen for another product");
+  const void *addresses[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if (reinterpret_cast<uintptr_t>(addresses[i]) % chosen.alignments[i] != 0)
+      return refuse("an operand is aligned to less than was promised");
+  if (workspaceBytes < chosen.workspaceBytes || reinterpret_cast<uintptr_t>(workspace) % 16 != 0 ||
+      (chosen.workspaceBytes && !standin::isDeviceMemory(workspace, workspaceBytes)))
+    return refuse("the workspace is too small, misaligned, or no device memory");
+  const MatrixLayout *layouts[] = {&product.a, &product.b, &product.c};
+  for (int i = 0; i < 3; ++i)
+    if (!standin::isDeviceMemory(addresses[i], layouts[i]->bytes()))
+      return refuse("an operand leaves device memory");
+  const bool given = standin::enqueue(stream, [product, workspace, bytes = chosen.workspaceBytes] {
+    if (bytes)
+      std::memset(workspace, 0x5a, bytes);
+    product.run();
+  });
+  return given ? kSuccess : kExecutionFailed;
+}
+
+} // extern "C"
+} // namespace ztc::cublaslt

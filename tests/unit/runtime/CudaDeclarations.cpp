@@ -1,0 +1,105 @@
+// Our own declarations of NVIDIA's libraries against their headers, where this machine has them: functions by their
+// types, constants by their values, structs by their sizes.
+#include "runtime/Collective/nccl/NcclApi.h"
+#include "runtime/Device/cuda/CublasLtApi.h"
+#include "runtime/Device/cuda/CudaApi.h"
+#include <gtest/gtest.h>
+#ifdef ZTC_CUDA_HEADERS
+#include <cublasLt.h>
+#include <cuda.h>
+#include <nccl.h>
+#include <type_traits>
+
+namespace {
+
+template <size_t size> struct Bytes {};
+
+/// What the machine sees of a type: enumerations are int, pointers to structs void *, structs their size.
+template <typename T> struct Plain {
+  using type = std::conditional_t<std::is_enum_v<T>, int, T>;
+};
+template <typename T>
+  requires std::is_class_v<T>
+struct Plain<T> {
+  using type = Bytes<sizeof(T)>;
+};
+template <typename T>
+  requires std::is_class_v<T> || std::is_void_v<T>
+struct Plain<T *> {
+  using type = std::conditional_t<std::is_const_v<T>, const void *, void *>;
+};
+template <typename T>
+  requires(!std::is_class_v<T> && !std::is_void_v<T> && !std::is_function_v<T>)
+struct Plain<T *> {
+  using type = typename Plain<std::remove_const_t<T>>::type *;
+};
+template <typename R, typename... A> struct Plain<R(A...)> {
+  using type = typename Plain<R>::type(typename Plain<A>::type...);
+};
+template <typename A, typename B>
+inline constexpr bool kSame = std::is_same_v<typename Plain<A>::type, typename Plain<B>::type>;
+
+} // namespace
+
+namespace ztc::cuda {
+#define ZTC_CHECK(function, arguments)                                                                                 \
+  static_assert(kSame<decltype(::function), Result arguments>, "the declaration of " #function);
+ZTC_CUDA_FUNCTIONS(ZTC_CHECK)
+#undef ZTC_CHECK
+static_assert(sizeof(Address) == sizeof(CUdeviceptr));
+static_assert(kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY && kStubLibrary == CUDA_ERROR_STUB_LIBRARY &&
+              kNoDevice == CUDA_ERROR_NO_DEVICE && kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS && kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
+              kInvalidHandle == CUDA_ERROR_INVALID_HANDLE && kNotFound == CUDA_ERROR_NOT_FOUND &&
+              kInvalidImage == CUDA_ERROR_INVALID_IMAGE && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT &&
+              kSystemDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+static_assert(kMaxThreadsPerBlock == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
+              kMultiprocessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              kComputeCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(kFunctionMaxThreads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
+              kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+} // namespace ztc::cuda
+
+namespace ztc::cublaslt {
+#define ZTC_CHECK(function, result, arguments)                                                                         \
+  static_assert(kSame<decltype(::function), result arguments>, "the declaration of " #function);
+ZTC_CUBLASLT_FUNCTIONS(ZTC_CHECK)
+#undef ZTC_CHECK
+static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(HeuristicResult) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+              offsetof(HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF);
+static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionTransB == CUBLASLT_MATMUL_DESC_TRANSB &&
+              kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+              kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&
+              kPreferenceMaxWorkspaceBytes == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+              kPreferenceAlignmentA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+              kPreferenceAlignmentB == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES &&
+              kPreferenceAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES &&
+              kPreferenceAlignmentD == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(kOperationN == CUBLAS_OP_N && kOperationT == CUBLAS_OP_T &&
+              kInvalidValue == CUBLAS_STATUS_INVALID_VALUE && kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED &&
+              kExecutionFailed == CUBLAS_STATUS_EXECUTION_FAILED);
+} // namespace ztc::cublaslt
+
+namespace ztc::nccl {
+#define ZTC_CHECK(function, result, arguments)                                                                         \
+  static_assert(kSame<decltype(::function), result arguments>, "the declaration of " #function);
+ZTC_NCCL_FUNCTIONS(ZTC_CHECK)
+#undef ZTC_CHECK
+// The library reads as many bytes of the configuration as its first field says.
+static_assert(sizeof(Config) <= sizeof(ncclConfig_t) &&
+              offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking) &&
+              offsetof(Config, netName) == offsetof(ncclConfig_t, netName) &&
+              offsetof(Config, splitShare) == offsetof(ncclConfig_t, splitShare));
+static_assert(kInProgress == ncclInProgress && kInvalidUsage == ncclInvalidUsage && kF32 == ncclFloat32 &&
+              kF16 == ncclFloat16 && kBF16 == ncclBfloat16 && kSum == ncclSum);
+} // namespace ztc::nccl
+#endif
+
+TEST(CudaDeclarations, AreThoseOfNvidiasHeaders) {
+#ifndef ZTC_CUDA_HEADERS
+  GTEST_SKIP() << "this machine has no CUDA headers (PyPI: nvidia-cuda-runtime, nvidia-cublas, nvidia-nccl)";
+#endif
+}

@@ -1,0 +1,367 @@
+// The CUDA device on the stand-ins of tests/standin: no GPU is needed, and none is used.
+#include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Collective/nccl/NcclCommunicator.h"
+#include "tests/conformance/CommunicatorFactories.h"
+#include "tests/conformance/StepRunner.h"
+#include <fstream>
+#include <gmock/gmock.h>
+#include <iterator>
+#include <numeric>
+#include <thread>
+
+namespace ztc::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+CudaLibraryPaths standIns() {
+  CudaLibraryPaths paths;
+  paths.standIns = ZTC_STAND_INS_FOLDER;
+  return paths;
+}
+
+DeviceFactory standInDevice(bool synchronous = false) {
+  return [synchronous](uint32_t) { return createCudaDevice({standIns(), 0, synchronous}); };
+}
+
+/// A runner with the hand-written kernels, each over one row a block.
+class CudaRunner : public StepRunner {
+public:
+  explicit CudaRunner(bool synchronous = false) : StepRunner(standInDevice(synchronous)) {
+    std::ifstream file(ZTC_STANDIN_KERNELS, std::ios::binary);
+    plan::Image *image = plan().add_images();
+    image->set_target("simt");
+    image->set_data(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  uint32_t addKernel(const std::string &name, uint32_t blockThreads, const std::string &target = "simt") {
+    plan::Kernel *kernel = plan().add_kernels();
+    kernel->set_name(name);
+    plan::Kernel::Version *version = kernel->add_versions();
+    version->set_target(target);
+    version->set_block_threads(blockThreads);
+    version->set_units_per_block(1);
+    return uint32_t(plan().kernels_size() - 1);
+  }
+  plan::Launch *launch(const std::string &name, std::initializer_list<uint32_t> slots, uint32_t kernel, uint64_t rows,
+                       int64_t width) {
+    plan::Launch *launch = step(name, slots)->mutable_launch();
+    launch->set_kernel(kernel);
+    launch->set_extent(rows);
+    launch->add_scalars(width);
+    return launch;
+  }
+  /// Orders what `stream` was given so far ahead of what `later` gets from now on.
+  void order(uint32_t stream, uint32_t later, uint32_t event) {
+    plan::Step *record = step("record " + std::to_string(event), {});
+    record->set_stream(stream);
+    record->mutable_record()->set_event(event);
+    plan::Step *wait = step("wait " + std::to_string(event), {});
+    wait->set_stream(later);
+    wait->mutable_wait()->set_event(event);
+  }
+};
+
+TEST(CudaDevice, KernelsOverwriteAndAdd) {
+  const std::vector<float> x = randomFloats(5 * 300, 1);
+  CudaRunner runner;
+  const uint32_t from = runner.slot(x), to = runner.slot(std::vector<float>(x.size(), 7));
+  const uint32_t overwrites = runner.addKernel("twice_plus_one", 96), adds = runner.addKernel("twice_plus_one_add", 64);
+  plan::Launch *launch = runner.launch("twice", {from, to}, overwrites, 5, 300);
+  launch->set_kernel_add(adds);
+  launch->set_accumulate(plan::ADD_UNLESS_FIRST);
+  const uint32_t sums = runner.scratch(5 * 4, false);
+  runner.launch("sums", {from, sums}, runner.addKernel("row_sum", 128), 5, 300);
+  const Status prepared = runner.prepare(1);
+  ASSERT_TRUE(prepared.isOk()) << prepared.message();
+  EXPECT_THAT(runner.device().description(), HasSubstr("STAND-IN FOR A GPU"));
+  ASSERT_TRUE(runner.run(0).isOk());
+  ASSERT_TRUE(runner.run(1).isOk());
+  const std::vector<float> got = runner.read(to, x.size()), rows = runner.read(sums, 5);
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(got[i], (2 * x[i] + 1) + (2 * x[i] + 1)) << i;
+  for (size_t row = 0; row < 5; ++row)
+    EXPECT_NEAR(rows[row], std::accumulate(x.begin() + long(row) * 300, x.begin() + long(row + 1) * 300, 0.0), 1e-4);
+}
+
+TEST(CudaDevice, EventsOrderTheStreams) {
+  CudaRunner runner;
+  const size_t count = 20000;
+  const uint32_t a = runner.slot(std::vector<float>(count, 1)), b = runner.scratch(count * 4, false),
+                 c = runner.scratch(count * 4, false);
+  const uint32_t kernel = runner.addKernel("twice_plus_one", 32);
+  runner.launch("b = 2a + 1", {a, b}, kernel, 20, 1000);
+  runner.order(0, 1, 0);
+  plan::Step *copy = runner.step("c = b", {b, c});
+  copy->set_stream(1);
+  copy->mutable_copy();
+  runner.order(1, 0, 1);
+  runner.launch("a = 2c + 1", {c, a}, kernel, 20, 1000);
+  ASSERT_TRUE(runner.prepare(1).isOk());
+  float want = 1;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(runner.run().isOk());
+    want = 2 * (2 * want + 1) + 1;
+  }
+  EXPECT_EQ(runner.read(a, count), std::vector<float>(count, want));
+}
+
+TEST(CudaDevice, UploadsComeBehindWhatWasEnqueuedBefore) {
+  CudaRunner runner;
+  const size_t count = 2200000; // more than both pieces of the page-locked staging
+  const uint32_t from = runner.scratch(count * 4, false), to = runner.scratch(count * 4, false);
+  runner.step("copy", {from, to})->mutable_copy();
+  ASSERT_TRUE(runner.prepare(1).isOk());
+  std::vector<float> values(count);
+  for (float round : {1.0f, 2.0f}) {
+    for (size_t i = 0; i < count; ++i)
+      values[i] = round + float(i);
+    ASSERT_TRUE(runner.executor().writeSlot(from, 0, values.data(), count * 4).isOk());
+    ASSERT_TRUE(runner.run().isOk());
+    const std::vector<float> sent = values;
+    std::fill(values.begin(), values.end(), -1.0f); // the caller's memory is free again
+    ASSERT_TRUE(runner.executor().writeSlot(from, 0, values.data(), count * 4).isOk());
+    EXPECT_EQ(runner.read(to, count), sent);
+  }
+}
+
+TEST(CudaDevice, MatrixProductsAtAddressesOfAnyAlignment) {
+  const std::vector<float> a = randomFloats(64, 1), b = randomFloats(64, 2);
+  for (bool workspace : {false, true}) {
+    CudaRunner runner;
+    const uint32_t c = runner.scratch(64 * 4, false), scratch = runner.scratch(4096, false);
+    plan::Step *step = runner.step("product", {runner.slot(a), runner.slot(b), c});
+    step->mutable_operands(0)->set_offset(4);
+    step->mutable_operands(1)->set_offset(8);
+    if (workspace)
+      step->add_operands()->set_slot(scratch);
+    plan::Gemm &gemm = *step->mutable_gemm();
+    gemm.set_m(3), gemm.set_n(5), gemm.set_k(4);
+    gemm.set_lda(4), gemm.set_ldb(5), gemm.set_ldc(6);
+    gemm.set_alpha(0.5);
+    gemm.set_type_a(plan::F32);
+    gemm.set_type_c(plan::F32);
+    runner.runOnce(1);
+    const std::vector<float> got = runner.read(c, 18);
+    for (size_t i = 0; i < 3; ++i)
+      for (size_t j = 0; j < 5; ++j) {
+        double want = 0;
+        for (size_t l = 0; l < 4; ++l)
+          want += 0.5 * double(a[1 + i * 4 + l]) * b[2 + l * 5 + j];
+        EXPECT_NEAR(got[i * 6 + j], want, 1e-6);
+      }
+  }
+}
+
+TEST(CudaDevice, WhatThePlanLacksIsNamed) {
+  const auto prepared = [](auto &&change) {
+    CudaRunner runner;
+    const uint32_t slot = runner.scratch(256, false);
+    change(runner, slot);
+    return runner.prepare(1).message();
+  };
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t) { runner.addKernel("row_sum", 32, "sm_100a"); }),
+            "the plan's kernels are for sm_100a; STAND-IN (NO GPU) runs simt: compile with --target=simt");
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t) { runner.addKernel("not_there", 32); }),
+            "the kernel image for simt lacks not_there");
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t) { runner.addKernel("row_sum", 0); }),
+            "kernel row_sum has no geometry for simt");
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t) { runner.addKernel("row_sum", 2048); }),
+            "kernel row_sum wants blocks of 2048 threads, STAND-IN (NO GPU) can run 1024 of it");
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t slot) { runner.step("attend", {slot})->mutable_attention(); }),
+            "program microstep, step 'attend': steps of this kind do not run on a GPU yet: give --device=cpu");
+}
+
+TEST(CudaDevice, AnArenaThatDoesNotFit) {
+  auto device = standInDevice()(1);
+  ASSERT_TRUE(device.isOk()) << device.status().message();
+  const auto arena = (*device)->allocateArena(uint64_t(1) << 40);
+  EXPECT_EQ(arena.status().code(), StatusCode::ResourceExhausted);
+  EXPECT_THAT(arena.status().message(), HasSubstr("the arena of 1099511627776 bytes on STAND-IN (NO GPU)"));
+}
+
+/// A kernel that fails ends its process's context: these run in processes of their own.
+TEST(CudaDeviceDeathTest, AFailedKernelIsReportedAndNamedOnRequest) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (bool synchronous : {false, true})
+    EXPECT_EXIT(
+        {
+          CudaRunner runner(synchronous);
+          const uint32_t slot = runner.scratch(256, false);
+          runner.launch("bad step", {slot}, runner.addKernel("reads_outside", 32), 1, 0);
+          Status status = runner.prepare(1);
+          if (status.isOk())
+            status = runner.run();
+          float value = 0;
+          if (status.isOk())
+            status = runner.executor().readSlot(slot, 0, &value, sizeof value);
+          std::fprintf(stderr, "%s\n", status.message().c_str());
+          _exit(status.code() == StatusCode::Unavailable ? 3 : 4);
+        },
+        ::testing::ExitedWithCode(3),
+        synchronous ? "step 'bad step': cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED"
+                    : "CUDA_ERROR_LAUNCH_FAILED.*ZTC_CUDA_SYNC=1 names it");
+}
+
+/// Sets a variable while it lives.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+private:
+  const char *name_;
+};
+
+TEST(CudaLibraries, WhatIsMissingIsToldWithWhatToDo) {
+  const auto opened = [](const CudaLibraryPaths &paths) {
+    const Status status = CudaDriver().open(paths);
+    EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+    return status.message();
+  };
+  CudaLibraryPaths paths;
+  paths.driver = "/nowhere/libcuda.so.1";
+  EXPECT_THAT(opened(paths), testing::AllOf(HasSubstr("the NVIDIA driver cannot be loaded (/nowhere/libcuda.so.1: "),
+                                            HasSubstr("this host has no GPU"), HasSubstr("ZTC_LIBCUDA")));
+  // A stand-in is no driver, unless the test says so.
+  paths.driver = ZTC_STAND_INS_FOLDER "/libztc-standin-cuda.so";
+  EXPECT_EQ(opened(paths), paths.driver + " is a stand-in for tests, which only ZTC_STAND_INS may name");
+  {
+    Variable none("ZTC_STAND_IN_DRIVER", "0");
+    EXPECT_EQ(opened(standIns()), "the NVIDIA driver is here and sees no GPU");
+    Variable visible("CUDA_VISIBLE_DEVICES", "7");
+    EXPECT_EQ(opened(standIns()), "the NVIDIA driver is here and sees no GPU (CUDA_VISIBLE_DEVICES is '7')");
+  }
+  Variable old("ZTC_STAND_IN_DRIVER", "11080");
+  EXPECT_EQ(opened(standIns()), "the NVIDIA driver is too old: it supports CUDA 11.8, 12.0 is needed: install driver "
+                                "525 or a later one");
+}
+
+TEST(CudaLibraries, CublasLtOfALaterCudaThanTheDriver) {
+  CudaDriver driver;
+  ASSERT_TRUE(driver.open(standIns()).isOk());
+  Variable later("ZTC_STAND_IN_CUBLASLT", "140000");
+  EXPECT_EQ(CublasLt().open(standIns(), driver).message(),
+            "cuBLASLt 14.0.0 needs a driver for CUDA 14.0, this one supports CUDA 13.0: install a later driver, or "
+            "cuBLAS of CUDA 13");
+}
+
+TEST(CudaLibraries, ArchitecturesThatAGpuRuns) {
+  Gpu gpu;
+  gpu.major = 9;
+  EXPECT_EQ(gpu.architecture(), "sm_90");
+  EXPECT_TRUE(gpu.runs("sm_90") && gpu.runs("sm_90a"));
+  for (const char *other : {"sm_80", "sm_100a", "sm_100", "x86-64-v3", "simt", "sm_", "sm_a", "sm_9", "sm_91"})
+    EXPECT_FALSE(gpu.runs(other)) << other;
+  gpu.major = 8, gpu.minor = 9;
+  EXPECT_TRUE(gpu.runs("sm_80") && gpu.runs("sm_86") && gpu.runs("sm_89"));
+  EXPECT_FALSE(gpu.runs("sm_80a"));
+}
+
+/// Each rank in a thread with its own device, communicator and steps. `body` gets them prepared by `build`.
+template <typename Build, typename Body> void onRanks(uint32_t world, Build &&build, Body &&body) {
+  LocalStore store;
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < world; ++rank)
+    threads.emplace_back([&, rank] {
+      CudaRunner runner;
+      Status status = runner.makeDevice(1); // its context belongs to this thread
+      ASSERT_TRUE(status.isOk()) << status.message();
+      NcclOptions options{rank, world, 20000, standIns(), store.callbacks()};
+      auto communicator = createNcclCommunicator(options);
+      ASSERT_TRUE(communicator.isOk()) << communicator.status().message();
+      build(runner, rank);
+      status = runner.prepareOn(communicator->get());
+      ASSERT_TRUE(status.isOk()) << status.message();
+      body(runner, rank, **communicator);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+plan::Step *collectiveStep(StepRunner &runner, const std::string &name, std::initializer_list<uint32_t> slots,
+                           plan::Collective::Kind kind) {
+  plan::Step *step = runner.step(name, slots);
+  step->set_stream(1);
+  step->mutable_collective()->set_kind(kind);
+  step->mutable_collective()->set_type(plan::F32);
+  return step;
+}
+
+TEST(CudaRanks, CollectivesAsThePlanOrdersThem) {
+  constexpr uint32_t kWorld = 3;
+  constexpr uint64_t kShard = 64 * 700; // several pieces
+  const auto value = [](uint32_t rank, uint64_t i) { return float(rank + 1) + float(i % 1000) * 0.25f; };
+  constexpr uint32_t kSums = 2, kNorm = 3;
+  onRanks(
+      kWorld,
+      [&](CudaRunner &runner, uint32_t rank) {
+        runner.plan().add_buckets()->set_elements(kWorld * kShard);
+        std::vector<float> mine(kWorld * kShard);
+        for (uint64_t i = 0; i < mine.size(); ++i)
+          mine[i] = value(rank, i);
+        const uint32_t full = runner.slot(mine), scratch = runner.scratch(1 << 16, false);
+        const uint32_t sums = runner.scratch(mine.size() * 4, false);
+        const uint32_t norm = runner.slot(std::vector<float>{float(rank + 1)});
+        ASSERT_EQ(std::pair(sums, norm), std::pair(kSums, kNorm));
+        collectiveStep(runner, "reduce_scatter all", {full, scratch}, plan::Collective::REDUCE_SCATTER);
+        plan::Step *gather = collectiveStep(runner, "all_gather all", {full, sums}, plan::Collective::ALL_GATHER);
+        gather->mutable_operands(0)->set_offset(rank * kShard * 4);
+        gather->mutable_operands(0)->set_bytes(kShard * 4);
+        collectiveStep(runner, "all_reduce norm", {norm, scratch}, plan::Collective::ALL_REDUCE);
+      },
+      [&](CudaRunner &runner, uint32_t rank, Communicator &communicator) {
+        ASSERT_TRUE(runner.run().isOk());
+        const std::vector<float> got = runner.read(kSums, kWorld * kShard);
+        for (uint64_t i = 0; i < got.size(); ++i)
+          ASSERT_EQ(got[i], value(0, i) + value(1, i) + value(2, i)) << rank << " " << i;
+        EXPECT_EQ(runner.read(kNorm, 1)[0], 6.0f);
+        EXPECT_EQ(communicator.traffic().sentBytes(), 2 * 2 * kShard * 4);
+      });
+}
+
+TEST(CudaRanks, RanksInDifferentCollectivesFail) {
+  onRanks(
+      2,
+      [](CudaRunner &runner, uint32_t rank) {
+        runner.plan().add_buckets()->set_elements(128);
+        const uint32_t full = runner.scratch(512, false), other = runner.scratch(1 << 12, false);
+        if (rank == 0)
+          collectiveStep(runner, "reduce_scatter a", {full, other}, plan::Collective::REDUCE_SCATTER);
+        else
+          collectiveStep(runner, "all_gather b", {full, other}, plan::Collective::ALL_GATHER);
+      },
+      [](CudaRunner &runner, uint32_t rank, Communicator &communicator) {
+        Status status = runner.run();
+        if (status.isOk())
+          status = runner.device().synchronize();
+        EXPECT_EQ(status.code(), StatusCode::Unavailable);
+        EXPECT_THAT(status.message(),
+                    HasSubstr(rank == 0 ? "reduce_scatter a: invalid usage" : "all_gather b: invalid usage"));
+      });
+}
+
+TEST(CudaRanks, AbortEndsACollectiveThatOthersDoNotJoin) {
+  onRanks(
+      2,
+      [](CudaRunner &runner, uint32_t) {
+        runner.plan().add_buckets()->set_elements(128);
+        collectiveStep(runner, "all_gather a", {runner.scratch(512, false), runner.scratch(512, false)},
+                       plan::Collective::ALL_GATHER);
+      },
+      [](CudaRunner &runner, uint32_t rank, Communicator &communicator) {
+        if (rank != 0)
+          return;
+        std::thread watchdog([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          communicator.abort("rank 1 is lost");
+        });
+        Status status = runner.run();
+        if (status.isOk())
+          status = runner.device().synchronize();
+        watchdog.join();
+        EXPECT_THAT(status.message(), HasSubstr("all_gather a: rank 1 is lost"));
+      });
+}
+
+} // namespace
+} // namespace ztc::test
