@@ -2,6 +2,7 @@
 #include "runtime/Device/host/HostLimits.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
+#include "runtime/Device/host/Sgemm.h"
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ public:
     if (!resources_.kernels.target().empty())
       text += ", " + resources_.kernels.target();
     if (resources_.matmuls)
-      text += ", " + resources_.matmuls->library().version;
+      text += (prefersSgemm() ? ", own f32 products, " : ", ") + resources_.matmuls->library().version;
     if (resources_.matmuls && precision_ != plan::F32)
       text += ", " + productPath(resources_.matmuls->library(), precision_);
     return text;

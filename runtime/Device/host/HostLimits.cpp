@@ -1,5 +1,6 @@
 // What this machine can do at best: the measures that a profile is held against.
 #include "runtime/Device/host/HostLimits.h"
+#include "runtime/Device/host/Sgemm.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -64,7 +65,8 @@ StatusOr<DeviceLimits> measureHostLimits(HostResources &resources) {
   });
   ZTC_RETURN_IF_ERROR(status);
   limits.matmulFlopsPerSecond = 2 * double(kMatmulSize) * double(kMatmulSize) * double(kMatmulSize) / seconds;
-  limits.matmulName = "a product of 1024 x 1024 matrices by " + cache->library().version;
+  limits.matmulName =
+      "a product of 1024 x 1024 matrices by " + (prefersSgemm() ? "our own kernels" : cache->library().version);
   return limits;
 }
 

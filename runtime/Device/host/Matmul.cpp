@@ -1,4 +1,5 @@
 #include "runtime/Device/host/Matmul.h"
+#include "runtime/Device/host/Sgemm.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,13 @@ static dnnl_data_type_t oneDnnType(plan::DataType type) {
   }
 }
 
+/// Whether our own kernels run it. They pack B for each call, which a few rows do not repay.
+static bool isOwn(const MatmulProblem &problem) {
+  constexpr uint64_t kFewRows = 12;
+  const bool isPlain = problem.typeA == plan::F32 && problem.typeB == plan::F32 && problem.typeC == plan::F32;
+  return prefersSgemm() && isPlain && problem.m >= kFewRows;
+}
+
 Matmul::~Matmul() {
   for (PerWorker &worker : workers_)
     for (dnnl_memory_t memory : {worker.a, worker.b, worker.c, worker.scratchpad})
@@ -30,6 +38,13 @@ Matmul::~Matmul() {
 }
 
 Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
+  problem_ = problem;
+  isOwn_ = isOwn(problem);
+  if (isOwn_) {
+    implementation_ = "own";
+    scratchpadBytes_ = sgemmScratchBytes(problem);
+    return Status::ok();
+  }
   const OneDnn &dnnl = library_;
   // A primitive is made for the number of threads of the thread that makes it.
   dnnl.makeThreadSingle();
@@ -109,6 +124,11 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
 }
 
 bool Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
+  if (isOwn_) {
+    sgemm(problem_, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c),
+          cache_.scratchpads_[worker].get());
+    return true;
+  }
   const OneDnn &dnnl = library_;
   dnnl.makeThreadSingle();
   const PerWorker &memory = workers_[worker];
@@ -165,8 +185,6 @@ namespace {
 
 /// Below this many multiply-adds waking the other workers costs more than it saves (about 10 us of work).
 constexpr uint64_t kSmallProduct = 1 << 18;
-/// Tiles are multiples of these, so that the register tiles of oneDNN's kernels have a rest in the last one only.
-constexpr uint64_t kRowGrain = 8, kColumnGrain = 16;
 /// A tile has at least this many rows and columns, where the output has them.
 constexpr uint64_t kSmallestSide = 64;
 
@@ -184,26 +202,40 @@ uint64_t workerClass(uint32_t workers) {
   return size;
 }
 
-/// How good a tiling is for `workers`, from 0 to 1. What is known of oneDNN's sgemm: it packs both operands of a call,
-/// which costs 1/rows + 1/columns of the work; where that sum exceeds a threshold of its own it reads them where they
-/// lie, which is slower. More tiles than workers even out what else happens on the machine.
-double quality(uint64_t m, uint64_t n, uint64_t batch, Tiling tiling, uint64_t workers) {
-  constexpr double kReadsInPlace = 0.0038, kInPlaceSpeed = 0.9, kPacking = 10, kUneven = 0.1;
-  double sides = double(tiling.rows) / double(m) + double(tiling.columns) / double(n);
-  double speed = (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
+/// What is known of the library's sgemm: it packs both operands of a call, which costs 1/rows + 1/columns of the work;
+/// where that sum exceeds a threshold of its own it reads them where they lie, which is slower.
+double librarySpeed(const MatmulProblem &problem, Tiling tiling) {
+  constexpr double kReadsInPlace = 0.0038, kInPlaceSpeed = 0.9, kPacking = 10;
+  double sides = double(tiling.rows) / double(problem.m) + double(tiling.columns) / double(problem.n);
+  return (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
+}
+
+/// Our own kernels pack B once for each tile of rows, and A, where it is transposed, once for each of columns.
+double ownSpeed(const MatmulProblem &problem, Tiling tiling) {
+  constexpr double kPacking = 4;
+  double packed = double(tiling.rows) / double(problem.m);
+  if (problem.transposeA)
+    packed += double(tiling.columns) / double(problem.n);
+  return 1 / (1 + kPacking * packed);
+}
+
+/// How good a tiling is for `workers`, from 0 to 1. More tiles than workers even out what else happens on the machine.
+double quality(const MatmulProblem &problem, uint64_t batch, Tiling tiling, uint64_t workers) {
+  constexpr double kUneven = 0.1;
+  double speed = isOwn(problem) ? ownSpeed(problem, tiling) : librarySpeed(problem, tiling);
   uint64_t tiles = batch * tiling.rows * tiling.columns, rounds = (tiles + workers - 1) / workers;
   double busy = double(tiles) / double(rounds * workers);
   return speed * busy * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
 }
 
-Tiling chooseTiling(uint64_t m, uint64_t n, uint64_t batch, uint64_t workers) {
+Tiling chooseTiling(const MatmulProblem &problem, uint64_t batch, uint64_t workers) {
   Tiling best;
-  double bestQuality = quality(m, n, batch, best, workers);
+  double bestQuality = quality(problem, batch, best, workers);
   uint64_t limit = 4 * workers;
-  for (uint64_t rows = 1; rows <= limit && (rows == 1 || m / rows >= kSmallestSide); ++rows)
-    for (uint64_t columns = 1; rows * columns * batch <= limit && (columns == 1 || n / columns >= kSmallestSide);
-         ++columns)
-      if (double q = quality(m, n, batch, {rows, columns}, workers); q > bestQuality) {
+  for (uint64_t rows = 1; rows <= limit && (rows == 1 || problem.m / rows >= kSmallestSide); ++rows)
+    for (uint64_t columns = 1;
+         rows * columns * batch <= limit && (columns == 1 || problem.n / columns >= kSmallestSide); ++columns)
+      if (double q = quality(problem, batch, {rows, columns}, workers); q > bestQuality) {
         best = {rows, columns};
         bestQuality = q;
       }
@@ -220,12 +252,14 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
   Tiling tiling;
   result.parallel_ = products >= kSmallProduct && cache.workers() > 1;
   if (products >= kSmallProduct)
-    tiling = chooseTiling(problem.m, problem.n, batch.count, workerClass(cache.workers()));
+    tiling = chooseTiling(problem, batch.count, workerClass(cache.workers()));
+  // Whole register tiles: a rest in the last piece only.
+  const uint64_t rowGrain = isOwn(problem) ? 12 : 8, columnGrain = 16;
   for (uint64_t item = 0; item < batch.count; ++item)
     for (uint32_t column = 0; column < tiling.columns; ++column)
       for (uint32_t row = 0; row < tiling.rows; ++row) {
-        WorkRange rows = splitRange(problem.m, kRowGrain, row, uint32_t(tiling.rows));
-        WorkRange columns = splitRange(problem.n, kColumnGrain, column, uint32_t(tiling.columns));
+        WorkRange rows = splitRange(problem.m, rowGrain, row, uint32_t(tiling.rows));
+        WorkRange columns = splitRange(problem.n, columnGrain, column, uint32_t(tiling.columns));
         if (rows.empty() || columns.empty())
           continue;
         MatmulProblem tile = problem;

@@ -1,4 +1,5 @@
-// Matrix products: oneDNN primitives made once, executed by the workers of the pool on slices of the output.
+// Matrix products: our own kernels or oneDNN primitives made once, executed by the workers of the pool on tiles of the
+// output.
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Device/host/OneDnn.h"
@@ -33,7 +34,7 @@ public:
   /// Runs in the calling thread, as `worker`, whose memory objects and scratchpad it uses. False: oneDNN reported an
   /// error.
   bool execute(uint32_t worker, const void *a, const void *b, void *c) const;
-  /// The implementation that oneDNN chose, e.g. "gemm:jit".
+  /// "own", or the implementation that oneDNN chose, e.g. "gemm:jit".
   const std::string &implementation() const { return implementation_; }
 
 private:
@@ -46,6 +47,8 @@ private:
 
   const OneDnn &library_;
   const class MatmulCache &cache_;
+  MatmulProblem problem_;
+  bool isOwn_ = false;
   dnnl_primitive_t primitive_ = nullptr;
   uint64_t scratchpadBytes_ = 0;
   std::vector<PerWorker> workers_;
@@ -78,7 +81,7 @@ private:
 
 /// A product (or a batch of equal ones) cut into tiles of the output, never along k. Workers take the next tile when
 /// they are done with one. How it is cut depends on the problem and on the class of T (1 and 2; 3 to 8; 9 to 32; ...):
-/// within a class the bits are the same.
+/// within a class the bits are the same; with our own kernels they are for any T.
 class ParallelMatmul {
 public:
   struct Batch {

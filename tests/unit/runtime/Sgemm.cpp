@@ -1,0 +1,118 @@
+#include "runtime/Device/host/Sgemm.h"
+#include "runtime/Core/CpuFeatures.h"
+#include "runtime/Device/host/Matmul.h"
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace ztc {
+namespace {
+
+/// A product with operands of its own; rows are a little further apart than they are long.
+struct Product {
+  MatmulProblem problem;
+  std::mt19937 random{1};
+  std::vector<float> a, b, before;
+
+  Product(uint64_t m, uint64_t n, uint64_t k, bool transposeA, bool transposeB, bool add, float alpha) {
+    problem.m = m;
+    problem.n = n;
+    problem.k = k;
+    problem.lda = (transposeA ? m : k) + 3;
+    problem.ldb = (transposeB ? k : n) + 5;
+    problem.ldc = n + 1;
+    problem.transposeA = transposeA;
+    problem.transposeB = transposeB;
+    problem.add = add;
+    problem.alpha = alpha;
+    a = values((transposeA ? k : m) * problem.lda);
+    b = values((transposeB ? n : k) * problem.ldb);
+    before = values(m * problem.ldc);
+  }
+
+  std::vector<float> values(uint64_t count) {
+    std::uniform_real_distribution<float> distribution(-1, 1);
+    std::vector<float> result(count);
+    for (float &x : result)
+      x = distribution(random);
+    return result;
+  }
+  float elementA(uint64_t i, uint64_t l) const {
+    return a[problem.transposeA ? l * problem.lda + i : i * problem.lda + l];
+  }
+  float elementB(uint64_t l, uint64_t j) const {
+    return b[problem.transposeB ? j * problem.ldb + l : l * problem.ldb + j];
+  }
+
+  /// The tile of C at (row, column); the whole result is `c`.
+  void run(std::vector<float> &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
+    MatmulProblem tile = problem;
+    tile.m = rows;
+    tile.n = columns;
+    std::vector<std::byte> memory(sgemmScratchBytes(tile) + 64);
+    void *scratch = memory.data();
+    size_t room = memory.size();
+    std::align(64, sgemmScratchBytes(tile), scratch, room);
+    sgemm(tile, a.data() + row * (problem.transposeA ? 1 : problem.lda),
+          b.data() + column * (problem.transposeB ? problem.ldb : 1), c.data() + row * problem.ldc + column, scratch);
+  }
+  std::vector<float> run() const {
+    std::vector<float> c = before;
+    run(c, 0, problem.m, 0, problem.n);
+    return c;
+  }
+};
+
+class Sgemm : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!hostSupports("x86-64-v3"))
+      GTEST_SKIP() << "the kernels need AVX2 and FMA";
+  }
+};
+
+TEST_F(Sgemm, AgreesWithThreeLoops) {
+  const std::vector<std::array<uint64_t, 3>> sizes = {{1, 1, 1},     {6, 16, 8},      {7, 17, 9},      {13, 48, 385},
+                                                      {96, 784, 40}, {101, 800, 391}, {200, 30, 1200}, {5, 33, 2}};
+  for (auto [m, n, k] : sizes)
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true})
+        for (bool add : {false, true}) {
+          Product product(m, n, k, transposeA, transposeB, add, add ? 0.375f : 1);
+          std::vector<float> c = product.run();
+          double worst = 0;
+          for (uint64_t i = 0; i < m; ++i) {
+            for (uint64_t j = 0; j < n; ++j) {
+              double sum = 0;
+              for (uint64_t l = 0; l < k; ++l)
+                sum += double(product.elementA(i, l)) * product.elementB(l, j);
+              double want = product.problem.alpha * sum + (add ? product.before[i * product.problem.ldc + j] : 0);
+              worst = std::max(worst, std::abs(want - c[i * product.problem.ldc + j]));
+            }
+            EXPECT_EQ(c[i * product.problem.ldc + n], product.before[i * product.problem.ldc + n])
+                << "behind row " << i;
+          }
+          EXPECT_LT(worst, 2e-6 * std::sqrt(double(k)))
+              << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB << " add " << add;
+        }
+}
+
+TEST_F(Sgemm, BitsDoNotDependOnTheTile) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true}) {
+      Product product(131, 210, 777, transposeA, transposeB, true, 0.7f);
+      std::vector<float> whole = product.run(), tiles = product.before;
+      for (auto [row, rows] : {std::array<uint64_t, 2>{0, 50}, {50, 12}, {62, 69}})
+        for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
+          product.run(tiles, row, rows, column, columns);
+      EXPECT_EQ(0, std::memcmp(whole.data(), tiles.data(), whole.size() * sizeof(float)))
+          << "transposes " << transposeA << transposeB;
+    }
+}
+
+} // namespace
+} // namespace ztc
