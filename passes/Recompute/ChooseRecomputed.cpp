@@ -25,7 +25,7 @@ struct Column {
 using Counts = std::vector<unsigned>;
 
 /// At most so many choices around the end of the chain are measured.
-constexpr unsigned kTrials = 12;
+constexpr unsigned kTrials = 32;
 
 class Search {
 public:
@@ -170,7 +170,8 @@ private:
   }
 
   /// The cheapest that fits of the choices that differ from `found` by a few elements: fewer blocks of any group, or
-  /// some of the groups behind in place of the last element.
+  /// some of the groups behind in place of the last element. None with a lower peak: with it a larger budget, which
+  /// finds another choice, could end below a smaller one.
   Counts tryAround(const Counts &found) {
     size_t last = 0; // the column of the chain's last element
     for (size_t c = 0; c < columns.size(); ++c)
@@ -191,18 +192,19 @@ private:
         }
       around = std::move(more);
     }
-    // Estimates, by what the chain's end saves beyond the budget, say what is worth measuring; the peak decides.
+    // What is worth measuring: estimates by what is kept, with a margin; the peak decides.
     double foundSeconds = seconds(found);
-    uint64_t slack = budget - measured(found).peakBytes;
-    uint64_t needed = keptBytes(found) - std::min(keptBytes(found), slack + slack / 8);
+    uint64_t peak = measured(found).peakBytes, slack = budget - peak, kept = keptBytes(found);
     llvm::erase_if(around, [&](const Counts &counts) {
-      return counts == found || seconds(counts) >= foundSeconds || keptBytes(counts) < needed;
+      uint64_t other = keptBytes(counts);
+      return counts == found || seconds(counts) >= foundSeconds || other + slack + slack / 2 < kept ||
+             other > kept + kept / 8;
     });
     llvm::sort(around, [&](const Counts &a, const Counts &b) {
       return std::make_pair(seconds(a), a) < std::make_pair(seconds(b), b);
     });
     for (const Counts &counts : ArrayRef(around).take_front(kTrials))
-      if (fits(counts) && measured(counts).seconds <= measured(found).seconds)
+      if (fits(counts) && measured(counts).peakBytes >= peak && measured(counts).seconds <= measured(found).seconds)
         return counts;
     return found;
   }

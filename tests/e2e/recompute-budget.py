@@ -24,16 +24,17 @@ check("with less something is", all(r["recomputed"] != "none" and r["recompute_f
 check("a row says what keeping all needs", all(r["peak_bytes_kept"] == kept and r["cost_model_seconds_kept"] < r["cost_model_seconds"] for r in found[1:]))
 check("--reserve counts", rows(f"--mem={budgets[2] + 4096}", "--reserve=4096")[0]["recomputed"] == found[2]["recomputed"])
 check("auto without --mem changes nothing", rows()[0]["peak_bytes"] == kept and rows("--recompute=auto")[0]["recompute_flops"] == 0)
-several = rows(f"--mem={budgets[3]}", "--zero=0,3", "--gpus=1,4")
-check("each row has its own choice", len({r["recomputed"] for r in several}) > 1 and all(r["fits"] for r in several), [r["recomputed"] for r in several])
+several = rows(f"--mem={kept}", "--zero=0", "--gpus=1,4")
+check("each row has its own choice", [r["recomputed"] == "none" for r in several] == [True, False] and all(r["fits"] for r in several),
+      [r["recomputed"] for r in several])
 text = run("ztc", "memory", MODEL, *SHAPE, f"--mem={budgets[3]}").stdout
-check("the table names the choice", "; recomputed: pointwise 2/2" in text, text)
+check("the table names the choice", re.search(r"; recomputed: pointwise \d/2", text), text)
 
 with scratch() as work:
     plans = [work / "a.bin", work / "b.bin"]
     done = run("ztc", "compile", MODEL, *SHAPE, f"--mem={budgets[3]}", "-o", plans[1])
-    check("compile says what is computed again and why", all(x in done.stdout for x in ("with everything kept the step needs", "pointwise in 2 of 2 blocks",
-          "by the cost model")), done.stdout)
+    check("compile says what is computed again and why", all(re.search(x, done.stdout) for x in (
+        "with everything kept the step needs", r"pointwise in \d of 2 blocks, .* not kept: norms and activations", "longer by the cost model")), done.stdout)
     arena = int(re.search(r"arena .* \((\d+) bytes\)", done.stdout)[1])
     check("the compiled plan has the peak of the search", arena == found[3]["peak_bytes"] <= budgets[3], (arena, found[3]["peak_bytes"]))
     done = run("ztc", "compile", MODEL, *SHAPE, "--mem=1GiB", "-o", plans[0])
@@ -42,7 +43,7 @@ with scratch() as work:
     done = run("ztc", "diff", plans[0], plans[1], "--threads=1", expect=1)
     check("diff: memory, time, traffic, blocks, steps", all(x in done.stdout for x in (
         f"memory at the peak: {kept} -> {arena} bytes", "time of a step by the cost model:", "sent per optimizer step: 0 -> 0 bytes", "by block, each:",
-        "option recomputed: (absent) ->", "microstep + 2 x blocks: ")), done.stdout)
+        "option recomputed: (absent) ->", "x blocks: ")) and "microstep + " in done.stdout, done.stdout)
     check("diff: a plan and itself", "the plans are equal" in run("ztc", "diff", plans[0], plans[0]).stdout)
 
     done = run("ztc", "compile", MODEL, *SHAPE, f"--mem={layer // 2}", "-o", work / "no.bin", expect=1)

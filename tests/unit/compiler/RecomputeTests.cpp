@@ -191,6 +191,11 @@ TEST(ChooseRecomputed, OfTwoBlocksIsNearlyAsGoodAsTryingEverything) {
   }
 }
 
+TEST(ChooseRecomputed, KeepsCloseBudgetsOfTwoBlocks) {
+  Model model(golden("grouped"), 64, 16);
+  sweep(model, 60);
+}
+
 TEST(ChooseRecomputed, KeepsBudgetsOnRanks) {
   Model model(golden("head-norms"), 64, 16, 3, {3, 2, 2});
   sweep(model, 12);
