@@ -76,8 +76,9 @@ void groupScalars(Block &block) {
     groupScalars(stretch);
 }
 
-/// Whether `producer` can stand in the group of `root`: nobody outside reads it, and it is computed element by element.
-bool joins(Operation *producer, Operation *root, const llvm::SetVector<Operation *> &group) {
+/// The one rule of what becomes one kernel with what reads it. Whether `producer` can stand in the group of `root`:
+/// nobody outside reads it, it is computed element by element, and it has the shape of `root`.
+bool canFuse(Operation *producer, Operation *root, const llvm::SetVector<Operation *> &group) {
   if (!producer || producer->getBlock() != root->getBlock() || !computes(producer) || group.contains(producer))
     return false;
   bool perElement = isPointwise(producer) || isa<graph::BroadcastOp, graph::IotaOp>(producer);
@@ -92,7 +93,7 @@ void groupChain(Operation *root) {
   if (isPointwise(root))
     for (unsigned i = 0; i < group.size(); ++i)
       for (Value operand : group[i]->getOperands())
-        if (joins(operand.getDefiningOp(), root, group))
+        if (canFuse(operand.getDefiningOp(), root, group))
           group.insert(operand.getDefiningOp());
   SmallVector<Operation *> ops = inOrder(group);
   groupOps(ops, groupName(ops), ops.size() > 1 ? "pointwise chain of one shape" : "");
