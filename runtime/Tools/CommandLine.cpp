@@ -12,128 +12,95 @@ namespace ztc {
 
 namespace {
 
+/// Options that stand together in --help.
+struct OptionGroup {
+  CLI::App &app;
+  const char *name;
+
+  /// `value` is what the help says in place of the option's value.
+  template <typename T> CLI::Option *option(const char *names, T &target, const char *value, const char *help) const {
+    return app.add_option(names, target, help)->type_name(value)->group(name);
+  }
+  template <typename T> CLI::Option *flag(const char *names, T &target, const char *help) const {
+    return app.add_flag(names, target, help)->group(name);
+  }
+};
+
 void addPlaceOptions(CLI::App &app, RunOptions &o) {
-  app.add_option("--gpus", o.gpus, "number of GPUs of this host, one rank each")->type_name("N")->group("Devices");
-  app.add_option("--device", o.device,
-                 "cpu (or host: the same) or cuda; default: all GPUs, or one CPU rank if there is none")
-      ->check(CLI::IsMember({"cpu", "host", "cuda"}, CLI::ignore_case))
-      ->type_name("NAME")
-      ->group("Devices");
-  app.add_option("--ranks", o.ranks,
-                 "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)")
-      ->type_name("N")
-      ->group("Devices");
-  app.add_option("--threads", o.threads, "worker threads per rank (default: cores / ranks)")
-      ->type_name("T")
-      ->group("Devices");
-  app.add_option("--nodes", o.nodes, "number of hosts (default 1); ztc-run is started on each with its --node-rank")
-      ->type_name("N")
-      ->group("Devices");
-  app.add_option("--node-rank", o.nodeRank, "index of this host; rank 0 is on host 0")
-      ->type_name("I")
-      ->group("Devices");
-  app.add_option("--rendezvous", o.rendezvous, "where rank 0 listens, as all hosts reach it")
-      ->type_name("HOST:PORT")
-      ->group("Devices");
-  app.add_option("--timeout", o.timeoutSeconds,
-                 "seconds without progress after which a rank counts as hung (default 300)")
-      ->type_name("SECONDS")
-      ->group("Devices");
+  const OptionGroup devices{app, "Devices"};
+  devices.option("--gpus", o.gpus, "N", "number of GPUs of this host, one rank each");
+  devices
+      .option("--device", o.device, "NAME",
+              "cpu (or host: the same) or cuda; default: all GPUs, or one CPU rank if there is none")
+      ->check(CLI::IsMember({"cpu", "host", "cuda"}, CLI::ignore_case));
+  devices.option("--ranks", o.ranks, "N",
+                 "number of CPU ranks of this host (default 1, or what torchrun, Open MPI or Slurm started)");
+  devices.option("--threads", o.threads, "T", "worker threads per rank (default: cores / ranks)");
+  devices.option("--nodes", o.nodes, "N",
+                 "number of hosts (default 1); ztc-run is started on each with its --node-rank");
+  devices.option("--node-rank", o.nodeRank, "I", "index of this host; rank 0 is on host 0");
+  devices.option("--rendezvous", o.rendezvous, "HOST:PORT", "where rank 0 listens, as all hosts reach it");
+  devices.option("--timeout", o.timeoutSeconds, "SECONDS",
+                 "seconds without progress after which a rank counts as hung (default 300)");
 }
 
 void addDataOptions(CLI::App &app, RunOptions &o) {
-  app.add_option("--data", o.data,
-                 "token files (llm.c, nanoGPT, Megatron), .safetensors with input_ids and labels, or text with "
-                 "--tokenizer=bytes; "
-                 "without it: a trial run on random tokens")
-      ->type_name("FILE...")
-      ->group("Data");
-  app.add_option("--tokenizer", o.tokenizer, "bytes: read --data and --eval-data as text, one token a byte")
-      ->type_name("NAME")
-      ->group("Data");
-  app.add_flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files")
-      ->group("Data");
-  app.add_option("--seed", o.seed, "seed of --shuffle, --init and the trial's tokens (default 0)")
-      ->type_name("S")
-      ->group("Data");
-  app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file; overrides what the plan names")
-      ->type_name("DIR|FILE")
-      ->group("Data");
-  app.add_option("--init", o.init, "start from random weights, e.g. normal:0.02 (norms 1, biases 0)")
-      ->type_name("normal:STD")
-      ->group("Data");
+  const OptionGroup data{app, "Data"};
+  data.option("--data", o.data, "FILE...",
+              "token files (llm.c, nanoGPT, Megatron), .safetensors with input_ids and labels, or text with "
+              "--tokenizer=bytes; without it: a trial run on random tokens");
+  data.option("--tokenizer", o.tokenizer, "NAME", "bytes: read --data and --eval-data as text, one token a byte");
+  data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
+  data.option("--seed", o.seed, "S", "seed of --shuffle, --init and the trial's tokens (default 0)");
+  data.option("--weights", o.weights, "DIR|FILE",
+              "Hugging Face folder or safetensors file; overrides what the plan names");
+  data.option("--init", o.init, "normal:STD", "start from random weights, e.g. normal:0.02 (norms 1, biases 0)");
 }
 
 void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
-  app.add_option("--steps", o.steps, "optimizer steps (the trial without data: 20)")->type_name("N")->group("Training");
-  app.add_option("--epochs", o.epochs, "passes over the data, instead of --steps")->type_name("E")->group("Training");
-  app.add_option("--accumulate", o.accumulate, "micro-batches per rank and step (default 1)")
-      ->type_name("M")
-      ->group("Training");
-  app.add_option("--lr", o.learningRate, "largest learning rate (default 3e-4)")->type_name("X")->group("Training");
-  app.add_option("--schedule", schedule, "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)")
-      ->type_name("NAME")
-      ->group("Training");
-  app.add_option("--warmup", o.warmup, "steps of linear warm-up (default 0)")->type_name("N")->group("Training");
-  app.add_option("--min-lr-ratio", o.minLrRatio, "last learning rate over the largest (default 0.1)")
-      ->type_name("R")
-      ->group("Training");
-  app.add_option("--beta1", o.optimizer.beta1, "default 0.9")->type_name("X")->group("Training");
-  app.add_option("--beta2", o.optimizer.beta2, "default 0.95")->type_name("X")->group("Training");
-  app.add_option("--epsilon", o.optimizer.epsilon, "default 1e-8")->type_name("X")->group("Training");
-  app.add_option("--weight-decay", o.optimizer.weightDecay, "default 0.1")->type_name("X")->group("Training");
-  app.add_option("--clip", o.optimizer.clip, "largest gradient norm (default 1; 0: no clipping)")
-      ->type_name("X")
-      ->group("Training");
-  app.add_option("--loss-scale", o.lossScale, "first loss scale, fp16 only")->type_name("X")->group("Training");
-  app.add_option("--stop-after", o.stopAfter,
-                 "end after K steps of those that the schedule is made for; save and export")
-      ->type_name("K")
-      ->group("Training");
+  const OptionGroup training{app, "Training"};
+  training.option("--steps", o.steps, "N", "optimizer steps (the trial without data: 20)");
+  training.option("--epochs", o.epochs, "E", "passes over the data, instead of --steps");
+  training.option("--accumulate", o.accumulate, "M", "micro-batches per rank and step (default 1)");
+  training.option("--lr", o.learningRate, "X", "largest learning rate (default 3e-4)");
+  training.option("--schedule", schedule, "NAME",
+                  "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)");
+  training.option("--warmup", o.warmup, "N", "steps of linear warm-up (default 0)");
+  training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
+  training.option("--beta1", o.optimizer.beta1, "X", "default 0.9");
+  training.option("--beta2", o.optimizer.beta2, "X", "default 0.95");
+  training.option("--epsilon", o.optimizer.epsilon, "X", "default 1e-8");
+  training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1");
+  training.option("--clip", o.optimizer.clip, "X", "largest gradient norm (default 1; 0: no clipping)");
+  training.option("--loss-scale", o.lossScale, "X", "first loss scale, fp16 only");
+  training.option("--stop-after", o.stopAfter, "K",
+                  "end after K steps of those that the schedule is made for; save and export");
 }
 
 void addResultOptions(CLI::App &app, RunOptions &o) {
-  app.add_option("--eval-data", o.evalData, "held-out data, read as --data is")->type_name("FILE...")->group("Results");
-  app.add_option("--eval-every", o.evalEvery, "evaluate every N steps too, not only at the end")
-      ->type_name("N")
-      ->group("Results");
-  app.add_option("--save", o.save, "folder of step-* checkpoints")->type_name("DIR")->group("Results");
-  app.add_option("--save-every", o.saveEvery, "save every N steps too, not only at the end")
-      ->type_name("N")
-      ->group("Results");
-  app.add_option("--keep", o.keep, "keep the newest K checkpoints only")->type_name("K")->group("Results");
-  app.add_option("--resume", o.resume, "go on from the newest whole checkpoint in DIR")
-      ->type_name("DIR")
-      ->group("Results");
-  app.add_option("--export", o.exportFolder,
-                 "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)")
-      ->type_name("DIR")
-      ->group("Results");
-  app.add_option("--export-dtype", o.exportDtype, "fp32, bf16 or fp16 (default: as compiled)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->type_name("T")
-      ->group("Results");
-  app.add_option("--hf-config", o.hfConfig, "folder whose config.json and tokenizer files go into the export")
-      ->type_name("DIR")
-      ->group("Results");
-  app.add_flag("--no-save", o.noSave, "leave nothing behind but an explicit --export")->group("Results");
-  app.add_option("--log-json", o.logJson, "one JSON object a line: the run, then every step and evaluation")
-      ->type_name("FILE")
-      ->group("Results");
-  app.add_option("--dump-gradients", o.dumpGradients, "safetensors file with the first step's gradients")
-      ->type_name("FILE")
-      ->group("Results");
-  app.add_flag(
-         "--profile{kernels}", o.profile,
-         "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step")
-      ->group("Results");
-  app.add_option("--trace", o.trace, "timeline of the last steps, one row per worker (open it in ui.perfetto.dev)")
-      ->type_name("FILE")
-      ->group("Results");
-  app.add_option("--generate", o.generate, "write N bytes of greedy text instead of training")
-      ->type_name("N")
-      ->group("Text");
-  app.add_option("--prompt", o.prompt, "text that --generate goes on from")->type_name("TEXT")->group("Text");
+  const OptionGroup results{app, "Results"};
+  results.option("--eval-data", o.evalData, "FILE...", "held-out data, read as --data is");
+  results.option("--eval-every", o.evalEvery, "N", "evaluate every N steps too, not only at the end");
+  results.option("--save", o.save, "DIR", "folder of step-* checkpoints");
+  results.option("--save-every", o.saveEvery, "N", "save every N steps too, not only at the end");
+  results.option("--keep", o.keep, "K", "keep the newest K checkpoints only");
+  results.option("--resume", o.resume, "DIR", "go on from the newest whole checkpoint in DIR");
+  results.option("--export", o.exportFolder, "DIR",
+                 "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
+  results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as compiled)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  results.option("--hf-config", o.hfConfig, "DIR", "folder whose config.json and tokenizer files go into the export");
+  results.flag("--no-save", o.noSave, "leave nothing behind but an explicit --export");
+  results.option("--log-json", o.logJson, "FILE", "one JSON object a line: the run, then every step and evaluation");
+  results.option("--dump-gradients", o.dumpGradients, "FILE", "safetensors file with the first step's gradients");
+  results.flag(
+      "--profile{kernels}", o.profile,
+      "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step");
+  results.option("--trace", o.trace, "FILE",
+                 "timeline of the last steps, one row per worker (open it in ui.perfetto.dev)");
+  const OptionGroup text{app, "Text"};
+  text.option("--generate", o.generate, "N", "write N bytes of greedy text instead of training");
+  text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from");
 }
 
 /// CLI11's sentences, on one line.
