@@ -39,21 +39,38 @@ uint64_t checkpointBytes(const plan::Plan &plan) {
   return bytes;
 }
 
-static Status checkSpace(const plan::Plan &plan, const std::string &folder) {
+/// Checkpoints of a folder, oldest first.
+static StatusOr<std::vector<std::string>> listCheckpoints(const std::string &folder) {
+  ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listFolder(folder));
+  std::erase_if(names,
+                [&](const std::string &name) { return !checkpointStep(name) || !isFolder(folder + "/" + name); });
+  std::sort(names.begin(), names.end(),
+            [](const std::string &a, const std::string &b) { return *checkpointStep(a) < *checkpointStep(b); });
+  return names;
+}
+
+static Status checkSpace(const plan::Plan &plan, const std::string &folder, const SavePlan &wanted) {
   ZTC_RETURN_IF_ERROR(checkWritable(folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(folder));
-  const uint64_t needed = checkpointBytes(plan);
-  if (present < needed)
+  ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> old, listCheckpoints(folder));
+  // The largest number of new ones that lie beside the old ones at any moment.
+  const uint64_t added = wanted.keep + 1 > old.size() ? wanted.keep + 1 - old.size() : 1;
+  const uint64_t count = wanted.keep ? std::min(added, std::max<uint64_t>(wanted.saves, 1)) : 1;
+  const uint64_t one = checkpointBytes(plan);
+  if (present / count < one)
     return resourceExhausted(fmt::format(
-        "a checkpoint in '{}' takes {}, {} are free there ({} bytes too few); free some, or save elsewhere with --save",
-        folder, formatSize(needed), formatSize(present), needed - present));
+        "{} in '{}' take{} {}, {} are free there ({} bytes too few); free some, or save elsewhere with --save",
+        count == 1 ? "a checkpoint"
+                   : fmt::format("{} checkpoints (--keep={} and the one being written)", count, wanted.keep),
+        folder, count == 1 ? "s" : "", formatSize(count * one), formatSize(present), count * one - present));
   return Status::ok();
 }
 
-Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control) {
+Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control,
+                          const SavePlan &wanted) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
   ZTC_RETURN_IF_ERROR(
-      agree(control, "checkpoint folder", isFirstRank(control) ? checkSpace(plan, folder) : Status::ok()));
+      agree(control, "checkpoint folder", isFirstRank(control) ? checkSpace(plan, folder, wanted) : Status::ok()));
   return checkSharedFolder(control, folder);
 }
 
@@ -119,16 +136,6 @@ static Status removeCheckpoint(const std::string &folder, const std::string &nam
   const std::string aside = fmt::format("{}/{}old-{}", folder, kTemporaryPrefix, name);
   ZTC_RETURN_IF_ERROR(renamePath(folder + "/" + name, aside));
   return removeAll(aside);
-}
-
-/// Checkpoints of a folder, oldest first.
-static StatusOr<std::vector<std::string>> listCheckpoints(const std::string &folder) {
-  ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listFolder(folder));
-  std::erase_if(names,
-                [&](const std::string &name) { return !checkpointStep(name) || !isFolder(folder + "/" + name); });
-  std::sort(names.begin(), names.end(),
-            [](const std::string &a, const std::string &b) { return *checkpointStep(a) < *checkpointStep(b); });
-  return names;
 }
 
 static Status removeOldest(const std::string &folder, const std::string &written, uint64_t keep) {

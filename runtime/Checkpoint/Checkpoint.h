@@ -36,9 +36,17 @@ std::optional<uint64_t> checkpointStep(const std::string &name);
 
 /// Bytes of one checkpoint of this plan, all files together, nearly (the JSON files are estimated).
 uint64_t checkpointBytes(const plan::Plan &plan);
-/// Before a run: the folder exists or can be made, files can be written there, one checkpoint fits the free space, all
-/// ranks see it.
-Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control = nullptr);
+/// What a run will ask of the folder of its checkpoints.
+struct SavePlan {
+  uint64_t keep = 0;  ///< of saveCheckpoint
+  uint64_t saves = 1; ///< how often the run will save at most
+};
+
+/// Before a run: the folder exists or can be made, files can be written there, what the run adds to it fits the free
+/// space, all ranks see it. A new checkpoint is written before an old one goes, so `keep` of them take the room of
+/// keep + 1; where all are kept, room for one is asked.
+Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control = nullptr,
+                          const SavePlan &wanted = {});
 
 /// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), every rank its ranges, all files synced,
 /// the manifest, the rename. On failure the temporary folder is gone and older checkpoints are as they were. Then

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <iterator>
 #include <unistd.h>
+#include <utility>
 
 namespace ztc {
 
@@ -90,19 +91,27 @@ std::string_view JsonObject::end() {
 JsonLog::~JsonLog() {
   if (descriptor_ >= 0)
     ::close(descriptor_);
+  if (isNew_)
+    ::unlink(path_.c_str());
 }
 
 Status JsonLog::open(const std::string &path, bool append) {
   path_ = path;
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+  const bool exists = ::access(path.c_str(), F_OK) == 0;
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : 0), 0666);
   if (descriptor_ < 0)
     return notFound("--log-json: cannot write " + path + ": " + std::strerror(errno));
+  isNew_ = !exists;
+  replaces_ = !append;
   return Status::ok();
 }
 
 void JsonLog::write(std::string_view object) {
   if (descriptor_ < 0)
     return;
+  isNew_ = false;
+  if (std::exchange(replaces_, false))
+    (void)!::ftruncate(descriptor_, 0); // a device or a pipe has nothing to cut
   line_.clear();
   line_.append(object);
   line_.push_back('\n');

@@ -37,7 +37,8 @@ public:
   ~JsonLog();
   JsonLog(const JsonLog &) = delete;
   JsonLog &operator=(const JsonLog &) = delete;
-  /// Starts a new file, or goes on with the old one where `append`.
+  /// Starts a new file, or goes on with the old one where `append`. Nothing changes before the first line: a run that
+  /// fails until then leaves an old file as it was, and no new one.
   Status open(const std::string &path, bool append);
   bool isOpen() const { return descriptor_ >= 0; }
   void write(std::string_view object);
@@ -45,6 +46,8 @@ public:
 private:
   std::string path_;
   int descriptor_ = -1;
+  bool isNew_ = false;    ///< open() made the file and no line is in it
+  bool replaces_ = false; ///< the old content goes with the first line
   fmt::basic_memory_buffer<char, 4096> line_;
 };
 

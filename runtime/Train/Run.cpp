@@ -1,6 +1,7 @@
 #include "runtime/Train/Run.h"
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
@@ -56,12 +57,16 @@ private:
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
                                               bool shuffle) const;
   Status openAllData(const plan::Plan &plan);
+  Status claim(const std::string &folder);
   Status prepareOutput(const plan::Plan &plan);
+  Status openLog();
   Status loadModel();
-  Status introduce();
+  void introduce();
   std::map<std::string, std::string> environment() const;
   LossScale firstLossScale() const;
   Status save(const LoopPosition &position);
+  /// save() between two steps: a full disk costs this checkpoint, not the run.
+  Status saveAndGoOn(const LoopPosition &position);
   Status finish(LoopEnd end, const LoopPosition &position);
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
   Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
@@ -75,6 +80,7 @@ private:
   std::optional<FoundCheckpoint> resumed_;
   std::unique_ptr<DataSet> data_; ///< null in a trial
   std::unique_ptr<DataSet> evalData_;
+  std::vector<OutputFolder> folders_; ///< that this run writes into; rank 0's
   JsonLog log_;
   RunFacts facts_;
   uint64_t accumulate_ = 1;
@@ -161,14 +167,27 @@ Status Run::openAllData(const plan::Plan &plan) {
   return Status::ok();
 }
 
-using Lines = std::vector<std::pair<const char *, std::string>>;
+/// What ranks compare. `shown` is what a message says instead of the value, where that tells a person more; it may
+/// differ from rank to rank.
+struct Line {
+  const char *name;
+  std::string value;
+  std::string shown = {};
+  std::string compared() const { return fmt::format("{} {}", name, value); }
+  std::string told() const {
+    std::string text = fmt::format("{} {}", name, shown.empty() ? value : shown);
+    std::ranges::replace_if(text, [](unsigned char c) { return c < ' '; }, ' '); // a path may hold anything
+    return text;
+  }
+};
+using Lines = std::vector<Line>;
 
 /// What every rank has to have been given alike. Of folders, which hosts may see at other places, whether they were.
 static Lines choices(const RunOptions &o, const std::string &plan) {
   const OptimizerSettings &s = o.optimizer;
   const auto count = [](const std::optional<uint64_t> &value) { return value ? std::to_string(*value) : "none"; };
   const auto given = [](const std::string &value) { return value.empty() ? "none" : "given"; };
-  return {{"the plan", plan},
+  return {{"the plan", plan, fmt::format("{} (SHA-256 {})", o.plan, plan)},
           {"--generate", count(o.generate)},
           {"--prompt", o.prompt ? fmt::format("of checksum {:x}", hashName(*o.prompt)) : "none"},
           {"--data", o.data.empty() ? "none" : "given"},
@@ -196,32 +215,49 @@ static Lines choices(const RunOptions &o, const std::string &plan) {
 }
 
 /// What has to be alike once checkpoint and data are known.
-static Lines findings(const RunFacts &facts, uint64_t accumulate, const DataSet *data, const DataSet *evalData) {
-  return {{"the data", data ? data->fingerprint() : "none"},
-          {"the evaluation data", evalData ? evalData->fingerprint() : "none"},
-          {"--steps", std::to_string(facts.steps)},
-          {"--accumulate", std::to_string(accumulate)},
-          {"--seed", std::to_string(facts.seed)},
-          {"--shuffle", facts.shuffle ? "on" : "off"}};
+static Lines findings(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const DataSet *data,
+                      const DataSet *evalData) {
+  const auto dataLine = [](const char *name, const DataSet *set, const std::vector<std::string> &files) -> Line {
+    if (!set)
+      return {name, "none"};
+    return {name, set->fingerprint(), fmt::format("{} ({})", fmt::join(files, " "), set->fingerprint())};
+  };
+  return {dataLine("the data", data, o.data),       dataLine("the evaluation data", evalData, o.evalData),
+          {"--steps", std::to_string(facts.steps)}, {"--accumulate", std::to_string(accumulate)},
+          {"--seed", std::to_string(facts.seed)},   {"--shuffle", facts.shuffle ? "on" : "off"}};
 }
 
 /// All ranks: refuses those that differ from rank 0, with the first line that does.
 static Status compareRanks(ControlChannel &control, const char *exchange, const Lines &lines) {
   std::string mine;
-  for (const auto &[name, value] : lines)
-    mine += fmt::format("{} {}\n", name, value);
+  for (const Line &line : lines)
+    mine += fmt::format("{}\t{}\n", line.compared(), line.told());
   ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(&control, exchange, mine));
   Status same;
-  for (size_t at = 0; at < mine.size() && same.isOk();) {
-    const size_t end = mine.find('\n', at), firstEnd = first.find('\n', at);
-    const std::string line = mine.substr(at, end - at),
-                      firstLine = first.substr(std::min(at, first.size()), firstEnd - at);
-    if (line != firstLine)
-      same = failedPrecondition(fmt::format(
-          "this rank has {}, rank 0 has {}: all ranks need the same plan, data and options", line, firstLine));
-    at = end + 1;
+  size_t at = 0;
+  for (const Line &line : lines) {
+    const size_t end = std::min(first.find('\n', at), first.size());
+    const std::string theirs = first.substr(at, end - at);
+    const size_t tab = std::min(theirs.find('\t'), theirs.size());
+    if (same.isOk() && theirs.substr(0, tab) != line.compared())
+      same = failedPrecondition(
+          fmt::format("this rank has {}, rank 0 has {}: all ranks need the same plan, data and options", line.told(),
+                      theirs.substr(std::min(tab + 1, theirs.size()))));
+    at = std::min(end + 1, first.size());
   }
   return agree(&control, "ranks alike", same);
+}
+
+/// All ranks: `folder` is this run's until it ends.
+Status Run::claim(const std::string &folder) {
+  const auto mine = [&]() -> Status {
+    if (!ranks_.isFirst() || std::ranges::any_of(folders_, [&](const OutputFolder &f) { return f.is(folder); }))
+      return Status::ok();
+    ZTC_ASSIGN_OR_RETURN(OutputFolder claimed, OutputFolder::claim(folder));
+    folders_.push_back(std::move(claimed));
+    return Status::ok();
+  };
+  return agree(&control_, "output folder", mine());
 }
 
 Status Run::prepareOutput(const plan::Plan &plan) {
@@ -235,11 +271,27 @@ Status Run::prepareOutput(const plan::Plan &plan) {
       nowhere && !options_.noSave && !options_.stopAfter ? defaultOutputFolder(options_.plan) : options_.exportFolder;
   export_.hfConfig = options_.hfConfig;
   ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype, plan));
-  if (!export_.folder.empty())
+  if (!export_.folder.empty()) {
+    ZTC_RETURN_IF_ERROR(claim(export_.folder));
     ZTC_RETURN_IF_ERROR(prepareExport(plan, export_, &control_));
-  if (savesAtEnd_)
-    ZTC_RETURN_IF_ERROR(prepareCheckpoints(plan, saveFolder_, &control_));
+  }
+  if (savesAtEnd_) {
+    ZTC_RETURN_IF_ERROR(claim(saveFolder_));
+    const uint64_t end = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
+    const uint64_t steps = end - std::min(end, facts_.firstStep);
+    const SavePlan wanted{.keep = options_.keep.value_or(0),
+                          .saves = options_.saveEvery ? steps / *options_.saveEvery + 1 : 1};
+    ZTC_RETURN_IF_ERROR(prepareCheckpoints(plan, saveFolder_, &control_, wanted));
+  }
   return Status::ok();
+}
+
+/// A log that cannot be written is better known before the model is loaded than after.
+Status Run::openLog() {
+  Status opened;
+  if (!options_.logJson.empty() && ranks_.isFirst())
+    opened = log_.open(options_.logJson, resumed_.has_value());
+  return agree(&control_, "log", opened);
 }
 
 Status Run::loadModel() {
@@ -303,7 +355,7 @@ LossScale Run::firstLossScale() const {
   return scale;
 }
 
-Status Run::introduce() {
+void Run::introduce() {
   if (const LossScale scale = firstLossScale(); scale.isDynamic)
     facts_.lossScale = scale.scale;
   if (resumed_)
@@ -315,17 +367,14 @@ Status Run::introduce() {
   progress_.note(headerText(options_, *session_, facts_));
   for (const std::string &difference : facts_.differs)
     progress_.note("differs from the checkpoint: " + difference);
-  Status opened;
-  if (!options_.logJson.empty() && ranks_.isFirst()) {
-    opened = log_.open(options_.logJson, resumed_.has_value());
+  if (log_.isOpen())
     log_.write(headerJson(options_, *session_, facts_));
-  }
-  return agree(&control_, "log", opened);
 }
 
 Status Run::save(const LoopPosition &position) {
   if (saved_ && saved_->first == position.step)
     return Status::ok();
+  ZTC_RETURN_IF_ERROR(claim(saveFolder_));
   control_.progress().enterPhase("saving");
   TrainerState state;
   state.step = position.step;
@@ -345,18 +394,32 @@ Status Run::save(const LoopPosition &position) {
   return Status::ok();
 }
 
+Status Run::saveAndGoOn(const LoopPosition &position) {
+  const Status status = save(position);
+  if (status.code() != StatusCode::ResourceExhausted)
+    return status;
+  progress_.note(fmt::format("warning: {}; the run goes on and tries again at its next save", status.message()));
+  return Status::ok();
+}
+
 Status Run::finish(LoopEnd end, const LoopPosition &position) {
   if (options_.isTrial())
     return Status::ok();
   bool complete = end == LoopEnd::Finished;
+  Status kept;
   if (!saveFolder_.empty() && (savesAtEnd_ || !complete))
-    ZTC_RETURN_IF_ERROR(save(position));
+    kept = save(position);
+  if (!kept.isOk() && saved_)
+    kept = Status(kept.code(), fmt::format("{} (whole is {})", kept.message(), saved_->second));
+  if (kept.code() != StatusCode::Ok && kept.code() != StatusCode::ResourceExhausted)
+    return kept;
+  // A disk that is full for the checkpoint may be large enough for the model, or be another one.
   if (complete && !export_.folder.empty()) {
     control_.progress().enterPhase("exporting");
     ZTC_RETURN_IF_ERROR(exportModel(session_->state(), export_));
     progress_.note("exported " + export_.folder);
   }
-  return Status::ok();
+  return kept;
 }
 
 Status Run::saveBeforeBadRows(const Status &error, const LoopPosition &position) {
@@ -372,12 +435,14 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(findResume());
   ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
   ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
-  ZTC_RETURN_IF_ERROR(compareRanks(control_, "the data", findings(facts_, accumulate_, data_.get(), evalData_.get())));
+  ZTC_RETURN_IF_ERROR(
+      compareRanks(control_, "the data", findings(options_, facts_, accumulate_, data_.get(), evalData_.get())));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
+  ZTC_RETURN_IF_ERROR(openLog());
   ZTC_ASSIGN_OR_RETURN(
       session_, Session::open(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, ranks_));
   ZTC_RETURN_IF_ERROR(loadModel());
-  ZTC_RETURN_IF_ERROR(introduce());
+  introduce();
 
   RandomRows randomRows(session_->plan().model().vocabulary(), facts_.seed);
   std::optional<DataSetRows> dataRows, evalRows;
@@ -401,7 +466,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   settings.saveEvery = options_.saveEvery;
   settings.evalEvery = options_.evalEvery;
   LoopHooks hooks;
-  hooks.save = [this](const LoopPosition &position) { return save(position); };
+  hooks.save = [this](const LoopPosition &position) { return saveAndGoOn(position); };
   if (!options_.dumpGradients.empty())
     hooks.dumpGradients = [this](float factor) {
       return dumpGradients(session_->state(), options_.dumpGradients, factor);

@@ -33,6 +33,8 @@ void installStopSignals() {
     sigaction(SIGHUP, &action, nullptr);
   // A closed pipe is an error of the write, not the end of a training run.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor is a file that reaches `ulimit -f`.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 int stopSignal() {

@@ -2,6 +2,7 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "Scratch.h"
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Core/Random.h"
@@ -293,6 +294,46 @@ TEST(Checkpoint, SpaceAndAccessAreCheckedBeforeARun) {
   ExportOptions options;
   options.folder = scratch.path();
   EXPECT_EQ(prepareExport(huge, options).code(), StatusCode::ResourceExhausted);
+}
+
+TEST(Checkpoint, KeepingSomeTakesTheRoomOfOneMore) {
+  const Scratch scratch;
+  // A model of which one checkpoint fits the free space and two do not, by a wide margin.
+  plan::Plan plan = smallPlan();
+  const uint64_t present = *freeBytes(scratch.path());
+  plan.mutable_parameters(0)->set_shape(0, int64_t(present / (6 * 4 * 3) * 2 / 3)); // [n, 6] in three kinds of f32
+  EXPECT_OK(prepareCheckpoints(plan, scratch.path()));
+  EXPECT_OK(prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 1}));
+  const Status refused = prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 5});
+  EXPECT_EQ(refused.code(), StatusCode::ResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("2 checkpoints (--keep=1 and the one being written)"));
+  // The old one that makes room is there already.
+  ASSERT_OK(makeFolders(scratch.path("step-00000001")));
+  EXPECT_OK(prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 5}));
+}
+
+TEST(OutputFolder, IsOneRunsAndGoesWhereItStayedEmpty) {
+  const Scratch scratch;
+  {
+    const StatusOr<OutputFolder> one = OutputFolder::claim(scratch.path("a/b/"));
+    ASSERT_OK(one.status());
+    EXPECT_TRUE(one->is(scratch.path("a/../a/b")));
+    EXPECT_FALSE(one->is(scratch.path()));
+    const Status second = OutputFolder::claim(scratch.path("a/b")).status();
+    EXPECT_EQ(second.code(), StatusCode::FailedPrecondition);
+    EXPECT_THAT(second.message(), HasSubstr("another run is writing into '" + scratch.path("a/b") + "'"));
+  }
+  EXPECT_FALSE(pathExists(scratch.path("a")));
+  {
+    const StatusOr<OutputFolder> again = OutputFolder::claim(scratch.path("a/b"));
+    ASSERT_OK(again.status());
+    scratch.write("a/file", "content");
+  }
+  EXPECT_EQ(*listFolder(scratch.path("a")), std::vector<std::string>{"file"});
+  ASSERT_OK(makeFolders(scratch.path("old")));
+  EXPECT_OK(OutputFolder::claim(scratch.path("old")).status());
+  EXPECT_TRUE(pathExists(scratch.path("old"))) << "an empty folder that was there before stays";
+  EXPECT_FALSE(OutputFolder::claim("/proc/nothing").isOk());
 }
 
 TEST(TrainerState, DamagedTextIsRefused) {

@@ -105,13 +105,27 @@ protected:
       ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, toy::makeDevice());
       toy::ranks = &control;
       std::FILE *screen = std::fopen(scratch_.path("screen").c_str(), "a");
+      const char *sha256 = mine.plan == scratch_.path("toy.bin") ? "0123" : "4567";
       const Status status =
-          runPlan(mine, {toy::makePlan(batch_, kSeq), "0123"}, std::move(device), {.out = screen}, {.control = control})
+          runPlan(mine, {toy::makePlan(batch_, kSeq), sha256}, std::move(device), {.out = screen}, {.control = control})
               .status();
       std::fclose(screen);
       toy::ranks = nullptr;
       return status;
     });
+  }
+
+  /// Two ranks stop after `steps` of a run and leave a checkpoint in "ck".
+  void leaveCheckpoint(RunOptions o, uint64_t steps) {
+    o.exportFolder.clear();
+    o.stopAfter = steps;
+    o.save = scratch_.path("ck");
+    ASSERT_EQ(firstMessage(run(2, o)), "ok");
+  }
+  RunOptions resumingOptions(RunOptions o) const {
+    o.init.clear();
+    o.resume = scratch_.path("ck");
+    return o;
   }
 
   /// Log lines with a step, of one run.
@@ -171,15 +185,9 @@ TEST_F(RankTrain, AResumeOnTheSameRanksIsExactInTheMiddleOfAnEpoch) {
   whole.steps = 10; // 40 rows of 26
   whole.exportFolder = scratch_.path("whole");
   ASSERT_EQ(firstMessage(run(2, whole)), "ok");
-  RunOptions part = whole;
-  part.exportFolder.clear();
-  part.stopAfter = 3;
-  part.save = scratch_.path("ck");
-  ASSERT_EQ(firstMessage(run(2, part)), "ok");
-  RunOptions rest = savingOptions();
-  rest.init.clear();
+  leaveCheckpoint(whole, 3);
+  RunOptions rest = resumingOptions(savingOptions());
   rest.steps = 10;
-  rest.resume = scratch_.path("ck");
   rest.exportFolder = scratch_.path("rest");
   rest.logJson = scratch_.path("log");
   ASSERT_EQ(firstMessage(run(2, rest)), "ok");
@@ -193,15 +201,9 @@ TEST_F(RankTrain, AResumeOnOtherRanksKeepsTheGlobalBatch) {
   whole.accumulate = 2;
   whole.exportFolder = scratch_.path("whole");
   ASSERT_EQ(firstMessage(run(2, whole)), "ok");
-  RunOptions part = whole;
-  part.exportFolder.clear();
-  part.stopAfter = 2;
-  part.save = scratch_.path("ck");
-  ASSERT_EQ(firstMessage(run(2, part)), "ok");
+  leaveCheckpoint(whole, 2);
   for (uint32_t world : {1, 4}) {
-    RunOptions rest = savingOptions();
-    rest.init.clear();
-    rest.resume = scratch_.path("ck");
+    RunOptions rest = resumingOptions(savingOptions());
     rest.exportFolder = scratch_.path("rest");
     rest.logJson = scratch_.path("log");
     ASSERT_EQ(firstMessage(run(world, rest)), "ok");
@@ -212,9 +214,7 @@ TEST_F(RankTrain, AResumeOnOtherRanksKeepsTheGlobalBatch) {
     for (size_t i = 0; i < a.size(); ++i)
       EXPECT_NEAR(a[i], b[i], 1e-4);
   }
-  RunOptions rest = options();
-  rest.init.clear();
-  rest.resume = scratch_.path("ck");
+  RunOptions rest = resumingOptions(options());
   EXPECT_THAT(firstMessage(run(3, rest)), HasSubstr("global batches of 4 rows, which 3 ranks x this plan's micro-batch "
                                                     "of 1 does not divide"));
   rest.accumulate = 4;
@@ -261,8 +261,12 @@ TEST_F(RankTrain, RanksThatWereStartedDifferentlyAreRefused) {
   };
   EXPECT_THAT(message([](RunOptions &o) { o.learningRate = 1; }),
               HasSubstr("rank 2: this rank has --lr 1, rank 0 has --lr 0.05"));
-  EXPECT_THAT(message([&](RunOptions &o) { o.data = {scratch_.path("other.safetensors")}; }),
-              HasSubstr("rank 2: this rank has the data"));
+  EXPECT_THAT(message([&](RunOptions &o) { o.plan = scratch_.path("other.bin"); }),
+              HasSubstr("this rank has the plan " + scratch_.path("other.bin") +
+                        " (SHA-256 4567), rank 0 has the plan " + scratch_.path("toy.bin") + " (SHA-256 0123)"));
+  const std::string otherData = message([&](RunOptions &o) { o.data = {scratch_.path("other.safetensors")}; });
+  EXPECT_THAT(otherData, HasSubstr("rank 2: this rank has the data " + scratch_.path("other.safetensors")));
+  EXPECT_THAT(otherData, HasSubstr("rank 0 has the data " + scratch_.path("data.safetensors")));
   EXPECT_THAT(message([&](RunOptions &o) { o.data = {scratch_.path("none.safetensors")}; }),
               HasSubstr("none.safetensors"));
   EXPECT_THAT(message([](RunOptions &o) { o.accumulate = 2; }), HasSubstr("--accumulate 2"));

@@ -62,6 +62,19 @@ TEST(TrainJsonLog, ANewRunReplacesAndAResumedOneAppends) {
   std::remove(path.c_str());
 }
 
+TEST(TrainJsonLog, BeforeTheFirstLineNothingChanges) {
+  const std::string path = temporaryFile(), fresh = path + ".new";
+  std::ofstream(path) << "old\n";
+  {
+    JsonLog log, other;
+    ASSERT_TRUE(log.open(path, false).isOk());
+    ASSERT_TRUE(other.open(fresh, false).isOk());
+  }
+  EXPECT_EQ(contents(path), "old\n");
+  EXPECT_NE(access(fresh.c_str(), F_OK), 0);
+  std::remove(path.c_str());
+}
+
 TEST(TrainJsonLog, AFileThatCannotBeWrittenIsNamed) {
   JsonLog log;
   Status status = log.open("/nonexistent/log.jsonl", false);

@@ -1,5 +1,6 @@
 // Whole runs of the toy model: what is left behind, where it goes on, what is refused.
 #include "ToyPlan.h"
+#include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Train/Run.h"
 #include "runtime/Train/Session.h"
@@ -182,6 +183,39 @@ TEST_F(TrainRun, DivergingSavesTheLastWeightsAndNamesTheStep) {
   ASSERT_FALSE(end.isOk());
   EXPECT_THAT(end.status().message(), HasSubstr("step 6: the gradient norm is not finite"));
   EXPECT_THAT(names(folder_ / "toy-out"), testing::Contains("step-00000006"));
+}
+
+TEST_F(TrainRun, AFailedRunLeavesNoEmptyFolderAndNoEmptyLog) {
+  const auto before = names(folder_);
+  RunOptions o = options();
+  o.init.clear();
+  o.weights = folder_ / "nothing"; // found out after the folders are checked
+  o.save = folder_ / "ck" / "run";
+  o.exportFolder = folder_ / "model";
+  o.logJson = folder_ / "log";
+  EXPECT_FALSE(run(o).isOk());
+  EXPECT_EQ(names(folder_), before);
+}
+
+TEST_F(TrainRun, ALogThatCannotBeWrittenIsKnownBeforeTheModelIsLoaded) {
+  RunOptions o = options();
+  o.init.clear();
+  o.weights = folder_ / "nothing";
+  o.logJson = folder_ / "none" / "log";
+  EXPECT_THAT(run(o).status().message(), HasSubstr("--log-json: cannot write"));
+}
+
+TEST_F(TrainRun, AFolderHasOneRunAtATime) {
+  RunOptions o = options();
+  const auto other = OutputFolder::claim(folder_ / "ck");
+  ASSERT_TRUE(other.isOk());
+  o.save = folder_ / "ck";
+  EXPECT_THAT(run(o).status().message(), HasSubstr("another run is writing into"));
+  // Checkpoints and model in one folder are one run's.
+  o.save = folder_ / "both";
+  o.exportFolder = folder_ / "both" / "";
+  expectDone(o);
+  EXPECT_THAT(names(folder_ / "both"), testing::IsSupersetOf({"step-00000006", "model.safetensors"}));
 }
 
 TEST_F(TrainRun, EpochsBecomeSteps) {

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Output folders: one run at a time, nothing empty after a failed run, and a disk that fills up while a run goes on."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, run, scratch, wait_until
+
+DATA = f"--data={GOLDEN / 'grouped' / 'data.safetensors'}"
+
+
+def endless(plan, screen, *arguments):
+    """A run that goes on until it is stopped; what it prints goes to a file."""
+    return Running(["sh", "-c", 'screen=$1; shift; exec "$@" >"$screen" 2>&1', "sh", screen, BIN / "ztc-run", plan, DATA, "--device=cpu", "--steps=1000000",
+                    "--threads=1", *arguments])
+
+
+def checkpoints(folder):
+    return sorted(p.name for p in folder.glob("step-*"))
+
+
+def errors(text):
+    return [x for x in text.splitlines() if "error:" in x]
+
+
+with scratch() as work:
+    plan = compile_golden(work, "grouped")
+    short = [plan, DATA, "--device=cpu", "--steps=2"]
+
+    # Two runs, one folder.
+    folder = work / "ck"
+    with endless(plan, work / "screen", f"--save={folder}", "--save-every=5", "--keep=1") as first:
+        check("the first run saves", wait_until(lambda: checkpoints(folder), 60))
+        second = run("ztc-run", *short, f"--save={work / '.' / 'ck'}", expect=1)
+        said = errors(second.stderr)
+        check("the second one gets one message", len(said) == 1 and "another run is writing into" in said[0] and "ck" in said[0], second.stderr[-300:])
+        run("ztc-run", *short, f"--save={work / 'other'}")
+        os.kill(first.pid, signal.SIGTERM)
+        check("the first run is not disturbed", first.finish(60) == 3, (work / "screen").read_text()[-300:])
+    run("ztc-run", plan, DATA, "--device=cpu", "--steps=1000000", f"--stop-after={int(checkpoints(folder)[-1][5:]) + 1}", f"--resume={folder}", f"--save={folder}")
+    check("after its end the folder is free again", len(checkpoints(folder)) == 2, checkpoints(folder))
+
+    # A run that fails before its first step.
+    before = sorted(work.iterdir())
+    run("ztc-run", *short, f"--weights={work / 'nothing'}", f"--save={work / 'a' / 'b'}", f"--export={work / 'model'}", f"--log-json={work / 'log'}", expect=1)
+    check("a failed run leaves no empty folder and no empty log", sorted(work.iterdir()) == before, sorted(work.iterdir()))
+
+# A disk that fills up. The run goes on, and saves again once there is room.
+with scratch() as work, contextlib.ExitStack() as stack:
+    small, filler = work / "small", work / "small" / "filler"
+    small.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], capture_output=True).returncode != 0:
+        print("left out (needs root and tmpfs): a disk that fills up")
+    else:
+        stack.callback(subprocess.run, ["umount", "-l", str(small)])
+        plan, folder, screen = compile_golden(work, "grouped"), small / "ck", work / "screen"
+
+        def fill():
+            with open(filler, "ab", buffering=0) as out, contextlib.suppress(OSError):
+                while True:
+                    out.write(bytes(4096))
+
+        with endless(plan, screen, f"--save={folder}", "--save-every=20", "--keep=1") as child:
+            check("a first checkpoint", wait_until(lambda: checkpoints(folder), 60))
+            missed = lambda: screen.read_text().count("was not saved")
+            def fail_once():
+                fill()
+                return missed()
+            check("the full disk is said", wait_until(fail_once, 60), screen.read_text()[-500:])
+            line = next((x for x in screen.read_text().splitlines() if "was not saved" in x), "")
+            check("what, where and what follows", all(x in line for x in ("warning: checkpoint of step", str(folder), "space", "goes on")), line)
+            check("the run goes on with a whole checkpoint", child.process.poll() is None and len(checkpoints(folder)) == 1, checkpoints(folder))
+            old = checkpoints(folder)
+            filler.unlink()
+            check("it saves again where there is room", wait_until(lambda: checkpoints(folder) not in ([], old), 60))
+            count = missed()
+            check("full again", wait_until(lambda: (fill(), missed() > count)[1], 60))
+            os.kill(child.pid, signal.SIGTERM)
+            status = child.finish(60)
+            said = errors(screen.read_text())
+            check("a last checkpoint that has no room: exit status 1, one message", status == 1 and len(said) == 1 and "was not saved" in said[0], (status, said))
+            check("it names the whole one", len(checkpoints(folder)) == 1 and checkpoints(folder)[0] in said[0], (said, checkpoints(folder)))
+            check("nothing half-written is left", sorted(p.name for p in folder.iterdir()) == checkpoints(folder), sorted(folder.iterdir()))
+        filler.unlink()
+        step = int(checkpoints(folder)[0][5:])
+        run("ztc-run", plan, DATA, "--device=cpu", "--steps=1000000", f"--stop-after={step + 1}", f"--resume={folder}", f"--save={folder}")
+        check("the run goes on from it", checkpoints(folder)[-1] == f"step-{step + 1:08}", checkpoints(folder))
+finish()
