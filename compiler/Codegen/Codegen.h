@@ -4,6 +4,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/LogicalResult.h"
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,14 @@ struct KernelBuffer {
   bool written = false;
 };
 
+/// How a kernel is launched on a GPU: over ceil(extent / unitsPerBlock) blocks of a one-dimensional grid. Its
+/// parameters are a pointer per buffer, the scalars of the launch, and its extent (i64).
+struct DeviceLaunch {
+  int64_t blockThreads = 0; ///< 0: there is no version for GPUs
+  int64_t unitsPerBlock = 1;
+  int64_t sharedBytes = 0; ///< static, of a block
+};
+
 /// One launch of `void kernel(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end)`.
 struct KernelDescription {
   std::string name;                  ///< the symbol in every image
@@ -27,8 +36,9 @@ struct KernelDescription {
   uint64_t grain = 1;                ///< units that are worth a worker's while
   bool flat = false; ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
   uint64_t flatBlock = 0;
-  std::vector<int64_t> scalars; ///< for a flat kernel over a static length: {length, 0}
-  bool hasAdd = false;          ///< the symbol name + "_add" adds to its results instead of overwriting them
+  std::vector<int64_t> scalars;   ///< for a flat kernel over a static length: {length, 0}
+  bool hasAdd = false;            ///< the symbol name + "_add" adds to its results instead of overwriting them
+  DeviceLaunch device, deviceAdd; ///< of the module's kernels for GPUs
 };
 
 /// What became of a group: launches in order, and the memory that they share.
@@ -39,20 +49,37 @@ struct LoweredGroup {
   std::string text;                        ///< the group in readable form
 };
 
+/// What a kernel takes of a GPU's thread, as the assembler says.
+struct KernelResources {
+  uint64_t registers = 0;
+  uint64_t localBytes = 0; ///< stack and spilled registers
+};
+
 /// Machine code of all kernels for one target.
 struct KernelImage {
-  std::string target; ///< x86-64-v3, x86-64-v4
-  std::string bytes;  ///< an ELF shared object that needs no other library
+  std::string target; ///< x86-64-v3, x86-64-v4; sm_XX; simt
+  /// For the host an ELF shared object that needs no other library; for sm_XX a cubin, or PTX where no assembler was
+  /// found; for simt an ELF shared object that imports NVVM's intrinsics (EmitSimt.h).
+  std::string bytes;
+  std::string ptx;                                  ///< of sm_XX, in readable form
+  std::map<std::string, KernelResources> resources; ///< by kernel; of a cubin
 };
 
 /// Targets of the host device, the widest last.
 inline constexpr llvm::StringLiteral kHostTargets[] = {"x86-64-v3", "x86-64-v4"};
+/// Targets whose kernels run in blocks of threads.
+inline constexpr llvm::StringLiteral kDeviceTargets[] = {"sm_80", "sm_90a", "sm_100a", "simt"};
+
+/// For which kinds of targets a module makes kernels.
+struct KernelModuleOptions {
+  bool host = true, device = false;
+};
 
 /// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
 /// thread-safe.
 class KernelModule {
 public:
-  KernelModule();
+  explicit KernelModule(KernelModuleOptions options = {});
   ~KernelModule();
 
   /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. The name is
@@ -66,9 +93,10 @@ public:
   KernelDescription addRowDot();
   KernelDescription addCrossEntropyRows(bool training, mlir::Type type);
 
-  /// One image per target, in order. Nothing to emit gives images without kernels.
+  /// One image per target, in order; the options said which kinds there may be. Nothing to emit gives images without
+  /// kernels.
   llvm::FailureOr<std::vector<KernelImage>> emit(llvm::ArrayRef<llvm::StringRef> targets);
-  /// The kernels in MLIR, before the conversion to LLVM.
+  /// The kernels in MLIR, before the conversion to LLVM; those for GPUs behind those for the host.
   std::string text() const;
 
   struct State; ///< of the code generator's own files

@@ -60,7 +60,7 @@ static void optimize(Module &module, TargetMachine &machine) {
 }
 
 /// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
-static Expected<std::string> link(StringRef object) {
+static Expected<std::string> link(StringRef object, bool imports) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   SmallString<128> folder;
@@ -78,9 +78,20 @@ static Expected<std::string> link(StringRef object) {
       return createStringError("cannot write " + input + " (is the temporary folder full?)");
     }
   }
-  const char *arguments[] = {"ld.lld",       "-shared",       "--hash-style=gnu", "-z", "separate-code", "-z",
-                             "defs",         "--gc-sections", "--build-id=none",  "-s", "--threads=1",   "-o",
-                             output.c_str(), input.c_str()};
+  const char *arguments[] = {"ld.lld",
+                             "-shared",
+                             "--hash-style=gnu",
+                             "-z",
+                             "separate-code",
+                             "-z",
+                             imports ? "undefs" : "defs",
+                             "--gc-sections",
+                             "--build-id=none",
+                             "-s",
+                             "--threads=1",
+                             "-o",
+                             output.c_str(),
+                             input.c_str()};
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
@@ -92,7 +103,7 @@ static Expected<std::string> link(StringRef object) {
   return (*buffer)->getBuffer().str();
 }
 
-Expected<std::string> emitElf(Module &module, StringRef cpu) {
+static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized, bool imports) {
   auto machine = createMachine(cpu);
   if (!machine)
     return machine.takeError();
@@ -107,14 +118,23 @@ Expected<std::string> emitElf(Module &module, StringRef cpu) {
     function.addFnAttr("no-builtins"); // a loop that fills or copies must not become a call of memset or memcpy
     function.addFnAttr(Attribute::NoUnwind);
   }
-  optimize(module, **machine);
+  if (!optimized)
+    optimize(module, **machine);
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
   legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
     return createStringError("the code generator for " + cpu + " cannot write objects");
   passes.run(module);
-  return link(StringRef(object.data(), object.size()));
+  return link(StringRef(object.data(), object.size()), imports);
+}
+
+Expected<std::string> emitElf(Module &module, StringRef cpu) {
+  return emit(module, cpu, /*optimized=*/false, /*imports=*/false);
+}
+
+Expected<std::string> emitElfWithImports(Module &module, StringRef cpu) {
+  return emit(module, cpu, /*optimized=*/true, /*imports=*/true);
 }
 
 } // namespace ztc::codegen

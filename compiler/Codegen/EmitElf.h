@@ -15,4 +15,8 @@ namespace ztc::codegen {
 /// links at a time. Errors name the symbol that stayed undefined, or what the code generator refused.
 llvm::Expected<std::string> emitElf(llvm::Module &module, llvm::StringRef cpu);
 
+/// The same without optimising, for a module that was optimised for another target; symbols may stay undefined, to be
+/// found when the object is loaded.
+llvm::Expected<std::string> emitElfWithImports(llvm::Module &module, llvm::StringRef cpu);
+
 } // namespace ztc::codegen

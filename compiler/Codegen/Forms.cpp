@@ -73,16 +73,6 @@ private:
                       [&](const IndexSymbol *unit, unsigned level, Carried &) { return body(unit, level); });
   }
 
-  /// The access of `shape` at (row, column), rows counted over all leading dimensions.
-  std::optional<Access> accessOf(ArrayRef<int64_t> shape, const IndexExpr &row, const IndexExpr &column) {
-    if (shape.empty())
-      return Access{};
-    auto access = e_.delinearize(row, shape.drop_back());
-    if (access)
-      access->push_back(column);
-    return access;
-  }
-
   LogicalResult emitRow(const IndexExpr &row, const IndexSymbol *block, unsigned level) {
     for (const ColumnGroup &group : kernel_.columns) {
       SmallVector<Value> none;
@@ -111,7 +101,7 @@ private:
                           const ColumnChunk &chunk) {
     SmallVector<Value> values;
     auto compute = [&](Value value) -> LogicalResult {
-      auto access = accessOf(cast<RankedTensorType>(value.getType()).getShape(), row, chunk.column);
+      auto access = e_.accessOf(cast<RankedTensorType>(value.getType()).getShape(), row, chunk.column);
       Element element = access ? e_.emit(value, *access) : Element();
       if (!element)
         return failure();
@@ -323,21 +313,15 @@ private:
 };
 } // namespace
 
-/// Emits one kernel, again and again until its column loops suit what is computed in them.
-static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
-                                StringRef name, bool add) {
+LogicalResult untilColumnsSuit(graph::FusionOp group,
+                               llvm::function_ref<LogicalResult(ColumnPlans &, bool &)> attempt) {
   ColumnPlans plans;
   size_t known = 0;
   for (;;) {
-    KernelBuilder builder = state.builder();
-    func::FuncOp function = state.createKernel(builder, name);
-    FormEmitter form(builder, function, group, kernel, plans, add);
-    if (succeeded(form.run())) {
-      KernelModule::State::finishKernel(builder, function);
+    bool restart = false;
+    if (succeeded(attempt(plans, restart)))
       return success();
-    }
-    function.erase();
-    if (!form.wantsRestart())
+    if (!restart)
       return failure();
     size_t learned = plans.scalar.size();
     for (const auto &[loop, splits] : plans.splits)
@@ -346,6 +330,31 @@ static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp grou
       return group->emitOpError("has no loop order that a kernel could follow");
     known = learned;
   }
+}
+
+/// Emits one kernel for each kind of target that the module is for.
+static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
+                                StringRef name, bool add, DeviceLaunch &launch) {
+  if (state.options.device) {
+    FailureOr<DeviceLaunch> emitted = emitDeviceKernel(state, group, kernel, name, add);
+    if (failed(emitted))
+      return failure();
+    launch = *emitted;
+  }
+  if (!state.options.host)
+    return success();
+  return untilColumnsSuit(group, [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
+    KernelBuilder builder = state.builder();
+    func::FuncOp function = state.createKernel(builder, name);
+    FormEmitter form(builder, function, group, kernel, plans, add);
+    if (succeeded(form.run())) {
+      KernelModule::State::finishKernel(builder, function);
+      return success();
+    }
+    function.erase();
+    restart = form.wantsRestart();
+    return failure();
+  });
 }
 
 static bool writesResults(const PlannedKernel &kernel) {
@@ -362,7 +371,7 @@ FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp g
   for (PlannedKernel &kernel : plan->kernels) {
     std::string suffix = kernel.folds.empty() ? "" : "_fold";
     kernel.description.name = state.uniqueName(group.getName().str() + suffix);
-    if (failed(emitKernel(state, group, kernel, kernel.description.name, /*add=*/false)))
+    if (failed(emitKernel(state, group, kernel, kernel.description.name, /*add=*/false, kernel.description.device)))
       return failure();
     lowered.kernels.push_back(kernel.description);
   }
@@ -378,7 +387,7 @@ LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group
       continue;
     std::string name = description.name + "_add";
     ++state.names[name];
-    if (failed(emitKernel(state, group, kernel, name, /*add=*/true)))
+    if (failed(emitKernel(state, group, kernel, name, /*add=*/true, description.deviceAdd)))
       return failure();
     description.hasAdd = true;
   }

@@ -20,6 +20,10 @@ struct IndexSymbol {
   int64_t divisor = 1;          ///< a known divisor of the value
   unsigned level = 0;           ///< depth of the loop in which the value is defined
   LoopKey columnLoop = nullptr; ///< the column loop that this symbol counts, or whose lanes it numbers
+  // On a GPU, where all threads of a block run the same loops:
+  mlir::Value guard;    ///< i1: where it is false, nothing may be loaded or stored here; null: never false
+  mlir::Value bound;    ///< i64: if the guard is false, lanes in front of it exist nevertheless; may be null
+  int64_t sharedBy = 0; ///< neighbouring threads that hold the same value; 0: all of a block
   bool isLane() const { return !value; }
 };
 

@@ -158,29 +158,31 @@ Value KernelBuilder::address(Value base, Type element, Value index) {
   return LLVM::GEPOp::create(*this, base.getType(), stored, base, ValueRange{index});
 }
 
-Value KernelBuilder::load(Value pointer, Type element, int64_t lanes) {
+Value KernelBuilder::load(Value pointer, Type element, int64_t lanes, int64_t alignment) {
   if (element.isInteger(1)) {
-    Value bytes = load(pointer, getI8Type(), lanes);
+    Value bytes = load(pointer, getI8Type(), lanes, alignment);
     return compare(arith::CmpIPredicate::ne, bytes, integer(bytes.getType(), 0));
   }
   if (element.isBF16()) {
-    Value wide = arith::ExtUIOp::create(*this, shaped(lanes, getI32Type()), load(pointer, getI16Type(), lanes));
+    Value wide =
+        arith::ExtUIOp::create(*this, shaped(lanes, getI32Type()), load(pointer, getI16Type(), lanes, alignment));
     return bitcast(arith::ShLIOp::create(*this, wide, integer(wide.getType(), 16)), getF32Type());
   }
-  Value value = LLVM::LoadOp::create(*this, shaped(lanes, element), pointer, storedBytes(element));
+  Value value =
+      LLVM::LoadOp::create(*this, shaped(lanes, element), pointer, alignment ? alignment : storedBytes(element));
   return element.isF16() ? arith::ExtFOp::create(*this, shaped(lanes, getF32Type()), value).getResult() : value;
 }
 
-void KernelBuilder::store(Value value, Value pointer) {
+void KernelBuilder::store(Value value, Value pointer, int64_t alignment) {
   Type element = getElementTypeOrSelf(value.getType());
   if (element.isInteger(1)) {
     value = arith::ExtUIOp::create(*this, shaped(value.getType(), getI8Type()), value);
     element = getI8Type();
   }
-  LLVM::StoreOp::create(*this, value, pointer, storedBytes(element));
+  LLVM::StoreOp::create(*this, value, pointer, alignment ? alignment : storedBytes(element));
 }
 
-void KernelBuilder::store(Value value, Value pointer, Type element) {
+void KernelBuilder::store(Value value, Value pointer, Type element, int64_t alignment) {
   if (element.isBF16()) {
     Value bits = bitcast(value, getI32Type());
     Value high = arith::ShRUIOp::create(*this, bits, integer(bits.getType(), 16));
@@ -188,7 +190,7 @@ void KernelBuilder::store(Value value, Value pointer, Type element) {
   } else if (element.isF16()) {
     value = arith::TruncFOp::create(*this, shaped(value.getType(), element), value);
   }
-  store(value, pointer);
+  store(value, pointer, alignment);
 }
 
 Value KernelBuilder::maskedLoad(Value pointer, Value mask, Value other) {

@@ -53,11 +53,12 @@ public:
 
   /// The address of element `index` of an array of `element` (an i1 takes a byte).
   mlir::Value address(mlir::Value base, mlir::Type element, mlir::Value index);
-  /// `lanes` consecutive elements at `pointer`; narrow floats become f32.
-  mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes);
-  void store(mlir::Value value, mlir::Value pointer);
+  /// `lanes` consecutive elements at `pointer`, which is known to be a multiple of `alignment` bytes (0: of an
+  /// element); narrow floats become f32.
+  mlir::Value load(mlir::Value pointer, mlir::Type element, int64_t lanes, int64_t alignment = 0);
+  void store(mlir::Value value, mlir::Value pointer, int64_t alignment = 0);
   /// Stores a register's value as elements of `element`; a narrow one must hold the value.
-  void store(mlir::Value value, mlir::Value pointer, mlir::Type element);
+  void store(mlir::Value value, mlir::Value pointer, mlir::Type element, int64_t alignment = 0);
   /// Lanes where the mask is false read `other` and are not touched in memory.
   mlir::Value maskedLoad(mlir::Value pointer, mlir::Value mask, mlir::Value other);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);

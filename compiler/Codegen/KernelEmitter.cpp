@@ -186,21 +186,81 @@ Value KernelEmitter::materialize(const IndexExpr &index) {
   return index.constant() == 0 ? sum : b.add(sum, b.i64(index.constant()));
 }
 
+IndexGuard KernelEmitter::guardOf(const IndexExpr &index, unsigned level) {
+  IndexGuard guard;
+  for (const IndexExpr::Term &term : index.terms()) {
+    if (!term.symbol->guard || term.symbol->guard == guard.inside)
+      continue;
+    if (term.symbol->bound)
+      guard.column = term.symbol->value, guard.bound = term.symbol->bound;
+    KernelBuilder &b = at(level);
+    guard.inside =
+        guard.inside ? arith::AndIOp::create(b, guard.inside, term.symbol->guard).getResult() : term.symbol->guard;
+  }
+  return guard;
+}
+
+/// What is true of the lanes in front of the bound, one by one.
+static void forExistingLanes(KernelBuilder &b, const IndexGuard &guard, int64_t lanes,
+                             llvm::function_ref<void(int64_t lane, Value exists)> body) {
+  for (int64_t i = 0; i < lanes; ++i)
+    body(i, b.compare(arith::CmpIPredicate::slt, b.add(guard.column, b.i64(i)), guard.bound));
+}
+
+static Value zeroOf(KernelBuilder &b, Type type) {
+  return isa<FloatType>(getElementTypeOrSelf(type)) ? b.real(type, 0.0) : b.integer(type, 0);
+}
+
+/// `condition ? then() : otherwise()`, evaluating one of them only.
+static Value branch(KernelBuilder &b, Type type, Value condition, llvm::function_ref<Value()> then,
+                    llvm::function_ref<Value()> otherwise) {
+  auto op = scf::IfOp::create(b, TypeRange(type), condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard back(b);
+  b.setInsertionPointToEnd(op.thenBlock());
+  scf::YieldOp::create(b, then());
+  b.setInsertionPointToEnd(op.elseBlock());
+  scf::YieldOp::create(b, otherwise());
+  return op.getResult(0);
+}
+
+Value KernelEmitter::loadAt(unsigned level, const IndexGuard &guard, Value pointer, Type element, int64_t lanes,
+                            int64_t alignment) {
+  KernelBuilder &b = at(level);
+  auto whole = [&]() -> Value { return b.load(pointer, element, lanes, alignment); };
+  if (!guard.inside)
+    return whole();
+  Type held = registerType(element), type = KernelBuilder::shaped(lanes, held);
+  return branch(b, type, guard.inside, whole, [&]() -> Value {
+    if (!guard.bound || lanes == 1)
+      return zeroOf(b, type);
+    SmallVector<Value> elements;
+    forExistingLanes(b, guard, lanes, [&](int64_t lane, Value exists) {
+      elements.push_back(branch(
+          b, held, exists, [&] { return b.load(b.address(pointer, element, b.i64(lane)), element, 1); },
+          [&] { return zeroOf(b, held); }));
+    });
+    return vector::FromElementsOp::create(b, type, elements);
+  });
+}
+
 Element KernelEmitter::load(Value base, Type element, const IndexExpr &index) {
   unsigned level = index.level();
   int64_t coefficient = 0;
   const IndexSymbol *lane = index.lane(&coefficient);
+  IndexGuard guard = guardOf(index, level);
   if (!lane || coefficient == 1) {
     Value position = materialize(index);
     KernelBuilder &b = at(level);
-    return {b.load(b.address(base, element, position), element, lane ? lane->maximum + 1 : 1), level};
+    return {loadAt(level, guard, b.address(base, element, position), element, lane ? lane->maximum + 1 : 1,
+                   alignmentOf(index.withoutLane(), element)),
+            level};
   }
   // Lanes apart, as behind a transpose: one scalar each.
   SmallVector<Value> scalars;
   for (int64_t i = 0; i <= lane->maximum; ++i) {
     Value position = materialize(index.withoutLane() + i * coefficient);
     KernelBuilder &b = at(level);
-    scalars.push_back(b.load(b.address(base, element, position), element, 1));
+    scalars.push_back(loadAt(level, guard, b.address(base, element, position), element, 1, storedBytes(element)));
   }
   Type held = KernelBuilder::shaped(scalars.size(), registerType(element));
   return {vector::FromElementsOp::create(at(level), held, scalars), level};
@@ -208,15 +268,48 @@ Element KernelEmitter::load(Value base, Type element, const IndexExpr &index) {
 
 void KernelEmitter::store(Value value, Value base, Type element, const IndexExpr &index, unsigned level, bool add) {
   Value position = materialize(index);
+  IndexGuard guard = guardOf(index, level);
   KernelBuilder &b = at(level);
   Value pointer = b.address(base, element, position);
-  if (add) {
-    Value old = b.load(pointer, element, lanesOf(value.getType()));
-    value = combine(b, old, value, /*sum=*/true);
-    if (isNarrow(element))
-      value = b.convertReal(value, element);
-  }
-  b.store(value, pointer, element);
+  int64_t lanes = lanesOf(value.getType()), alignment = alignmentOf(index, element);
+  auto put = [&](Value part, Value where, int64_t count, int64_t aligned) {
+    if (add) {
+      part = combine(b, b.load(where, element, count, aligned), part, /*sum=*/true);
+      if (isNarrow(element))
+        part = b.convertReal(part, element);
+    }
+    b.store(part, where, element, aligned);
+  };
+  auto when = [&](Value condition, llvm::function_ref<void()> then) {
+    OpBuilder::InsertionGuard back(b);
+    if (condition)
+      b.setInsertionPointToStart(scf::IfOp::create(b, condition, /*withElseRegion=*/false).thenBlock());
+    then();
+  };
+  when(storeGuard_, [&] {
+    when(guard.inside, [&] { put(value, pointer, lanes, alignment); });
+    if (!guard.bound || lanes == 1)
+      return;
+    Value partly = arith::XOrIOp::create(b, guard.inside, b.integer(b.getI1Type(), 1));
+    when(partly, [&] {
+      forExistingLanes(b, guard, lanes, [&](int64_t lane, Value exists) {
+        when(exists, [&] {
+          put(vector::ExtractOp::create(b, value, lane), b.address(pointer, element, b.i64(lane)), 1,
+              storedBytes(element));
+        });
+      });
+    });
+  });
+}
+
+IndexSymbol KernelEmitter::derived(const IndexExpr &index, unsigned level) {
+  IndexSymbol facts;
+  facts.level = level;
+  facts.guard = guardOf(index, level).inside;
+  for (const IndexExpr::Term &term : index.terms())
+    if (term.symbol->sharedBy && (!facts.sharedBy || term.symbol->sharedBy < facts.sharedBy))
+      facts.sharedBy = term.symbol->sharedBy;
+  return facts;
 }
 
 std::optional<std::pair<IndexExpr, IndexExpr>> KernelEmitter::divide(const IndexExpr &index, int64_t divisor) {
@@ -233,7 +326,8 @@ std::optional<std::pair<IndexExpr, IndexExpr>> KernelEmitter::divide(const Index
   const IndexSymbol *lane = rest.lane(&coefficient);
   IndexExpr base = rest.withoutLane();
   int64_t common = std::gcd(base.divisor(), divisor);
-  if (lane && coefficient * lane->maximum >= common) {
+  bool bounded = lane && guardOf(base, base.level()).bound;
+  if (lane && (coefficient * lane->maximum >= common || bounded)) {
     restartScalar(lane->columnLoop);
     return std::nullopt;
   }
@@ -244,8 +338,7 @@ std::optional<std::pair<IndexExpr, IndexExpr>> KernelEmitter::divide(const Index
   if (isNew) {
     Value value = materialize(base);
     KernelBuilder &b = at(level);
-    IndexSymbol whole, part;
-    whole.level = part.level = level;
+    IndexSymbol whole = derived(base, level), part = whole;
     whole.value = arith::DivUIOp::create(b, value, b.i64(divisor));
     whole.maximum = base.maximum() / divisor;
     part.value = arith::RemUIOp::create(b, value, b.i64(divisor));
@@ -275,6 +368,15 @@ std::optional<Access> KernelEmitter::delinearize(const IndexExpr &linear, ArrayR
   }
   if (!shape.empty())
     access[first] = rest;
+  return access;
+}
+
+std::optional<Access> KernelEmitter::accessOf(ArrayRef<int64_t> shape, const IndexExpr &row, const IndexExpr &column) {
+  if (shape.empty())
+    return Access{};
+  auto access = delinearize(row, shape.drop_back());
+  if (access)
+    access->push_back(column);
   return access;
 }
 

@@ -16,6 +16,7 @@ namespace ztc::codegen {
 struct ColumnPlans {
   std::map<LoopKey, std::set<int64_t>> splits; ///< columns at which a loop is cut: pieces of a concat, edges of a pad
   std::set<LoopKey> scalar;                    ///< loops whose lanes do not stay together: one element at a time
+  std::map<int64_t, char> sizes;               ///< on a GPU loops over equal sizes are one: its entry here is the key
 };
 
 /// A value of the kernel and the depth of the loop that it was emitted in.
@@ -33,6 +34,14 @@ struct ColumnChunk {
   unsigned level; ///< where to emit
 };
 
+/// What is known of an index that some threads of a GPU must not follow.
+struct IndexGuard {
+  mlir::Value inside;        ///< i1; null: every thread may
+  mlir::Value column, bound; ///< i64: where not inside, lane i exists if column + i < bound; null: no lane does
+};
+
+/// The mapping to a processor is virtual: here to lanes of the host's vector registers, in DeviceEmitter to the threads
+/// of a GPU's block.
 class KernelEmitter {
 public:
   using Carried = llvm::SmallVectorImpl<mlir::Value>;
@@ -42,6 +51,7 @@ public:
 
   /// Emits into the entry block at the builder's insertion point, which becomes level 0.
   KernelEmitter(KernelBuilder &builder, ColumnPlans &plans);
+  virtual ~KernelEmitter() = default;
 
   /// The buffer of a group's block argument.
   void bind(mlir::Value operand, mlir::Value pointer) { pointers_[operand] = pointer; }
@@ -65,18 +75,25 @@ public:
   llvm::LogicalResult forLoop(unsigned level, int64_t size, Carried &carried, LoopBody body);
   /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before
   /// and behind.
-  llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,
-                                 ColumnBody body);
+  virtual llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,
+                                         ColumnBody body);
   /// A column index with `lanes` lanes for loops that a form opens itself.
   IndexExpr withLanes(const IndexExpr &column, int64_t lanes, LoopKey key);
 
   /// The i64 value of an index without its lane, at its own level.
   mlir::Value materialize(const IndexExpr &index);
+  /// What the guard of `index` excludes is read as zero.
   Element load(mlir::Value base, mlir::Type element, const IndexExpr &index);
   /// Stores to consecutive elements of type `element` from `index` on, at `level`; with `add`, adds to what is there.
+  /// What the guard of `index` excludes is not touched.
   void store(mlir::Value value, mlir::Value base, mlir::Type element, const IndexExpr &index, unsigned level, bool add);
+  /// A further condition (i1, of level 0) for the stores that follow; null: none.
+  void setStoreGuard(mlir::Value guard) { storeGuard_ = guard; }
+  IndexGuard guardOf(const IndexExpr &index, unsigned level);
   /// The index of each dimension of `shape`; nothing where lanes would not stay together (a restart is then asked for).
   std::optional<Access> delinearize(const IndexExpr &linear, llvm::ArrayRef<int64_t> shape);
+  /// The access of `shape` at (row, column), rows counted over all leading dimensions; nothing as above.
+  std::optional<Access> accessOf(llvm::ArrayRef<int64_t> shape, const IndexExpr &row, const IndexExpr &column);
   /// An element type of the group, as it is stored, in the kernel's own context; null where kernels do not know it.
   mlir::Type element(mlir::Type type);
   /// A value in `lanes` lanes, at `level`.
@@ -91,6 +108,23 @@ public:
   mlir::Value combine(KernelBuilder &b, mlir::Value a, mlir::Value b2, bool sum);
   mlir::Value identity(KernelBuilder &b, mlir::Type type, bool sum);
 
+protected:
+  const IndexSymbol *symbol(IndexSymbol facts);
+  void restartScalar(LoopKey key);
+  Element fail(mlir::Operation *op, const llvm::Twine &message);
+  /// The constant that the column of the loop's open chunk holds.
+  virtual int64_t columnBase(LoopKey key) { return 0; }
+  /// Bytes that the address of `index` is known to be a multiple of.
+  virtual int64_t alignmentOf(const IndexExpr &index, mlir::Type element) { return storedBytes(element); }
+  /// A reduction over the last dimension and, outside of it, over `outerAxes`.
+  virtual Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
+  llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape,
+                               Access &access, Carried &carried,
+                               llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)> body);
+
+  KernelBuilder &builder_;
+  ColumnPlans &plans_;
+
 private:
   using Key = std::vector<int64_t>;
   struct Level {
@@ -99,10 +133,11 @@ private:
     std::map<Key, std::pair<IndexExpr, IndexExpr>> divisions;
   };
 
-  const IndexSymbol *symbol(IndexSymbol facts);
   std::optional<std::pair<IndexExpr, IndexExpr>> divide(const IndexExpr &index, int64_t divisor);
-  void restartScalar(LoopKey key);
-  Element fail(mlir::Operation *op, const llvm::Twine &message);
+  /// A symbol computed from `index` at `level`, with what threads know of it.
+  IndexSymbol derived(const IndexExpr &index, unsigned level);
+  mlir::Value loadAt(unsigned level, const IndexGuard &guard, mlir::Value pointer, mlir::Type element, int64_t lanes,
+                     int64_t alignment);
 
   // Shapes.cpp: where an element of a result stands in the operands.
   Element emitOp(mlir::Operation *op, mlir::Value value, llvm::ArrayRef<IndexExpr> access);
@@ -126,18 +161,13 @@ private:
   Element reduceRow(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
   Element reduceRowByElement(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
   Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
-  llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape,
-                               Access &access, Carried &carried,
-                               llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)> body);
 
-  KernelBuilder &builder_;
-  ColumnPlans &plans_;
   std::vector<Level> levels_;
   std::deque<IndexSymbol> symbols_;
   std::map<std::pair<LoopKey, int64_t>, const IndexSymbol *> lanes_;
   llvm::DenseMap<mlir::Value, mlir::Value> pointers_;
   llvm::DenseMap<mlir::Value, Override> overrides_;
-  mlir::Value flatStart_;
+  mlir::Value flatStart_, storeGuard_;
   bool restart_ = false;
 };
 

@@ -1,4 +1,6 @@
+#include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/EmitSimt.h"
 #include "compiler/Codegen/KernelState.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -24,7 +26,7 @@ using namespace mlir;
 
 namespace ztc {
 
-KernelModule::State::State() : context(MLIRContext::Threading::DISABLED) {
+KernelModule::State::State(KernelModuleOptions options) : context(MLIRContext::Threading::DISABLED), options(options) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
@@ -32,6 +34,8 @@ KernelModule::State::State() : context(MLIRContext::Threading::DISABLED) {
   context.loadDialect<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect,
                       math::MathDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   module = ModuleOp::create(UnknownLoc::get(&context));
+  if (options.device)
+    deviceModule = ModuleOp::create(UnknownLoc::get(&context));
 }
 
 std::string KernelModule::State::uniqueName(StringRef wanted) {
@@ -58,12 +62,22 @@ func::FuncOp KernelModule::State::createKernel(codegen::KernelBuilder &b, String
   return kernel;
 }
 
+func::FuncOp KernelModule::State::createDeviceKernel(codegen::KernelBuilder &b, StringRef name, unsigned pointers,
+                                                     unsigned scalars) {
+  SmallVector<Type> types(pointers, LLVM::LLVMPointerType::get(&context, /*global memory*/ 1));
+  types.append(scalars + 1, b.getI64Type());
+  b.setInsertionPointToEnd(deviceModule->getBody());
+  auto kernel = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
+  b.setInsertionPointToEnd(kernel.addEntryBlock());
+  return kernel;
+}
+
 void KernelModule::State::finishKernel(codegen::KernelBuilder &b, func::FuncOp kernel) {
   b.setInsertionPointToEnd(&kernel.getBody().front());
   func::ReturnOp::create(b);
 }
 
-KernelModule::KernelModule() : state_(std::make_unique<State>()) {}
+KernelModule::KernelModule(KernelModuleOptions options) : state_(std::make_unique<State>(options)) {}
 KernelModule::~KernelModule() = default;
 
 /// What a kernel sees of a type: a shard of one bucket is as that of any other.
@@ -117,6 +131,8 @@ std::string KernelModule::text() const {
   std::string text;
   llvm::raw_string_ostream stream(text);
   state_->module->print(stream);
+  if (state_->deviceModule)
+    state_->deviceModule->print(stream);
   return text;
 }
 
@@ -139,45 +155,60 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
 namespace {
 /// One target's share of an emission, in a context of its own so that targets compile side by side.
 struct TargetJob {
-  std::string target;
+  KernelImage image;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
-  std::string bytes, error;
+  std::string error;
 
-  void run() {
-    llvm::Expected<std::string> image = codegen::emitElf(*module, target);
-    if (image)
-      bytes = std::move(*image);
-    else
-      error = llvm::toString(image.takeError());
+  void run(const llvm::StringMap<DeviceLaunch> &launches) {
+    llvm::StringRef target = image.target;
+    if (llvm::Error failure = target == "simt"            ? codegen::emitSimt(*module, launches, image)
+                              : target.starts_with("sm_") ? codegen::emitCubin(*module, launches, image)
+                                                          : runElf())
+      error = llvm::toString(std::move(failure));
+  }
+  llvm::Error runElf() {
+    llvm::Expected<std::string> bytes = codegen::emitElf(*module, image.target);
+    if (!bytes)
+      return bytes.takeError();
+    image.bytes = std::move(*bytes);
+    return llvm::Error::success();
   }
 };
 } // namespace
 
 FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
-  OwningOpRef<ModuleOp> lowered = state_->module->clone();
-  if (failed(lowerToLlvm(*lowered)))
-    return failure();
+  OwningOpRef<ModuleOp> forHost, forDevices;
   std::vector<std::unique_ptr<TargetJob>> jobs;
   for (StringRef target : targets) {
+    bool device = llvm::is_contained(kDeviceTargets, target);
+    OwningOpRef<ModuleOp> &source = device ? state_->deviceModule : state_->module;
+    if (!source)
+      return mlir::emitError(UnknownLoc::get(&state_->context), "no kernels were made for " + target), failure();
+    OwningOpRef<ModuleOp> &lowered = device ? forDevices : forHost;
+    if (!lowered) {
+      lowered = source->clone();
+      if (failed(lowerToLlvm(*lowered)))
+        return failure();
+    }
     jobs.push_back(std::make_unique<TargetJob>());
-    jobs.back()->target = target.str();
+    jobs.back()->image.target = target.str();
     jobs.back()->module = translateModuleToLLVMIR(*lowered, jobs.back()->context);
     if (!jobs.back()->module)
       return failure();
   }
   std::vector<std::thread> threads;
   for (std::unique_ptr<TargetJob> &job : jobs)
-    threads.emplace_back([&job] { job->run(); });
+    threads.emplace_back([&] { job->run(state_->launches); });
   for (std::thread &thread : threads)
     thread.join();
   std::vector<KernelImage> images;
   for (std::unique_ptr<TargetJob> &job : jobs) {
     if (!job->error.empty()) {
-      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + job->target + ": " + job->error);
+      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + job->image.target + ": " + job->error);
       return failure();
     }
-    images.push_back({std::move(job->target), std::move(job->bytes)});
+    images.push_back(std::move(job->image));
   }
   return images;
 }

@@ -9,25 +9,40 @@
 namespace ztc {
 
 struct KernelModule::State {
-  State();
+  explicit State(KernelModuleOptions options);
 
   /// `wanted`, cleaned of what a symbol cannot hold and numbered where it is taken.
   std::string uniqueName(llvm::StringRef wanted);
   /// A kernel function without a body: an entry block with (buffers, scalars, begin, end). The builder stands at its
   /// end.
   mlir::func::FuncOp createKernel(codegen::KernelBuilder &b, llvm::StringRef name);
+  /// The same for a GPU: with pointers to global memory, scalars and the extent.
+  mlir::func::FuncOp createDeviceKernel(codegen::KernelBuilder &b, llvm::StringRef name, unsigned pointers,
+                                        unsigned scalars);
   /// Closes the function at the builder.
   static void finishKernel(codegen::KernelBuilder &b, mlir::func::FuncOp kernel);
   codegen::KernelBuilder builder();
 
   mlir::MLIRContext context; ///< of the kernels alone: no pass of the compiler looks at them
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::StringMap<unsigned> names;      ///< how often a name was asked for
-  llvm::StringMap<LoweredGroup> groups; ///< by structural key
+  KernelModuleOptions options;
+  mlir::OwningOpRef<mlir::ModuleOp> module, deviceModule; ///< the latter: null without kernels for GPUs
+  llvm::StringMap<DeviceLaunch> launches;                 ///< of the kernels of deviceModule
+  llvm::StringMap<unsigned> names;                        ///< how often a name was asked for
+  llvm::StringMap<LoweredGroup> groups;                   ///< by structural key
   llvm::StringMap<KernelDescription> services;
 };
 
 namespace codegen {
+struct PlannedKernel;
+struct ColumnPlans;
+
+/// Emits a kernel again and again until its column loops suit what is computed in them. `attempt` says in its second
+/// argument whether another one is worth its while.
+llvm::LogicalResult untilColumnsSuit(graph::FusionOp group,
+                                     llvm::function_ref<llvm::LogicalResult(ColumnPlans &, bool &restart)> attempt);
+/// Emits a kernel for GPUs (MapToGpu.cpp).
+llvm::FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::FusionOp group,
+                                               const PlannedKernel &kernel, llvm::StringRef name, bool add);
 /// Lowers a group to one or two kernels (Forms.cpp).
 llvm::FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group);
 /// Emits the variants that add to results, and says so in `lowered`.

@@ -77,6 +77,10 @@ Element KernelEmitter::emitReduce(Operation *op, bool sum, ArrayRef<IndexExpr> w
   }
   if (!last)
     return reduceOuter(op, sum, outer, access);
+  return reduceLast(op, sum, outer, access);
+}
+
+Element KernelEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> outer, Access access) {
   if (const IndexSymbol *lane = laneOf(access)) {
     restartScalar(lane->columnLoop); // the columns of the reduction need the lanes
     return {};

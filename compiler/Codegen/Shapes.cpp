@@ -85,7 +85,7 @@ std::optional<int> KernelEmitter::placeWithin(const IndexExpr &index, int64_t lo
   if (shiftedColumn)
     for (int64_t edge : {low, low + size})
       if (edge > index.minimum() && edge <= index.maximum())
-        isNew |= plans_.splits[key].insert(edge - index.constant()).second;
+        isNew |= plans_.splits[key].insert(edge - index.constant() + columnBase(key)).second;
   if (!isNew)
     restartScalar(key);
   return std::nullopt;
@@ -97,8 +97,7 @@ std::pair<Element, IndexExpr> KernelEmitter::limit(const IndexExpr &index, int64
   Value position = materialize(shifted);
   KernelBuilder &b = at(level);
   Value inside = b.compare(arith::CmpIPredicate::ult, position, b.i64(size));
-  IndexSymbol facts;
-  facts.level = level;
+  IndexSymbol facts = derived(index, level);
   facts.value = b.minimum(b.maximum(position, b.i64(0)), b.i64(size - 1));
   facts.maximum = size - 1;
   return {{inside, level}, IndexExpr(symbol(facts))};

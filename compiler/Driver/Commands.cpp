@@ -1,5 +1,6 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Codegen/Codegen.h"
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
@@ -34,8 +35,9 @@ static std::string unusable(const CompileOptions &o) {
   if (!o.precisionPolicy.empty() && o.precision == "fp32")
     return "--precision-policy: says which layers stay fp32, and with --precision=fp32 all do; drop one of the two";
   for (const std::string &target : o.targets)
-    if (target != "host" && target != "x86-64-v3" && target != "x86-64-v4")
-      return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4)";
+    if (target != "host" && !llvm::is_contained(kHostTargets, target) && !llvm::is_contained(kDeviceTargets, target))
+      return "--target=" + target +
+             ": this build generates code for host (x86-64-v3 and x86-64-v4), sm_80, sm_90a, sm_100a, simt";
   return {};
 }
 

@@ -44,7 +44,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", o.threads, "host threads per rank, for the report")->check(CLI::Range(1, 4096));
-  app.add_option("--target", o.targets, "host (both instruction sets), x86-64-v3, x86-64-v4")->delimiter(',');
+  app.add_option("--target", o.targets,
+                 "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt")
+      ->delimiter(',');
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");

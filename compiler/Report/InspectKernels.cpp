@@ -99,6 +99,13 @@ void printKernel(raw_ostream &out, const plan::Kernel &kernel, const Use &use) {
   for (const plan::Kernel::Version &version : kernel.versions())
     out << " " << version.target();
   out << "\n";
+  for (const plan::Kernel::Version &version : kernel.versions())
+    if (version.block_threads())
+      out << formatv(
+          "      {0}: {1} threads a block, {2} units a block, {3}, {4} of shared memory, {5} of local memory\n",
+          version.target(), version.block_threads(), version.units_per_block(),
+          version.registers() ? formatv("{0} registers", version.registers()).str() : "registers by the driver",
+          formatSize(version.shared_bytes()), formatSize(version.local_bytes()));
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(kernel.text()).split(lines, '\n', -1, false);
   for (llvm::StringRef line : lines)

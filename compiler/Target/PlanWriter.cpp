@@ -285,10 +285,20 @@ LogicalResult PlanWriter::writeKernel(plan_ir::KernelOp kernel) {
   record.set_form(kernel.getForm().str());
   record.set_text(kernel.getText().str());
   for (Attribute entry : kernel.getImages()) {
-    FailureOr<uint32_t> image = indexOf(kernel, images, cast<FlatSymbolRefAttr>(entry), "image");
+    auto device = dyn_cast<DictionaryAttr>(entry);
+    FailureOr<uint32_t> image = indexOf(
+        kernel, images, device ? device.getAs<FlatSymbolRefAttr>("image") : cast<FlatSymbolRefAttr>(entry), "image");
     if (failed(image))
       return failure();
     plan::Kernel::Version &version = *record.add_versions();
+    if (device) {
+      auto field = [&](StringRef name) { return uint32_t(device.getAs<IntegerAttr>(name).getInt()); };
+      version.set_block_threads(field("block_threads"));
+      version.set_units_per_block(field("units_per_block"));
+      version.set_shared_bytes(field("shared_bytes"));
+      version.set_registers(field("registers"));
+      version.set_local_bytes(field("local_bytes"));
+    }
     version.set_image(*image);
     version.set_target(out.images(*image).target());
   }

@@ -20,6 +20,6 @@ def EmitKernels : Pass<"ztc-emit-kernels", "mlir::ModuleOp"> {
     the same order: names are a function of the module.
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
-  let options = [ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4; empty: host">];
+  let options = [ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; empty: host">];
 }
 #endif

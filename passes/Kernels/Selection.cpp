@@ -96,7 +96,9 @@ private:
     auto [found, inserted] = known.try_emplace(kernel.name, selected.size());
     if (inserted)
       selected.push_back({kernel, text.str()});
-    selected[found->second].description.hasAdd |= kernel.hasAdd;
+    KernelDescription &description = selected[found->second].description;
+    if (kernel.hasAdd)
+      description.hasAdd = true, description.deviceAdd = kernel.deviceAdd;
   }
 
   KernelModule &kernels;

@@ -27,9 +27,17 @@ struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
   static LogicalResult checkKernel(SymbolTable &symbols, plan_ir::KernelOp kernel) {
     if (kernel.getImages().empty())
       return kernel.emitOpError("K3: has no image");
-    for (auto image : kernel.getImages().getAsRange<FlatSymbolRefAttr>())
+    for (Attribute version : kernel.getImages()) {
+      auto device = dyn_cast<DictionaryAttr>(version);
+      auto image = device ? device.getAs<FlatSymbolRefAttr>("image") : dyn_cast<FlatSymbolRefAttr>(version);
+      if (!image)
+        return kernel.emitOpError("K3: has a version that names no image");
+      for (StringRef field : {"block_threads", "units_per_block", "shared_bytes", "registers", "local_bytes"})
+        if (device && !device.getAs<IntegerAttr>(field))
+          return kernel.emitOpError("K3: its version in ") << image << " has no " << field;
       if (!symbols.lookup<plan_ir::ImageOp>(image.getAttr()))
         return kernel.emitOpError("K3: there is no image ") << image;
+    }
     return success();
   }
 

@@ -58,6 +58,11 @@ const char *dataTypeName(DataType type) {
   }
 }
 
+/// Whether kernels of this target run on a GPU, or on what stands in for one.
+static bool isGpuTarget(std::string_view target) {
+  return target == "simt" || target.substr(0, 3) == "sm_";
+}
+
 static constexpr uint64_t kLargest = uint64_t(1) << 62;
 
 static std::optional<uint64_t> times(uint64_t a, uint64_t b) {
@@ -225,8 +230,24 @@ private:
         if (plan_.images(static_cast<int>(version.image())).target() != version.target())
           return dataLoss(fmt::format("{}: version for '{}' in an image for '{}'", where, version.target(),
                                       plan_.images(static_cast<int>(version.image())).target()));
+        ZTC_RETURN_IF_ERROR(checkGeometry(version, where));
       }
     }
+    return Status::ok();
+  }
+
+  static Status checkGeometry(const Kernel::Version &version, const std::string &where) {
+    if (!isGpuTarget(version.target())) {
+      if (version.block_threads() || version.units_per_block() || version.shared_bytes())
+        return dataLoss(fmt::format("{}: a version for '{}' has no blocks", where, version.target()));
+      return Status::ok();
+    }
+    // What no GPU's block exceeds: 1024 threads, 227 KiB of shared memory.
+    if (version.block_threads() == 0 || version.block_threads() > 1024 || version.units_per_block() == 0 ||
+        version.shared_bytes() > 227u * 1024)
+      return dataLoss(fmt::format("{}: a block for '{}' of {} threads, {} units and {} bytes of shared memory", where,
+                                  version.target(), version.block_threads(), version.units_per_block(),
+                                  version.shared_bytes()));
     return Status::ok();
   }
 

@@ -3,6 +3,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/Core/FloatTypes.h"
+#include "tests/standin/Simt.h"
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -156,20 +157,68 @@ static size_t byteSize(Type type, int64_t length) {
   return count * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
-static void launch(const LoadedImage &image, const KernelDescription &kernel, std::vector<void *> buffers,
-                   const RunOptions &options) {
+/// Scalars and extent of a launch whose length, if it is not the kernel's, is that of the options.
+static std::pair<std::vector<int64_t>, int64_t> rangeOf(const KernelDescription &kernel, const RunOptions &options) {
   std::vector<int64_t> scalars = kernel.scalars;
   int64_t extent = kernel.extent;
   if (kernel.flat && scalars.empty())
     scalars = {options.length, options.start};
   if (kernel.flat && extent == 0)
     extent = (options.length + kernel.flatBlock - 1) / kernel.flatBlock;
-  KernelFunction function = image.find(kernel.name + (options.add && kernel.hasAdd ? "_add" : ""));
+  return {scalars, extent};
+}
+
+static std::string symbolOf(const KernelDescription &kernel, const RunOptions &options) {
+  return kernel.name + (options.add && kernel.hasAdd ? "_add" : "");
+}
+
+static void launch(const LoadedImage &image, const KernelDescription &kernel, std::vector<void *> buffers,
+                   const RunOptions &options) {
+  auto [scalars, extent] = rangeOf(kernel, options);
+  KernelFunction function = image.find(symbolOf(kernel, options));
   if (!function)
     return;
   for (int part = options.parts - 1; part >= 0; --part)
     function(buffers.data(), scalars.data(), extent * part / options.parts, extent * (part + 1) / options.parts);
 }
+
+namespace {
+/// Operands, results and workspace of a group's run.
+struct GroupMemory {
+  std::vector<Bytes> operands, results;
+  Bytes workspace;
+
+  GroupMemory(graph::FusionOp group, const LoweredGroup &lowered, ArrayRef<Bytes> arguments, const RunOptions &options)
+      : operands(arguments.begin(), arguments.end()) {
+    for (Type type : group->getResultTypes()) {
+      results.push_back(Bytes(byteSize(type, options.length)));
+      if (options.add)
+        for (size_t i = 0; i + 4 <= results.back().size(); i += 4)
+          *reinterpret_cast<float *>(results.back().data() + i) = 1.0f;
+    }
+    size_t blocks = (options.length + 4095) / 4096;
+    workspace.assign(std::max<size_t>(lowered.workspaceBytes, blocks * lowered.workspaceBytesPerFlatBlock), char(0x7f));
+  }
+
+  std::vector<void *> pointers(const KernelDescription &kernel) {
+    std::vector<void *> buffers;
+    for (const KernelBuffer &buffer : kernel.buffers)
+      buffers.push_back(buffer.kind == KernelBuffer::Kind::Operand  ? operands[buffer.index].data()
+                        : buffer.kind == KernelBuffer::Kind::Result ? results[buffer.index].data()
+                                                                    : workspace.data());
+    return buffers;
+  }
+};
+
+/// What kernels on the SIMT engine may touch.
+std::vector<ArrayRef<char>> allowed;
+
+bool isAllowed(const void *address, uint64_t bytes) {
+  const char *at = static_cast<const char *>(address);
+  return reinterpret_cast<uintptr_t>(at) % std::min<uint64_t>(bytes, 16) == 0 &&
+         llvm::any_of(allowed, [&](ArrayRef<char> piece) { return at >= piece.begin() && at + bytes <= piece.end(); });
+}
+} // namespace
 
 std::vector<Bytes> runGroup(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {
   KernelModule module;
@@ -184,24 +233,84 @@ std::vector<Bytes> runGroup(graph::FusionOp group, ArrayRef<Bytes> arguments, co
     return {};
   }
   LoadedImage image(images->front());
-  std::vector<Bytes> operands(arguments.begin(), arguments.end()), results;
-  for (Type type : group->getResultTypes()) {
-    results.push_back(Bytes(byteSize(type, options.length)));
-    if (options.add)
-      for (size_t i = 0; i + 4 <= results.back().size(); i += 4)
-        *reinterpret_cast<float *>(results.back().data() + i) = 1.0f;
+  GroupMemory memory(group, *lowered, arguments, options);
+  for (const KernelDescription &kernel : lowered->kernels)
+    launch(image, kernel, memory.pointers(kernel), options);
+  return memory.results;
+}
+
+static bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, std::vector<void *> buffers,
+                        const RunOptions &options, simt::Order order) {
+  auto [scalars, extent] = rangeOf(kernel, options);
+  scalars.push_back(extent);
+  std::vector<void *> parameters;
+  for (void *&buffer : buffers)
+    parameters.push_back(&buffer);
+  for (int64_t &scalar : scalars)
+    parameters.push_back(&scalar);
+  const DeviceLaunch &device = options.add && kernel.hasAdd ? kernel.deviceAdd : kernel.device;
+  simt::LaunchShape shape;
+  shape.grid.x = llvm::divideCeil(extent, device.unitsPerBlock);
+  shape.block.x = device.blockThreads;
+  shape.order = order;
+  simt::Entry entry = image.find(symbolOf(kernel, options));
+  Status status = entry ? simt::launch(entry, shape, parameters.data()) : failedPrecondition("no such kernel");
+  EXPECT_TRUE(status.isOk()) << kernel.name << ": " << status.message();
+  return status.isOk();
+}
+
+std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {
+  KernelModule module({/*host=*/false, /*device=*/true});
+  FailureOr<LoweredGroup> lowered = module.addGroup(group, options.add);
+  if (failed(lowered)) {
+    ADD_FAILURE() << "lowering failed";
+    return {};
   }
-  size_t blocks = (options.length + 4095) / 4096;
-  Bytes workspace(std::max<size_t>(lowered->workspaceBytes, blocks * lowered->workspaceBytesPerFlatBlock), char(0x7f));
-  for (const KernelDescription &kernel : lowered->kernels) {
-    std::vector<void *> buffers;
-    for (const KernelBuffer &buffer : kernel.buffers)
-      buffers.push_back(buffer.kind == KernelBuffer::Kind::Operand  ? operands[buffer.index].data()
-                        : buffer.kind == KernelBuffer::Kind::Result ? results[buffer.index].data()
-                                                                    : workspace.data());
-    launch(image, kernel, buffers, options);
+  auto images = module.emit({"simt"});
+  if (failed(images)) {
+    ADD_FAILURE() << "no image from\n" << module.text();
+    return {};
   }
-  return results;
+  auto image = simt::Image::load(images->front().bytes);
+  if (!image.isOk()) {
+    ADD_FAILURE() << image.status().message();
+    return {};
+  }
+  GroupMemory memory(group, *lowered, arguments, options), descending = memory;
+  for (auto [run, order] : {std::pair{&memory, simt::Order::Ascending}, {&descending, simt::Order::Descending}}) {
+    allowed.assign(run->operands.begin(), run->operands.end());
+    allowed.insert(allowed.end(), run->results.begin(), run->results.end());
+    allowed.push_back(run->workspace);
+    simt::setMemoryCheck(isAllowed);
+    for (const KernelDescription &kernel : lowered->kernels)
+      if (!launchOnGpu(**image, kernel, run->pointers(kernel), options, order))
+        return {};
+    simt::setMemoryCheck(nullptr);
+  }
+  EXPECT_EQ(memory.results, descending.results) << "results depend on the order of threads";
+  return memory.results;
+}
+
+static void expectNear(const std::vector<Bytes> &results, ArrayRef<Tensor> expected, double tolerance) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (auto [number, want] : llvm::enumerate(expected)) {
+    Tensor got = fromBytes(results[number], want.type());
+    for (int64_t i = 0; i < want.count(); ++i) {
+      if (!want.isReal()) {
+        ASSERT_EQ(got.integers[i], want.integers[i]) << "result " << number << " element " << i;
+        continue;
+      }
+      ASSERT_NEAR(got.reals[i], want.reals[i], tolerance * (1 + std::abs(want.reals[i])))
+          << "result " << number << " element " << i;
+    }
+  }
+}
+
+/// Whether `group` adds anything up: the order of additions is the target's.
+static bool isPointwise(graph::FusionOp group) {
+  return llvm::none_of(group->getRegion(0).front(), [](Operation &op) {
+    return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::SumSquaresOp>(op);
+  });
 }
 
 void expectLikeReference(const std::string &text, double tolerance) {
@@ -219,21 +328,15 @@ void expectLikeReference(const std::string &text, double tolerance) {
   auto expected = interpret(group.original(), tensors, options);
   ASSERT_TRUE(succeeded(expected));
   std::vector<Bytes> whole = runGroup(group.fusion(), arguments);
-  ASSERT_EQ(whole.size(), expected->size());
   RunOptions pieces;
   pieces.parts = 3;
   EXPECT_EQ(whole, runGroup(group.fusion(), arguments, pieces)) << "results depend on how the range is cut";
-  for (auto [number, want] : llvm::enumerate(*expected)) {
-    Tensor got = fromBytes(whole[number], want.type());
-    for (int64_t i = 0; i < want.count(); ++i) {
-      if (!want.isReal()) {
-        ASSERT_EQ(got.integers[i], want.integers[i]) << "result " << number << " element " << i;
-        continue;
-      }
-      ASSERT_NEAR(got.reals[i], want.reals[i], tolerance * (1 + std::abs(want.reals[i])))
-          << "result " << number << " element " << i;
-    }
-  }
+  expectNear(whole, *expected, tolerance);
+  SCOPED_TRACE("on a GPU");
+  std::vector<Bytes> device = runGroupOnGpu(group.fusion(), arguments);
+  expectNear(device, *expected, tolerance);
+  if (isPointwise(group.fusion()))
+    EXPECT_EQ(device, whole) << "a GPU's bits differ from the host's";
 }
 
 } // namespace ztc::test

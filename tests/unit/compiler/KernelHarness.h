@@ -59,8 +59,15 @@ struct RunOptions {
 /// Results of a group on these arguments; empty after a test failure.
 std::vector<Bytes> runGroup(graph::FusionOp group, llvm::ArrayRef<Bytes> arguments, const RunOptions &options = {});
 
+/// The same on the SIMT engine, by the kernels for GPUs. Blocks and threads take their turns in ascending and in
+/// descending order, which must give equal bits; an access outside of the buffers, or at no multiple of its size, is a
+/// failure. `parts` is of no meaning.
+std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, llvm::ArrayRef<Bytes> arguments,
+                                 const RunOptions &options = {});
+
 /// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and
-/// compares with the interpreter: |difference| <= tolerance * (1 + |expected|).
+/// compares with the interpreter, and so what the SIMT engine makes of its kernels for GPUs: |difference| <= tolerance
+/// * (1 + |expected|).
 void expectLikeReference(const std::string &text, double tolerance = 2e-6);
 
 } // namespace ztc::test

@@ -180,6 +180,21 @@ TEST(PlanValidator, EachFactIsChecked) {
          p.mutable_kernels(0)->add_versions()->set_image(1);
        },
        "image 1"},
+      {"kernel without blocks",
+       [](plan::Plan &p) {
+         p.add_images()->set_target("sm_90a"), p.mutable_images(0)->set_data("x");
+         p.add_kernels()->set_name("k");
+         p.mutable_kernels(0)->add_versions()->set_target("sm_90a");
+       },
+       "of 0 threads"},
+      {"kernel with blocks on the host",
+       [](plan::Plan &p) {
+         p.add_images()->set_target("x86-64-v3"), p.mutable_images(0)->set_data("x");
+         p.add_kernels()->set_name("k");
+         p.mutable_kernels(0)->add_versions()->set_target("x86-64-v3");
+         p.mutable_kernels(0)->mutable_versions(0)->set_block_threads(32);
+       },
+       "has no blocks"},
       {"image", [](plan::Plan &p) { p.add_images()->set_target("x86-64-v3"); }, "no data"},
       {"collective",
        [](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(0)->mutable_collective()->set_bucket(5); }, "bucket 5"},

@@ -23,3 +23,14 @@ func.func @k2(%q: tensor<1x4x1x2xf32>) -> tensor<1x4x1x2xf32> {
 
 // expected-error @+1 {{K3: there is no image @other}}
 plan.kernel @exp "row" [@other]
+
+// -----
+
+// expected-error @+1 {{K3: there is no image @other}}
+plan.kernel @exp "row" [{image = @other, block_threads = 256, units_per_block = 1, shared_bytes = 0, registers = 32, local_bytes = 0}]
+
+// -----
+
+plan.image @i "sm_90a" {data = dense<0> : tensor<1xi8>}
+// expected-error @+1 {{K3: its version in @i has no units_per_block}}
+plan.kernel @exp "row" [{image = @i, block_threads = 256}]

@@ -1,0 +1,188 @@
+#include "compiler/Codegen/EmitCubin.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace llvm;
+
+namespace ztc::codegen {
+
+/// The oldest PTX version that knows the processor: newer drivers and assemblers read it too. A version that is too old
+/// would abort the process.
+static StringRef ptxVersion(StringRef cpu) {
+  return cpu == "sm_100a" ? "+ptx86" : "+ptx80";
+}
+
+static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(message);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Strict; // no contraction: math.fma only where it is written
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, cpu, ptxVersion(cpu), options, std::nullopt, std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return createStringError("no code generator for " + cpu);
+  return machine;
+}
+
+static Error prepare(Module &module, TargetMachine &machine, const StringMap<DeviceLaunch> &launches) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    auto launch = launches.find(function.getName());
+    if (launch == launches.end())
+      return createStringError("kernel " + function.getName() + " has no launch");
+    function.setCallingConv(CallingConv::PTX_Kernel);
+    function.addFnAttr("nvvm.reqntid", std::to_string(launch->second.blockThreads));
+    function.addFnAttr(Attribute::NoUnwind);
+  }
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+  return Error::success();
+}
+
+Error prepareForGpu(Module &module, StringRef cpu, const StringMap<DeviceLaunch> &launches) {
+  auto machine = createMachine(cpu);
+  if (!machine)
+    return machine.takeError();
+  return prepare(module, **machine, launches);
+}
+
+std::string findPtxas() {
+  SmallVector<std::string> folders;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (auto folder = sys::Process::GetEnv(variable))
+      folders.push_back(*folder + "/bin");
+  auto look = [](ArrayRef<StringRef> paths) -> std::string {
+    auto found = sys::findProgramByName("ptxas", paths);
+    return found ? *found : "";
+  };
+  for (const std::string &folder : folders)
+    if (std::string found = look({folder}); !found.empty())
+      return found;
+  if (std::string found = look({}); !found.empty())
+    return found;
+  return look({"/usr/local/cuda/bin", "/opt/cuda/bin", "/usr/lib/cuda/bin"});
+}
+
+static Error write(StringRef path, StringRef text) {
+  std::error_code error;
+  raw_fd_ostream stream(path, error);
+  stream << text;
+  stream.close();
+  if (error || stream.has_error()) {
+    stream.clear_error();
+    return createStringError("cannot write " + path + " (is the temporary folder full?)");
+  }
+  return Error::success();
+}
+
+static Expected<std::string> read(StringRef path) {
+  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return createStringError("cannot read " + path + ": " + buffer.getError().message());
+  return (*buffer)->getBuffer().str();
+}
+
+/// What `ptxas -v` says: a line that names the kernel, one of its stack and spills, one of its registers.
+static void parseResources(StringRef log, std::map<std::string, KernelResources> &resources) {
+  Regex entry("Compiling entry function '([^']+)'"), stack("([0-9]+) bytes stack frame"),
+      registers("Used ([0-9]+) registers");
+  KernelResources *current = nullptr;
+  SmallVector<StringRef> lines, match;
+  log.split(lines, '\n');
+  for (StringRef line : lines) {
+    if (entry.match(line, &match))
+      current = &resources[match[1].str()];
+    else if (current && stack.match(line, &match))
+      match[1].getAsInteger(10, current->localBytes);
+    else if (current && registers.match(line, &match))
+      match[1].getAsInteger(10, current->registers);
+  }
+}
+
+static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
+  SmallString<128> folder;
+  if (std::error_code error = sys::fs::createUniqueDirectory("ztc-ptx", folder))
+    return createStringError("cannot create a temporary folder for the assembler: " + error.message());
+  scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
+  std::string input = (folder + "/kernels.ptx").str(), output = (folder + "/kernels.cubin").str(),
+              log = (folder + "/log").str();
+  if (Error error = write(input, ptx))
+    return error;
+  std::string architecture = "-arch=" + image.target;
+  std::string message;
+  std::optional<StringRef> streams[] = {StringRef(""), StringRef(log), StringRef(log)};
+  int status = sys::ExecuteAndWait(ptxas, {ptxas, architecture, "-O3", "-v", "-o", output, input}, std::nullopt,
+                                   streams, 0, 0, &message);
+  Expected<std::string> said = read(log);
+  if (!said)
+    consumeError(said.takeError());
+  if (status != 0)
+    return createStringError(ptxas + " failed: " + (said ? StringRef(*said).trim() : StringRef(message)));
+  parseResources(*said, image.resources);
+  Expected<std::string> bytes = read(output);
+  if (!bytes)
+    return bytes.takeError();
+  image.bytes = std::move(*bytes);
+  return Error::success();
+}
+
+Error emitCubin(Module &module, const StringMap<DeviceLaunch> &launches, KernelImage &image) {
+  auto machine = createMachine(image.target);
+  if (!machine)
+    return machine.takeError();
+  if (Error error = prepare(module, **machine, launches))
+    return error;
+  SmallString<0> ptx;
+  raw_svector_ostream stream(ptx);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
+    return createStringError("the code generator for " + image.target + " cannot write PTX");
+  passes.run(module);
+  image.ptx = ptx.str().str();
+  std::string ptxas = findPtxas();
+  if (!ptxas.empty())
+    return assemble(ptxas, ptx, image);
+  image.bytes = image.ptx + '\0'; // the driver reads text up to a zero
+  return Error::success();
+}
+
+} // namespace ztc::codegen

@@ -1,0 +1,114 @@
+#include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Codegen/EmitCubin.h"
+#include "compiler/Codegen/EmitElf.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Module.h"
+
+using namespace llvm;
+
+namespace ztc::codegen {
+
+static constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
+
+/// Calls ztc_simt_read or ztc_simt_write before each access to global memory.
+static void reportAccesses(Function &kernel) {
+  Module &module = *kernel.getParent();
+  LLVMContext &context = module.getContext();
+  Type *pointer = PointerType::get(context, 0), *i64 = Type::getInt64Ty(context);
+  auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, i64}, false);
+  FunctionCallee reads = module.getOrInsertFunction("ztc_simt_read", type),
+                 writes = module.getOrInsertFunction("ztc_simt_write", type);
+  SmallVector<Instruction *> accesses;
+  for (Instruction &instruction : instructions(kernel)) {
+    Value *address = getLoadStorePointerOperand(&instruction);
+    if (address && address->getType()->getPointerAddressSpace() == kGlobalSpace)
+      accesses.push_back(&instruction);
+  }
+  for (Instruction *access : accesses) {
+    IRBuilder<> builder(access);
+    Value *address = builder.CreateAddrSpaceCast(getLoadStorePointerOperand(access), pointer);
+    uint64_t bytes = module.getDataLayout().getTypeStoreSize(getLoadStoreType(access));
+    builder.CreateCall(isa<LoadInst>(access) ? reads : writes, {address, builder.getInt64(bytes)});
+  }
+}
+
+/// NVVM's intrinsics become functions that somebody else provides.
+static void importIntrinsics(Module &module) {
+  SmallVector<Function *> intrinsics;
+  for (Function &function : module)
+    if (function.getName().starts_with("llvm.nvvm."))
+      intrinsics.push_back(&function);
+  for (Function *intrinsic : intrinsics) {
+    std::string name = intrinsic->getName().str();
+    llvm::replace(name, '.', '_');
+    Function *import = Function::Create(intrinsic->getFunctionType(), GlobalValue::ExternalLinkage, name, module);
+    for (User *user : make_early_inc_range(intrinsic->users())) {
+      auto *call = cast<CallInst>(user);
+      CallInst *replacement = CallInst::Create(import, SmallVector<Value *>(call->args()), "", call->getIterator());
+      call->replaceAllUsesWith(replacement);
+      call->eraseFromParent();
+    }
+    intrinsic->eraseFromParent();
+  }
+}
+
+/// A variable in shared memory becomes an ordinary one.
+static void flattenShared(Module &module) {
+  SmallVector<GlobalVariable *> variables;
+  for (GlobalVariable &variable : module.globals())
+    if (variable.getAddressSpace() == kSharedSpace)
+      variables.push_back(&variable);
+  for (GlobalVariable *variable : variables) {
+    auto *flat = new GlobalVariable(module, variable->getValueType(), false, GlobalValue::InternalLinkage,
+                                    Constant::getNullValue(variable->getValueType()), variable->getName() + "_flat");
+    flat->setAlignment(variable->getAlign());
+    variable->replaceAllUsesWith(ConstantExpr::getAddrSpaceCast(flat, variable->getType()));
+    variable->eraseFromParent();
+  }
+}
+
+/// The function under the kernel's name: takes pointers to the parameters.
+static void wrap(Function &kernel) {
+  Module &module = *kernel.getParent();
+  LLVMContext &context = module.getContext();
+  std::string name = kernel.getName().str();
+  kernel.setName(name + "_body");
+  kernel.setLinkage(GlobalValue::InternalLinkage);
+  kernel.setCallingConv(CallingConv::C);
+  kernel.setAttributes(AttributeList());
+  Type *pointer = PointerType::get(context, 0);
+  Function *entry = Function::Create(FunctionType::get(Type::getVoidTy(context), {pointer}, false),
+                                     GlobalValue::ExternalLinkage, name, module);
+  IRBuilder<> builder(BasicBlock::Create(context, "", entry));
+  SmallVector<Value *> arguments;
+  for (Argument &argument : kernel.args()) {
+    Value *slot = builder.CreateConstGEP1_64(pointer, entry->getArg(0), argument.getArgNo());
+    arguments.push_back(builder.CreateLoad(argument.getType(), builder.CreateLoad(pointer, slot)));
+  }
+  builder.CreateCall(&kernel, arguments);
+  builder.CreateRetVoid();
+}
+
+Error emitSimt(Module &module, const StringMap<DeviceLaunch> &launches, KernelImage &image) {
+  if (Error error = prepareForGpu(module, "sm_80", launches))
+    return error;
+  SmallVector<Function *> kernels;
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      kernels.push_back(&function);
+  for (Function *kernel : kernels)
+    reportAccesses(*kernel);
+  importIntrinsics(module);
+  flattenShared(module);
+  for (Function *kernel : kernels)
+    wrap(*kernel);
+  Expected<std::string> bytes = emitElfWithImports(module, "x86-64-v3");
+  if (!bytes)
+    return bytes.takeError();
+  image.bytes = std::move(*bytes);
+  return Error::success();
+}
+
+} // namespace ztc::codegen
