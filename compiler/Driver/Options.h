@@ -29,9 +29,10 @@ struct CompileOptions {
   uint64_t memoryReserve = 0;      ///< per rank, for what lies outside the arena
 
   std::vector<unsigned> gpus{1}; ///< world sizes for the report; the budget holds for the first
-  std::vector<unsigned> stages;  ///< ZeRO stages for the report; empty: `zero`
-  unsigned accumulate = 1;       ///< micro-steps per optimizer step, for the report
-  unsigned threads = 0;          ///< host threads per rank, for the report; 0: this host's cores
+  bool gpusGiven = false;       ///< whether `gpus` was asked for; if not, the budget holds for the usual ones of a node
+  std::vector<unsigned> stages; ///< ZeRO stages for the report; empty: `zero`
+  unsigned accumulate = 1;      ///< micro-steps per optimizer step, for the report
+  unsigned threads = 0;         ///< host threads per rank, for the report; 0: this host's cores
   std::vector<std::string> targets{"host"};
 
   std::string weights;        ///< Hugging Face folder or safetensors file

@@ -41,6 +41,9 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   return all;
 }
 
+/// A plan runs on any number of ranks: where none is named, --mem holds for these.
+static constexpr unsigned kWorldsOfANode[] = {1, 2, 3, 4, 8};
+
 PlanShape shapeOf(const CompileOptions &options, unsigned world) {
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return {world, options.accumulate, options.threads ? options.threads : std::max(1u, cores / world)};
@@ -153,15 +156,33 @@ StepProbe Session::probe() {
   });
 }
 
-FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, const PlanShape &shape,
+FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShape> shapes,
                                              std::optional<uint64_t> budgetBytes) {
-  MachineRates rates = ratesOf(opts.targets, shape.threads);
+  MachineRates rates = ratesOf(opts.targets, shapes.front().threads);
   FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
   if (failed(elements))
     return failure();
   uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, opts.memoryReserve));
-  return chooseRecomputed(*elements, budget,
-                          [&](const RecomputeChoice &choice) { return probe.measure(choice, shape, rates); });
+  return chooseRecomputed(*elements, budget, [&](const RecomputeChoice &choice) {
+    FailureOr<StepMeasure> measure = probe.measure(choice, shapes.front(), rates);
+    for (const PlanShape &shape : shapes.drop_front()) {
+      FailureOr<StepMeasure> other = probe.measure(choice, shape, rates);
+      if (failed(measure) || failed(other))
+        return FailureOr<StepMeasure>(failure());
+      measure->peakBytes = std::max(measure->peakBytes, other->peakBytes);
+    }
+    return measure;
+  });
+}
+
+SmallVector<PlanShape> Session::budgetShapes() const {
+  SmallVector<PlanShape> shapes;
+  if (opts.gpusGiven)
+    shapes.push_back(shapeOf(opts, opts.gpus.front()));
+  else
+    for (unsigned world : kWorldsOfANode)
+      shapes.push_back(shapeOf(opts, world));
+  return shapes;
 }
 
 LogicalResult Session::runPhase(const PhaseInfo &info) {
@@ -195,7 +216,7 @@ LogicalResult Session::run(Phase last) {
       return failure();
     if (info.phase == Phase::Recompute && isSearching()) {
       StepProbe probing = probe();
-      FailureOr<RecomputeDecision> decision = decide(probing, shapeOf(opts, opts.gpus.front()));
+      FailureOr<RecomputeDecision> decision = decide(probing, budgetShapes());
       if (failed(decision))
         return failure();
       decided = std::move(*decision);

@@ -46,8 +46,9 @@ public:
   }
   /// Of the module after phase `shard`, which must stay as long as the probe: plans without machine code.
   StepProbe probe();
-  /// The search for a budget on such ranks, by default --mem less --reserve. That nothing fits is no failure here.
-  llvm::FailureOr<RecomputeDecision> decide(StepProbe &probe, const PlanShape &shape,
+  /// The search for a budget, by default --mem less --reserve, that holds on ranks of each of these shapes; time is
+  /// that of the first one. That nothing fits is no failure here.
+  llvm::FailureOr<RecomputeDecision> decide(StepProbe &probe, llvm::ArrayRef<PlanShape> shapes,
                                             std::optional<uint64_t> budgetBytes = {});
   /// What `run` decided in phase `recompute`; none where it did not search.
   const std::optional<RecomputeDecision> &decision() const { return decided; }
@@ -60,6 +61,8 @@ private:
   llvm::LogicalResult importInput();
   void addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
   PlanOptions planOptions(bool withKernels) const;
+  /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
+  llvm::SmallVector<PlanShape> budgetShapes() const;
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
   llvm::LogicalResult dump(const PhaseInfo &phase);
 

@@ -112,6 +112,7 @@ int run(int argc, char **argv) {
 
   try {
     app.parse(argc, argv);
+    o.gpusGiven = compile->count("--gpus") > 0;
   } catch (const CLI::ParseError &error) {
     // CLI11 prints help to stdout with code 0, errors to stderr; ours is always status 2.
     return app.exit(error) == 0 ? 0 : 2;

@@ -30,7 +30,7 @@ Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryP
   if (plan.budget_bytes() && needed > plan.budget_bytes())
     return resourceExhausted(
         fmt::format("with {} the plan needs {} with its reserve, {} bytes above the budget of {} that it was compiled "
-                    "for: compile with the same --accumulate and --threads, or with a larger --mem",
+                    "for: compile with the same --gpus, --accumulate and --threads, or with a larger --mem",
                     run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes())));
   uint64_t here = memory.arenaBytes * ranksHere;
   if (here > freeBytes)

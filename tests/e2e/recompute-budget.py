@@ -32,13 +32,21 @@ check("the table names the choice", re.search(r"; recomputed: pointwise \d/2", t
 
 with scratch() as work:
     plans = [work / "a.bin", work / "b.bin"]
-    done = run("ztc", "compile", MODEL, *SHAPE, f"--mem={budgets[3]}", "-o", plans[1])
+    done = run("ztc", "compile", MODEL, *SHAPE, "--gpus=1", f"--mem={budgets[3]}", "-o", plans[1])
     check("compile says what is computed again and why", all(re.search(x, done.stdout) for x in (
         "with everything kept the step needs", r"pointwise in \d of 2 blocks, .* not kept: norms and activations", "longer by the cost model")), done.stdout)
     arena = int(re.search(r"arena .* \((\d+) bytes\)", done.stdout)[1])
     check("the compiled plan has the peak of the search", arena == found[3]["peak_bytes"] <= budgets[3], (arena, found[3]["peak_bytes"]))
     done = run("ztc", "compile", MODEL, *SHAPE, "--mem=1GiB", "-o", plans[0])
     check("a budget that changes nothing says so", "--mem=1.00 GiB changes nothing" in done.stdout, done.stdout)
+
+    anywhere = work / "anywhere.bin"
+    run("ztc", "compile", MODEL, *SHAPE, f"--mem={budgets[3]}", "-o", anywhere)
+    for ranks in (1, 3):
+        done = run("ztc-run", anywhere, f"--ranks={ranks}", "--threads=1", "--steps=1", "--log-json", work / "log.jsonl")
+        head = json.loads((work / "log.jsonl").read_text().splitlines()[0])
+        check(f"without --gpus the budget holds on {ranks} ranks", head["allocated_bytes"] <= budgets[3], head["allocated_bytes"])
+        (work / "log.jsonl").unlink()
 
     done = run("ztc", "diff", plans[0], plans[1], "--threads=1", expect=1)
     check("diff: memory, time, traffic, blocks, steps", all(x in done.stdout for x in (
