@@ -24,7 +24,7 @@ head -c $((size * 9 / 10)) "$text" >"$out/train.txt"
 tail -c $((size / 10)) "$text" >"$out/held-out.txt"
 
 say "compiling samples/quickstart/model.onnx into $out/plan.bin"
-build/bin/ztc compile samples/quickstart/model.onnx --batch=8 --seq=128 -o "$out/plan.bin"
+build/bin/ztc compile samples/quickstart/model.onnx --batch=8 --seq=128 --precision=fp32 -o "$out/plan.bin"
 
 say "training on $((size / 1000)) KB of text, $steps steps"
 rm -rf "$out/model"

@@ -18,7 +18,7 @@ struct CompileOptions {
   uint64_t seq = 0;                 ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
-  std::string precision = "fp32";
+  std::string precision = "bf16";
   std::string optimizerState = "fp32";
   std::string precisionPolicy; ///< JSON file with the layers that stay fp32
   std::vector<std::string>

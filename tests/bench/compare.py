@@ -74,7 +74,7 @@ def prepare(arguments, model):
     onnx = arguments.out / f"{model}.onnx"
     if not onnx.exists():
         run([arguments.python, HERE / "torch_side.py", "export", model, onnx, "--seq", seq])
-    run([pathlib.Path(os.environ.get("ZTC_BIN", "build/bin")) / "ztc", "compile", onnx, f"--batch={batch}", f"--seq={seq}", "-o",
+    run([pathlib.Path(os.environ.get("ZTC_BIN", "build/bin")) / "ztc", "compile", onnx, f"--batch={batch}", f"--seq={seq}", "--precision=fp32", "-o",
          arguments.out / f"{model}.bin"])
 
 

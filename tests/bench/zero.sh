@@ -13,7 +13,7 @@ for spec in "llama-mini 4 128 30" "llama-deep 4 128 10" "stories15m 8 256 6"; do
     continue
   fi
   for zero in 0 3; do
-    "$bin/ztc" compile "$out/$model.onnx" --batch="$batch" --seq="$seq" --zero="$zero" -o "$out/$model-zero$zero.bin" >/dev/null
+    "$bin/ztc" compile "$out/$model.onnx" --batch="$batch" --seq="$seq" --precision=fp32 --zero="$zero" -o "$out/$model-zero$zero.bin" >/dev/null
   done
   rm -f "$out"/zero-*.jsonl
   for round in $(seq "$rounds"); do

@@ -47,7 +47,7 @@ with scratch() as work:
     if fixtures:
         for name in ("llama-tiny", "llama-tiny-tied", "llama-mini"):
             plans[name] = work / f"{name}.bin"
-            run("ztc", "compile", pathlib.Path(fixtures) / name / "dynamo-op18.onnx", "--batch=2", "--seq=32", "-o", plans[name])
+            run("ztc", "compile", pathlib.Path(fixtures) / name / "dynamo-op18.onnx", "--batch=2", "--seq=32", "--precision=fp32", "-o", plans[name])
     else:
         print("left out (ZTC_FIXTURES is not set): exported models")
     for name, path in plans.items():

@@ -59,7 +59,7 @@ for model, sizes in models:
     name = model.parent.name
     with scratch() as work:
         plan = work / "plan.bin"
-        run("ztc", "compile", model, *sizes, "--target=x86-64-v3,x86-64-v4", "-o", plan)
+        run("ztc", "compile", model, *sizes, "--precision=fp32", "--target=x86-64-v3,x86-64-v4", "-o", plan)
         both = [arithmetic(tool, image) for image in images(plan, work)]
         check(f"{name}: two images, of 32 and 64 bytes a register", [widest for _, widest in both] == [32, 64], [widest for _, widest in both])
         (one, _), (two, _) = both

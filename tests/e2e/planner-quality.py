@@ -19,7 +19,7 @@ else:
 for model, arguments in models:
     name = model.parent.name
     for accumulate, recompute in ((1, "none"), (4, "none"), (1, "cheap"), (4, "cheap"), (1, "layer"), (4, "layer")):
-        text = run("ztc", "memory", model, *arguments, "--gpus=1,3,8", "--zero=0,1,2,3", f"--accumulate={accumulate}", f"--recompute={recompute}", "--json").stdout
+        text = run("ztc", "memory", model, *arguments, "--precision=fp32", "--gpus=1,3,8", "--zero=0,1,2,3", f"--accumulate={accumulate}", f"--recompute={recompute}", "--json").stdout
         worst_ratio, worst_unused, elsewhere = 0, 0, []
         for row in json.loads(text)["rows"]:
             worst_ratio = max(worst_ratio, row["peak_bytes"] / row["largest_live_bytes"])

@@ -48,7 +48,7 @@ def traffic(work):
         folder = work / f"traffic-{zero}-{accumulate}"
         folder.mkdir()
         plan, log = folder / "quickstart.bin", folder / "log"
-        run("ztc", "compile", ROOT / "samples/quickstart/model.onnx", "--batch=1", "--seq=16", f"--zero={zero}", "-o", plan)
+        run("ztc", "compile", ROOT / "samples/quickstart/model.onnx", "--batch=1", "--seq=16", "--precision=fp32", f"--zero={zero}", "-o", plan)
         options = ["--steps=40", f"--accumulate={accumulate}"]
         before = [sent_by(name) for name in names]
         with start(0, plan, *options, f"--log-json={log}", trial=True) as first, start(1, plan, *options, trial=True) as second:

@@ -36,7 +36,7 @@ def forcing_budget(name, zero, *arguments):
 
 
 def row(model, level, zero, *arguments):
-    text = run("ztc", "memory", model, f"--zero={zero}", f"--recompute={level}", "--threads=1", "--json", *arguments).stdout
+    text = run("ztc", "memory", model, "--precision=fp32", f"--zero={zero}", f"--recompute={level}", "--threads=1", "--json", *arguments).stdout
     return json.loads(text)["rows"][0]
 
 

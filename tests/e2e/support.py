@@ -156,7 +156,9 @@ def read_log(path):
 
 
 def compile_golden(folder, name, *arguments, batch=2, seq=16):
-    """Compiles tests/golden/<name> and returns the plan's path."""
+    """Compiles tests/golden/<name>, in fp32 where nothing else is asked for, and returns the plan's path."""
+    if not any(str(x).startswith("--precision=") for x in arguments):
+        arguments = ("--precision=fp32", *arguments)
     plan = folder / f"{name}.bin"
     run("ztc", "compile", GOLDEN / name / "model.onnx", f"--batch={batch}", f"--seq={seq}", "-o", plan, *arguments)
     return plan
