@@ -184,7 +184,8 @@ void FunctionPlacer::demandSource(OpOperand &use, const Alias &alias, SlotPlace 
 /// What is gathered in place comes from the own shard of it, a sum over ranks stands in the own shard of its addend.
 void FunctionPlacer::demandCollective(Operation *done, SlotPlace place) {
   Operation *start = done->getOperand(0).getDefiningOp();
-  places[done->getResult(0)] = places[start->getResult(0)] = place;
+  places[start->getResult(0)] = place;
+  places[done->getResult(0)] = place; // not chained: the second insertion may move what the first one gave
   if (isa<dist::AllGatherStartOp>(start))
     place.ownShard = true;
   else if (isa<dist::ReduceScatterStartOp>(start))
