@@ -1,6 +1,7 @@
 // What the host's steps share, and the list of them. One kind of step is one file, Host*.cpp.
 #pragma once
 #include "runtime/Device/Device.h"
+#include "runtime/Device/StepOperands.h"
 #include "runtime/Device/host/HostStreams.h"
 #include "runtime/Device/host/KernelLibrary.h"
 #include "runtime/Device/host/Matmul.h"
@@ -32,45 +33,38 @@ struct HostPrepare {
   HostResources &resources;
 };
 
-/// The operands of a step in the arena.
+/// A step over operands in the arena.
 class HostStep : public DeviceStep {
 public:
   Status initialize(std::byte *arena) override {
-    for (size_t i = 0; i < operands_.size(); ++i)
-      pointers_[i] = arena + operands_[i].offset;
+    operands_.place(arena);
     return Status::ok();
   }
 
 protected:
   explicit HostStep(HostResources &resources) : resources_(resources) {}
-  /// Finds the operands. Fails where their number is not one of `counts` or one leaves its slot.
-  Status resolve(const HostPrepare &from, std::initializer_list<int> counts);
-  /// Fails unless operand `index` holds at least `bytes`.
-  Status require(const HostPrepare &from, size_t index, uint64_t bytes) const;
-  /// Fails unless operand `index` holds `count` elements; false sizes of a damaged plan must not become wild writes.
-  Status requireElements(const HostPrepare &from, size_t index, std::initializer_list<uint64_t> sizes,
-                         uint64_t elementBytes = 4) const;
+  // See StepOperands.
+  Status resolve(const HostPrepare &from, std::initializer_list<int> counts) {
+    return operands_.resolve(from.step, from.context, counts);
+  }
+  Status require(const HostPrepare &, size_t index, uint64_t bytes) const { return operands_.require(index, bytes); }
+  Status requireElements(const HostPrepare &, size_t index, std::initializer_list<uint64_t> sizes,
+                         uint64_t elementBytes = 4) const {
+    return operands_.requireElements(index, sizes, elementBytes);
+  }
 
-  size_t operandCount() const { return operands_.size(); }
-  uint64_t operandBytes(size_t index) const { return operands_[index].bytes; }
-  template <typename T = void> T *pointer(size_t index) const { return reinterpret_cast<T *>(pointers_[index]); }
-  void *const *pointers() const { return reinterpret_cast<void *const *>(pointers_.data()); }
+  size_t operandCount() const { return operands_.count(); }
+  uint64_t operandBytes(size_t index) const { return operands_.bytes(index); }
+  template <typename T = void> T *pointer(size_t index) const {
+    return reinterpret_cast<T *>(operands_.address(index));
+  }
+  void *const *pointers() const { return reinterpret_cast<void *const *>(operands_.addresses()); }
 
   HostResources &resources_;
 
 private:
-  struct Place {
-    uint64_t offset; ///< in the arena
-    uint64_t bytes;
-  };
-  std::vector<Place> operands_;
-  std::vector<std::byte *> pointers_;
+  StepOperands operands_;
 };
-
-/// Whether a result is added to its operand in this micro-step.
-inline bool addsNow(plan::Accumulate accumulate, uint32_t microstep) {
-  return accumulate == plan::ADD || (accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);
-}
 
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
 PreparedStep prepareHostLaunch(const HostPrepare &from);
