@@ -1,4 +1,5 @@
 #include "runtime/Device/StepOperands.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Shards.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -61,6 +62,24 @@ StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareConte
   // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write it.
   return LaunchRange{launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block(),
                      {int64_t(range.length), int64_t(range.start)}};
+}
+
+StatusOr<uint64_t> shardOfCollective(const plan::Collective &collective, const PrepareContext &context) {
+  if (collective.bucket() >= uint32_t(context.plan.buckets_size()) || dataTypeBytes(collective.type()) == 0)
+    return dataLoss(fmt::format("a collective of bucket {} and type {}", collective.bucket(), int(collective.type())));
+  return shardElements(context.plan.buckets(int(collective.bucket())).elements(), context.shape.world);
+}
+
+Status checkCommunicator(const PrepareContext &context) {
+  const uint64_t world = context.shape.world;
+  if (world == 1)
+    return Status::ok();
+  if (!context.communicator)
+    return failedPrecondition(fmt::format("{} ranks without a communicator", world));
+  if (context.communicator->world() != world || context.communicator->rank() != context.rank)
+    return internalError(fmt::format("rank {} of {} with the communicator of rank {} of {}", context.rank, world,
+                                     context.communicator->rank(), context.communicator->world()));
+  return Status::ok();
 }
 
 } // namespace ztc

@@ -48,6 +48,11 @@ struct LaunchRange {
 };
 StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareContext &context);
 
+/// Elements of a rank's shard of the bucket that a collective moves. Fails where there is no such bucket or type.
+StatusOr<uint64_t> shardOfCollective(const plan::Collective &collective, const PrepareContext &context);
+/// Fails unless several ranks have a communicator between just them.
+Status checkCommunicator(const PrepareContext &context);
+
 /// Whether a result is added to its operand in this micro-step.
 inline bool addsNow(plan::Accumulate accumulate, uint32_t microstep) {
   return accumulate == plan::ADD || (accumulate == plan::ADD_UNLESS_FIRST && microstep > 0);

@@ -1,8 +1,6 @@
 // Collectives: enqueued on their stream, like everything else; events order them with the computation.
 #include "runtime/Device/cuda/CudaStep.h"
 #include "runtime/Format/PlanValidator.h"
-#include "runtime/Format/Shards.h"
-#include <fmt/format.h>
 
 namespace ztc {
 namespace {
@@ -24,23 +22,16 @@ public:
       ZTC_RETURN_IF_ERROR(operands_.require(0, sizeof(float)));
     } else {
       const uint64_t elementBytes = dataTypeBytes(type_);
-      if (collective.bucket() >= uint32_t(from.context.plan.buckets_size()) || elementBytes == 0)
-        return dataLoss(fmt::format("a collective of bucket {} and type {}", collective.bucket(), int(type_)));
-      shardElements_ = shardElements(from.context.plan.buckets(int(collective.bucket())).elements(), world_);
+      ZTC_ASSIGN_OR_RETURN(shardElements_, shardOfCollective(collective, from.context));
       shardBytes_ = shardElements_ * elementBytes;
       const bool gathers = kind_ == plan::Collective::ALL_GATHER;
       ZTC_RETURN_IF_ERROR(operands_.requireElements(gathers ? 1 : 0, {shardElements_, world_}, elementBytes));
       if (gathers)
         ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {shardElements_}, elementBytes));
     }
-    if (world_ == 1)
-      return Status::ok();
-    if (!communicator_)
-      return failedPrecondition(fmt::format("{} ranks without a communicator", world_));
-    if (communicator_->world() != world_ || communicator_->rank() != from.context.rank)
-      return internalError(fmt::format("rank {} of {} with the communicator of rank {} of {}", from.context.rank,
-                                       world_, communicator_->rank(), communicator_->world()));
-    resources_.communicator = communicator_;
+    ZTC_RETURN_IF_ERROR(checkCommunicator(from.context));
+    if (world_ > 1)
+      resources_.communicator = communicator_;
     return Status::ok();
   }
 

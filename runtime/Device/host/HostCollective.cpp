@@ -2,7 +2,6 @@
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/HostStreams.h"
 #include "runtime/Format/PlanValidator.h"
-#include "runtime/Format/Shards.h"
 #include <atomic>
 #include <cstring>
 #include <fmt/format.h>
@@ -25,14 +24,9 @@ public:
     world_ = from.context.shape.world;
     ZTC_RETURN_IF_ERROR(resolve(from, {2}));
     ZTC_RETURN_IF_ERROR(checkSizes(from));
-    if (world_ == 1)
-      return Status::ok();
-    if (!communicator_)
-      return failedPrecondition(fmt::format("{} ranks without a communicator", world_));
-    if (communicator_->world() != world_ || communicator_->rank() != from.context.rank)
-      return internalError(fmt::format("rank {} of {} with the communicator of rank {} of {}", from.context.rank,
-                                       world_, communicator_->rank(), communicator_->world()));
-    resources_.streams.start();
+    ZTC_RETURN_IF_ERROR(checkCommunicator(from.context));
+    if (world_ > 1)
+      resources_.streams.start();
     return Status::ok();
   }
 
@@ -64,9 +58,7 @@ private:
       return world_ == 1 ? Status::ok() : require(from, 1, world_ * sizeof(float));
     }
     const uint64_t elementBytes = dataTypeBytes(type_);
-    if (collective.bucket() >= uint32_t(from.context.plan.buckets_size()) || elementBytes == 0)
-      return dataLoss(fmt::format("a collective of bucket {} and type {}", collective.bucket(), int(type_)));
-    shardElements_ = shardElements(from.context.plan.buckets(int(collective.bucket())).elements(), world_);
+    ZTC_ASSIGN_OR_RETURN(shardElements_, shardOfCollective(collective, from.context));
     if (kind_ == plan::Collective::ALL_GATHER) {
       ZTC_RETURN_IF_ERROR(requireElements(from, 0, {shardElements_}, elementBytes));
       return requireElements(from, 1, {shardElements_, world_}, elementBytes);
