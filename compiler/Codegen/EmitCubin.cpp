@@ -1,11 +1,10 @@
 #include "compiler/Codegen/EmitCubin.h"
+#include "compiler/Codegen/TargetMachines.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -34,18 +33,7 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  Triple triple("nvptx64-nvidia-cuda");
-  std::string message;
-  const Target *target = TargetRegistry::lookupTarget(triple, message);
-  if (!target)
-    return createStringError(message);
-  TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Strict; // no contraction: math.fma only where it is written
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, cpu, ptxVersion(cpu), options, std::nullopt, std::nullopt, CodeGenOptLevel::Aggressive));
-  if (!machine)
-    return createStringError("no code generator for " + cpu);
-  return machine;
+  return createTargetMachine("nvptx64-nvidia-cuda", cpu, ptxVersion(cpu), std::nullopt, CodeGenOptLevel::Aggressive);
 }
 
 static Error prepare(Module &module, TargetMachine &machine, const StringMap<DeviceLaunch> &launches) {
@@ -61,20 +49,7 @@ static Error prepare(Module &module, TargetMachine &machine, const StringMap<Dev
     function.addFnAttr("nvvm.reqntid", std::to_string(launch->second.blockThreads));
     function.addFnAttr(Attribute::NoUnwind);
   }
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+  optimizeKernels(module, machine);
   return Error::success();
 }
 

@@ -1,11 +1,10 @@
 #include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/TargetMachines.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -27,36 +26,7 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
   });
-  Triple triple("x86_64-unknown-linux-gnu");
-  std::string message;
-  const Target *target = TargetRegistry::lookupTarget(triple, message);
-  if (!target)
-    return createStringError(message);
-  TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Strict; // no contraction: math.fma only where it is written
-  std::unique_ptr<TargetMachine> machine(
-      target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
-  if (!machine)
-    return createStringError("no code generator for " + cpu);
-  return machine;
-}
-
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PipelineTuningOptions tuning;
-  // The emitters write vectors themselves, and a vectoriser may not change what the lanes of a sum are.
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+  return createTargetMachine("x86_64-unknown-linux-gnu", cpu, "", Reloc::PIC_, CodeGenOptLevel::Default);
 }
 
 /// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
@@ -119,7 +89,7 @@ static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized,
     function.addFnAttr(Attribute::NoUnwind);
   }
   if (!optimized)
-    optimize(module, **machine);
+    optimizeKernels(module, **machine);
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
   legacy::PassManager passes;
