@@ -7,6 +7,15 @@ using namespace mlir;
 
 namespace ztc::codegen {
 
+SmallVector<Value> ColumnGroup::elements() const {
+  SmallVector<Value> values;
+  for (const PlannedOutput &output : outputs)
+    values.push_back(output.value);
+  for (const PlannedPartial &partial : partials)
+    values.push_back(partial.op->getOperand(0));
+  return values;
+}
+
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }

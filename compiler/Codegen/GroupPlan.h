@@ -34,6 +34,9 @@ struct ColumnGroup {
   int64_t columns;
   std::vector<PlannedOutput> outputs;
   std::vector<PlannedPartial> partials;
+
+  /// What is computed for a chunk of a row: the outputs' values, then what the partials sum.
+  llvm::SmallVector<mlir::Value> elements() const;
 };
 
 struct PlannedKernel {

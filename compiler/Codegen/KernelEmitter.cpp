@@ -380,6 +380,19 @@ std::optional<Access> KernelEmitter::accessOf(ArrayRef<int64_t> shape, const Ind
   return access;
 }
 
+std::optional<SmallVector<Value>> KernelEmitter::emitChunk(ArrayRef<Value> values, const IndexExpr &row,
+                                                           const ColumnChunk &chunk) {
+  SmallVector<Value> emitted;
+  for (Value value : values) {
+    auto access = accessOf(cast<RankedTensorType>(value.getType()).getShape(), row, chunk.column);
+    Element element = access ? emit(value, *access) : Element();
+    if (!element)
+      return std::nullopt;
+    emitted.push_back(widen(element.value, chunk.lanes, chunk.level));
+  }
+  return emitted;
+}
+
 Value KernelEmitter::widen(Value value, int64_t lanes, unsigned level) {
   return lanesOf(value.getType()) == lanes ? value : at(level).splat(value, lanes);
 }

@@ -98,6 +98,9 @@ public:
   mlir::Type element(mlir::Type type);
   /// A value in `lanes` lanes, at `level`.
   mlir::Value widen(mlir::Value value, int64_t lanes, unsigned level);
+  /// Values of the group over a chunk of a row, each in all lanes of the chunk; nothing after a failed attempt.
+  std::optional<llvm::SmallVector<mlir::Value>> emitChunk(llvm::ArrayRef<mlir::Value> values, const IndexExpr &row,
+                                                          const ColumnChunk &chunk);
   /// Stack memory of `count` elements, taken once per kernel call.
   mlir::Value stack(mlir::Type element, int64_t count);
   /// Folds the four quarters of the virtual lanes.

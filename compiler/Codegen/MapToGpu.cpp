@@ -187,26 +187,14 @@ private:
   /// All elements of a chunk first, then the stores: a result of a flat kernel may stand where an operand stood.
   LogicalResult emitChunk(const ColumnGroup &group, const IndexExpr &row, const ColumnChunk &chunk, Carried &carried,
                           int64_t &sum) {
-    SmallVector<Value> values;
-    auto compute = [&](Value value) -> LogicalResult {
-      auto access = e_.accessOf(cast<RankedTensorType>(value.getType()).getShape(), row, chunk.column);
-      Element element = access ? e_.emit(value, *access) : Element();
-      if (!element)
-        return failure();
-      values.push_back(e_.widen(element.value, chunk.lanes, chunk.level));
-      return success();
-    };
-    for (const PlannedOutput &output : group.outputs)
-      if (failed(compute(output.value)))
-        return failure();
-    for (const PlannedPartial &partial : group.partials)
-      if (failed(compute(partial.op->getOperand(0))))
-        return failure();
+    std::optional<SmallVector<Value>> values = e_.emitChunk(group.elements(), row, chunk);
+    if (!values)
+      return failure();
     IndexExpr column = chunk.column.withoutLane(), position = row * group.columns + column;
-    for (auto [value, output] : llvm::zip(values, group.outputs))
+    for (auto [value, output] : llvm::zip(*values, group.outputs))
       e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), position, chunk.level, add_);
     IndexGuard guard = e_.guardOf(position, chunk.level);
-    for (Value value : ArrayRef(values).drop_front(group.outputs.size())) {
+    for (Value value : ArrayRef(*values).drop_front(group.outputs.size())) {
       KernelBuilder &b = e_.at(chunk.level);
       Value &total = carried[sum++];
       Value joined = e_.combine(b, total, value, /*sum=*/true);
