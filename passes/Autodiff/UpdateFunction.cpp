@@ -11,8 +11,8 @@ namespace {
 /// What @update has of one kind for each parameter: an argument, and (but for gradients) a result.
 struct UpdateKind {
   StringRef role;
-  SmallVector<unsigned> parameters; ///< argument numbers in @microstep
-  SmallVector<Type> types;
+  SmallVector<unsigned> parameters = {}; ///< argument numbers in @microstep
+  SmallVector<Type> types = {};
   unsigned firstArgument = 0;
 };
 

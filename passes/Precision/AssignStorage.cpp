@@ -25,12 +25,6 @@ void setElement(Value value, Type element) {
   value.setType(cast<RankedTensorType>(value.getType()).clone(element));
 }
 
-/// One number a row, or one in all: not worth rounding.
-bool isStatistic(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getRank() == 0 || type.getShape().back() == 1;
-}
-
 /// Ops whose result holds elements of their one operand, in another place.
 bool movesElements(Operation *op) {
   return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(op);

@@ -15,7 +15,7 @@ namespace ztc {
 struct PrecisionOptions {
   std::string precision = "fp32";      ///< fp32, bf16 or fp16
   std::string optimizerState = "fp32"; ///< fp32 or bf16
-  std::vector<std::string> keep;       ///< regular expressions: layers that stay f32
+  std::vector<std::string> keep = {};  ///< regular expressions: layers that stay f32
 };
 
 /// Adds the passes of phase `precision`, without its verifier.

@@ -16,6 +16,11 @@ Type narrowTypeOf(StringRef precision, MLIRContext *context) {
   return {};
 }
 
+bool isStatistic(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getRank() == 0 || type.getShape().back() == 1;
+}
+
 FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patterns) {
   Exceptions exceptions;
   for (const std::string &text : patterns) {

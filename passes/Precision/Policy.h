@@ -13,6 +13,9 @@ inline constexpr llvm::StringLiteral kKeptFp32 = "graph.kept_fp32";
 /// The narrow type of a precision; null for fp32.
 mlir::Type narrowTypeOf(llvm::StringRef precision, mlir::MLIRContext *context);
 
+/// One number a row, or one in all: not worth rounding.
+bool isStatistic(mlir::Value value);
+
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
 class Exceptions {
 public:

@@ -20,10 +20,6 @@ Type elementOf(Value value) {
 bool isReal(Value value) {
   return isa<FloatType>(elementOf(value));
 }
-bool isStatistic(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getRank() == 0 || type.getShape().back() == 1;
-}
 
 struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   Type narrow, f32;

@@ -3,6 +3,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StochasticRounding.h"
+#include "tests/unit/compiler/Text.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -12,12 +13,6 @@ using namespace ztc;
 using namespace ztc::test;
 
 namespace {
-
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 /// Text with NARROW in place of the type.
 void expectNarrowLikeReference(const std::string &text) {

@@ -8,6 +8,7 @@
 #include "runtime/Format/StepParameters.h"
 #include "tests/unit/compiler/GradientCheck.h"
 #include "tests/unit/compiler/LlamaText.h"
+#include "tests/unit/compiler/Text.h"
 #include <map>
 
 using namespace mlir;
@@ -15,12 +16,6 @@ using namespace ztc;
 using namespace ztc::test;
 
 namespace {
-
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 struct NarrowType {
   const char *name;

@@ -201,41 +201,42 @@ TEST(ChooseRecomputed, KeepsBudgetsOnRanks) {
   sweep(model, 12);
 }
 
-TEST(ChooseRecomputed, ThirtyBudgetsOfLlama1B) {
+/// Real models, where ZTC_FIXTURES names their folder.
+class RecomputeOfExports : public ::testing::Test {
+protected:
+  void SetUp() override {
+    if (!fixtures)
+      GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  }
+  fs::path exported(const char *name) const { return fs::path(fixtures) / name / "dynamo-op18.onnx"; }
+
+private:
   const char *fixtures = std::getenv("ZTC_FIXTURES");
-  if (!fixtures)
-    GTEST_SKIP() << "ZTC_FIXTURES is not set";
-  Model model(fs::path(fixtures) / "llama-3.2-1b" / "dynamo-op18.onnx", 1, 2048, 0, {1, 4, 8});
+};
+
+TEST_F(RecomputeOfExports, ThirtyBudgetsOfLlama1B) {
+  Model model(exported("llama-3.2-1b"), 1, 2048, 0, {1, 4, 8});
   sweep(model, 30);
   EXPECT_LE(model.measured, 800u);
 }
 
-TEST(ChooseRecomputed, ThirtyBudgetsOfLlama8B) {
-  const char *fixtures = std::getenv("ZTC_FIXTURES");
-  if (!fixtures)
-    GTEST_SKIP() << "ZTC_FIXTURES is not set";
-  Model model(fs::path(fixtures) / "llama-3-8b" / "dynamo-op18.onnx", 1, 8192, 3, {8, 4, 8});
+TEST_F(RecomputeOfExports, ThirtyBudgetsOfLlama8B) {
+  Model model(exported("llama-3-8b"), 1, 8192, 3, {8, 4, 8});
   sweep(model, 30);
   EXPECT_LE(model.measured, 800u);
 }
 
-TEST(Recompute, CheapCostsLittleTime) {
-  const char *fixtures = std::getenv("ZTC_FIXTURES");
-  if (!fixtures)
-    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+TEST_F(RecomputeOfExports, CheapCostsLittleTime) {
   for (const char *name : {"llama-3.2-1b", "llama-3-8b"})
     for (const char *precision : {"fp32", "bf16"}) {
-      Model model(fs::path(fixtures) / name / "dynamo-op18.onnx", 1, 2048, 0, {1, 1, 4}, precision);
+      Model model(exported(name), 1, 2048, 0, {1, 1, 4}, precision);
       double kept = model.measure({}).seconds, cheap = model.measure(model.all(RecomputeGroup::Pointwise)).seconds;
       EXPECT_GT(cheap, kept);
       EXPECT_LE(cheap, 1.02 * kept) << name << " " << precision;
     }
 }
 
-TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
-  const char *fixtures = std::getenv("ZTC_FIXTURES");
-  if (!fixtures)
-    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+TEST_F(RecomputeOfExports, SavedBytesAreWhatTheArithmeticOfABlockSays) {
   // h: width; q, kv: all query heads and all key heads; f: of gate and up. A block keeps its input x, two norms, q, k,
   // v, attention's output, the sum behind it, gate, up and their product; and one f32 per head and two per row.
   struct Shape {
@@ -246,7 +247,7 @@ TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
   for (const Shape &m :
        {Shape{"llama-3.2-1b", 2048, 2048, 512, 8192, 32}, Shape{"llama-3-8b", 4096, 4096, 1024, 14336, 32}})
     for (auto [precision, elementBytes] : {std::pair("fp32", 4u), std::pair("bf16", 2u), std::pair("fp16", 2u)}) {
-      Model model(fs::path(fixtures) / m.name / "dynamo-op18.onnx", 1, seq, 0, {1, 1, 4}, precision);
+      Model model(exported(m.name), 1, seq, 0, {1, 1, 4}, precision);
       uint64_t rows = 4 * m.heads + 8;
       const std::pair<RecomputeChoice, uint64_t> levels[] = {
           {{}, elementBytes * (4 * m.h + 2 * m.q + 2 * m.kv + 3 * m.f) + rows},
@@ -266,11 +267,8 @@ TEST(Recompute, SavedBytesAreWhatTheArithmeticOfABlockSays) {
     }
 }
 
-TEST(ChooseRecomputed, Llama8BInBf16FitsWhereItsArithmeticSays) {
-  const char *fixtures = std::getenv("ZTC_FIXTURES");
-  if (!fixtures)
-    GTEST_SKIP() << "ZTC_FIXTURES is not set";
-  fs::path file = fs::path(fixtures) / "llama-3-8b" / "dynamo-op18.onnx";
+TEST_F(RecomputeOfExports, Llama8BInBf16FitsWhereItsArithmeticSays) {
+  fs::path file = exported("llama-3-8b");
   constexpr uint64_t GiB = 1ull << 30;
   {
     Model model(file, 1, 8192, 0, {1, 8, 16}, "bf16");
