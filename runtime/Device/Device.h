@@ -74,9 +74,17 @@ public:
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
+  /// Behind a program: whatever is done to the arena from now on comes after everything executed so far. The host
+  /// waits; a GPU joins its streams and lets the host go on.
+  virtual Status finishProgram() { return synchronize(); }
   /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
   /// arena is no longer in use.
   virtual void abandon(const std::string &reason) {}
+  /// Free bytes where the arena will be.
+  virtual StatusOr<uint64_t> freeBytes() const = 0;
+  /// Names the memory that the arena comes from, among those of this host: empty for the host's own. Ranks with equal
+  /// names share what is free.
+  virtual std::string memoryName() const { return {}; }
   /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
   virtual uint64_t libraryBytes() const = 0;
   /// Takes some tenths of a second; only while no step is executed.

@@ -38,7 +38,7 @@ struct Executor::Implementation {
   Status prepare(uint32_t rank, Communicator *communicator);
   /// Runs the steps; on an error others than stream 0 may still be at work.
   Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
-  /// Waits for the other streams and takes down what their steps took.
+  /// Joins the other streams and takes down what their steps took.
   Status finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
   StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
@@ -146,7 +146,7 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
 
 Status Executor::Implementation::finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics,
                                                bool isLast) {
-  ZTC_RETURN_IF_ERROR(device.synchronize().withContext(fmt::format("program {}", program.name)));
+  ZTC_RETURN_IF_ERROR(device.finishProgram().withContext(fmt::format("program {}", program.name)));
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const plan::Step &step = program.record->steps(int(i));
     if (step.stream() == 0 || (step.only_last_microstep() && !isLast))

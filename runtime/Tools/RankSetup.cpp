@@ -122,10 +122,6 @@ StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &cont
   return uint32_t(options.threads.value_or(share));
 }
 
-bool wantsGpus(const RunOptions &options) {
-  return options.gpus || options.device == "cuda";
-}
-
 Status checkDevices(const RunOptions &options, const Environment &environment) {
   if (!wantsGpus(options))
     return Status::ok();

@@ -24,9 +24,6 @@ JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
 /// the same cores share them; a launcher that bound each rank to cores of its own has divided them already.
 StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &control);
 
-/// Whether the run is to be on GPUs: it is where the command line says so.
-bool wantsGpus(const RunOptions &options);
-
 /// Ok, or what is missing for the GPUs that the command line asks for. FailedPrecondition.
 Status checkDevices(const RunOptions &options, const Environment &environment);
 

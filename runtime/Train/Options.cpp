@@ -144,12 +144,8 @@ Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan
   return Status::ok();
 }
 
-Status checkDevices(const RunOptions &options) {
-  if (options.gpus || options.device == "cuda")
-    return failedPrecondition(
-        fmt::format("{}: no GPU can be used: this build of ztc-run has no CUDA device; give --device=cpu",
-                    options.gpus ? "--gpus" : "--device=cuda"));
-  return Status::ok();
+bool wantsGpus(const RunOptions &options) {
+  return options.gpus || options.device == "cuda";
 }
 
 std::string defaultOutputFolder(const std::string &plan) {

@@ -82,8 +82,8 @@ StatusOr<double> parseInit(const std::string &init);
 Status checkOptions(const RunOptions &options);
 /// The same for what only the plan can tell.
 Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan);
-/// FailedPrecondition where the run wants devices that this build or machine does not have.
-Status checkDevices(const RunOptions &options);
+/// Whether the run is to be on GPUs: it is where the command line says so.
+bool wantsGpus(const RunOptions &options);
 
 /// The folder that is used where neither --save nor --export names one: <plan without .bin>-out.
 std::string defaultOutputFolder(const std::string &plan);

@@ -1,6 +1,5 @@
 #include "runtime/Train/Session.h"
 #include "runtime/Collective/Communicator.h"
-#include "runtime/Core/HostMemory.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
@@ -23,7 +22,7 @@ uint32_t availableCores() {
 }
 
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
-                   uint64_t ranksHere) {
+                   uint64_t ranksHere, const std::string &place) {
   std::string run =
       fmt::format("{} ranks, {} micro-steps and {} threads", shape.world, shape.accumulate, shape.threads);
   uint64_t needed = memory.arenaBytes + plan.reserve_bytes();
@@ -37,13 +36,13 @@ Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryP
     return resourceExhausted(fmt::format(
         "with {} the plan needs {}{}, {} bytes more than the {} that are free: compile "
         "with a smaller --batch or --seq, or with --mem",
-        run, formatSize(here), ranksHere > 1 ? fmt::format(" for the {} ranks on this host", ranksHere) : "",
+        run, formatSize(here), ranksHere > 1 ? fmt::format(" for the {} ranks on {}", ranksHere, place) : "",
         here - freeBytes, formatSize(freeBytes)));
   return Status::ok();
 }
 
 /// A number that ranks on one host share, and the others do not: memory is per boot of a kernel, whatever containers
-/// and network namespaces there are.
+/// and network namespaces there are. A device's memory has its name beside.
 static uint64_t hostNumber() {
   std::FILE *file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
   char text[64] = "";
@@ -57,11 +56,14 @@ static uint64_t hostNumber() {
 
 /// All ranks compare before any of them allocates.
 static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
-                                  ControlChannel &control) {
-  uint64_t freeNow = availableMemoryBytes();
-  ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> hosts, allGatherValue(control, "hosts", hostNumber()));
-  auto here = uint64_t(std::ranges::count(hosts, hosts[control.rank()]));
-  return agree(&control, "memory", checkMemory(plan, shape, memory, freeNow, here));
+                                  const Device &device, ControlChannel &control) {
+  const StatusOr<uint64_t> freeNow = device.freeBytes();
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> memories,
+                       allGatherValue(control, "hosts", hostNumber() + hashName(device.memoryName())));
+  auto sharers = uint64_t(std::ranges::count(memories, memories[control.rank()]));
+  const std::string place = device.memoryName().empty() ? "this host" : device.memoryName();
+  return agree(&control, "memory",
+               freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place) : freeNow.status());
 }
 
 Session::~Session() {
@@ -79,7 +81,7 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   session->shape_.world = ranks.world();
   const plan::Plan &plan = session->plan();
   ZTC_ASSIGN_OR_RETURN(session->memory_, planMemory(plan, session->shape_));
-  ZTC_RETURN_IF_ERROR(checkMemoryTogether(plan, session->shape_, session->memory_, ranks.control));
+  ZTC_RETURN_IF_ERROR(checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control));
   ZTC_ASSIGN_OR_RETURN(session->executor_,
                        Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
                                         ranks.communicator, &ranks.control.progress()));
@@ -89,10 +91,11 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
   session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
   uint32_t staging = plan.bindings().staging();
-  if (staging != kAbsent) {
+  if (staging != kAbsent && session->device_->memoryName().empty()) {
     session->staging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};
   } else {
-    session->ownStaging_.resize(kMinimumStagingBytes);
+    // The plan has no buffer, or it is where only the device can reach it.
+    session->ownStaging_.resize(staging == kAbsent ? kMinimumStagingBytes : session->executor_->slotBytes(staging));
     session->staging_ = session->ownStaging_;
   }
   return session;

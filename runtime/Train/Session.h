@@ -68,9 +68,9 @@ private:
 
 /// Processors that this process may use.
 uint32_t availableCores();
-/// ResourceExhausted where the arenas of all ranks on this host exceed what is free there or, one with its reserve, the
-/// budget it was compiled for.
+/// ResourceExhausted where the arenas of all ranks in one memory (`place`: a GPU's, or this host's) exceed what is free
+/// there or, one with its reserve, the budget it was compiled for.
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
-                   uint64_t ranksHere = 1);
+                   uint64_t ranksHere = 1, const std::string &place = "this host");
 
 } // namespace ztc

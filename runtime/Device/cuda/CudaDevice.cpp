@@ -150,6 +150,8 @@ public:
     for (cuda::Event event : resources_.events)
       if (event)
         driver_.cuEventDestroy_v2(event);
+    if (joined_)
+      driver_.cuEventDestroy_v2(joined_);
     for (cuda::Stream stream : resources_.streams)
       if (stream)
         driver_.cuStreamDestroy_v2(stream);
@@ -168,6 +170,7 @@ public:
           driver_.check(driver_.cuStreamCreateWithPriority(&resources_.streams[i], cuda::kStreamNonBlocking, priority),
                         "cuStreamCreate"));
     }
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(&joined_, cuda::kEventDisableTiming), "cuEventCreate"));
     return staging_.create();
   }
 
@@ -232,6 +235,13 @@ public:
     return resources_.communicator ? resources_.communicator->status() : Status::ok();
   }
 
+  Status finishProgram() override {
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(joined_, stream(kCommunicationStream)), "cuEventRecord"));
+    ZTC_RETURN_IF_ERROR(
+        driver_.check(driver_.cuStreamWaitEvent(stream(kComputeStream), joined_, 0), "cuStreamWaitEvent"));
+    return resources_.communicator ? resources_.communicator->status() : Status::ok();
+  }
+
   void abandon(const std::string &reason) override {
     if (resources_.communicator)
       resources_.communicator->abort(reason);
@@ -239,6 +249,12 @@ public:
       driver_.cuStreamSynchronize(stream); // the error that led here is the one that counts
   }
 
+  StatusOr<uint64_t> freeBytes() const override {
+    size_t freeNow = 0, total = 0;
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemGetInfo_v2(&freeNow, &total), "cuMemGetInfo"));
+    return uint64_t(freeNow);
+  }
+  std::string memoryName() const override { return "GPU " + resources_.gpu.busId; }
   uint64_t libraryBytes() const override { return 0; }
   StatusOr<DeviceLimits> measureLimits() override { return DeviceLimits{}; }
   void setTrace(TraceRecorder *) override {}
@@ -261,6 +277,7 @@ private:
   const CudaDriver &driver_;
   CudaResources resources_;
   PinnedStaging staging_;
+  cuda::Event joined_ = nullptr; ///< the communication stream's end of a program
 };
 
 } // namespace

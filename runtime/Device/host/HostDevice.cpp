@@ -1,4 +1,5 @@
 #include "runtime/Device/host/HostDevice.h"
+#include "runtime/Core/HostMemory.h"
 #include "runtime/Device/host/HostLimits.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
@@ -105,6 +106,7 @@ public:
   }
   Status synchronize() override { return resources_.streams.drain(); }
   void abandon(const std::string &reason) override { resources_.streams.abandon(reason); }
+  StatusOr<uint64_t> freeBytes() const override { return availableMemoryBytes(); }
   uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
   StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_); }
   void setTrace(TraceRecorder *trace) override {

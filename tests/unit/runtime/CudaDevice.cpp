@@ -177,6 +177,7 @@ TEST(CudaDevice, AnArenaThatDoesNotFit) {
   const auto arena = (*device)->allocateArena(uint64_t(1) << 40);
   EXPECT_EQ(arena.status().code(), StatusCode::ResourceExhausted);
   EXPECT_THAT(arena.status().message(), HasSubstr("the arena of 1099511627776 bytes on STAND-IN (NO GPU)"));
+  EXPECT_EQ(*(*device)->freeBytes(), uint64_t(8) << 30);
 }
 
 /// A kernel that fails ends its process's context: these run in processes of their own.

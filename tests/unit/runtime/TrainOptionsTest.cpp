@@ -73,16 +73,16 @@ TEST(TrainOptions, LossScaleNeedsFp16) {
   EXPECT_TRUE(checkOptionsAgainstPlan(o, plan).isOk());
 }
 
-TEST(TrainOptions, DevicesThatAreNotThere) {
+TEST(TrainOptions, GpusAreTakenWhereTheCommandLineSaysSo) {
   RunOptions o = training();
-  o.ranks = 1;
+  EXPECT_FALSE(wantsGpus(o));
   o.device = "cpu";
-  EXPECT_TRUE(checkDevices(o).isOk());
-  o.ranks.reset();
+  EXPECT_FALSE(wantsGpus(o));
+  o.device = "cuda";
+  EXPECT_TRUE(wantsGpus(o));
   o.device.clear();
   o.gpus = 2;
-  EXPECT_EQ(checkDevices(o).code(), StatusCode::FailedPrecondition);
-  EXPECT_THAT(checkDevices(o).message(), HasSubstr("no GPU"));
+  EXPECT_TRUE(wantsGpus(o));
 }
 
 TEST(TrainOptions, TheOutputFolderStandsBesideThePlan) {
