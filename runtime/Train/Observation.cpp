@@ -67,6 +67,7 @@ void Observation::endProfile(std::FILE *out, JsonLog &log) const {
                 .add("accounted", summary.accounted)
                 .add("product_flops", summary.productFlops)
                 .add("matmul_flops_per_second", limits_.matmulFlopsPerSecond)
+                .add("matmul", limits_.matmulName)
                 .add("copy_bytes_per_second", limits_.copyBytesPerSecond)
                 .add("matmul_bound_share", summary.matmulBoundSeconds / summary.stepSeconds)
                 .end());

@@ -2,7 +2,8 @@
 """PyTorch's side of the training benchmark: exports a random Llama to ONNX, or trains it for some steps on random tokens.
 
   torch_side.py export MODEL OUT.onnx
-  torch_side.py train MODEL --batch B --seq S [--steps N] [--threads T] [--compile]     prints one JSON object
+  torch_side.py train MODEL --batch B --seq S [--steps N] [--seconds S] [--threads T] [--compile] [--mode MODE]
+Training prints one JSON object. MODE: fp32; autocast (f32 parameters, products in bf16); bf16 (parameters, gradients and moments in bf16, no masters).
 """
 import argparse
 import json
@@ -40,19 +41,21 @@ def export(arguments):
 def train(arguments):
     torch.set_num_threads(arguments.threads)
     empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    model = build(arguments.model, arguments.seq).train()
+    model = build(arguments.model, arguments.seq).to(torch.bfloat16 if arguments.mode == "bf16" else torch.float32).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     forward = torch.compile(model) if arguments.compile else model
     seconds = []
-    for step in range(arguments.steps):
+    while len(seconds) < 2 or (len(seconds) < arguments.steps and sum(seconds) < arguments.seconds):
         ids = torch.randint(0, model.config.vocab_size, (arguments.batch, arguments.seq))
         start = time.perf_counter()
-        forward(input_ids=ids, labels=ids).loss.backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=arguments.mode == "autocast"):
+            loss = forward(input_ids=ids, labels=ids).loss
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds[2:])
+    median = statistics.median(seconds[2:] or seconds[1:])
     print(json.dumps({"model": arguments.model, "torch": torch.__version__, "tokens_per_second": arguments.batch * arguments.seq / median,
                       "peak_bytes_without_import": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - empty}))
 
@@ -64,7 +67,9 @@ parser.add_argument("out", nargs="?")
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--seq", type=int, default=128)
 parser.add_argument("--steps", type=int, default=8)
+parser.add_argument("--seconds", type=float, default=120, help="after these no step begins, but for the second")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--mode", choices=["fp32", "autocast", "bf16"], default="fp32")
 arguments = parser.parse_args()
 export(arguments) if arguments.what == "export" else train(arguments)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """ztc-run --profile and --trace: every millisecond has a line, the timeline has a row per worker, and neither changes a result."""
 import json
+import re
 
 from support import check, compile_golden, finish, run, scratch
 
@@ -16,6 +17,12 @@ with scratch() as work:
     profile = [x for x in events if x.get("event") == "profile"][0]
     check("what is between steps is measured", 0.5 < profile["accounted"] <= 1, str(profile))
     check("rates are in the log", profile["matmul_flops_per_second"] > 0 and 0 < profile["matmul_bound_share"] < 2, str(profile))
+
+    (work / "bf16").mkdir()
+    narrow = compile_golden(work / "bf16", "grouped", "--precision=bf16", batch=4, seq=32)
+    text = run("ztc-run", narrow, "--device=cpu", "--threads=2", "--steps=4", "--profile").stdout
+    check("in bf16 the measured product is the one that the processor's instructions allow",
+          re.search(r"a product of 1024 x 1024 matrices by .* \(bf16 products (in f32 panels|by AMX|by AVX512-BF16)\)", text), text)
 
     timeline = json.loads(trace.read_text())["traceEvents"]
     tracks = {x["tid"]: x["args"]["name"] for x in timeline if x["name"] == "thread_name"}

@@ -108,7 +108,7 @@ public:
   void abandon(const std::string &reason) override { resources_.streams.abandon(reason); }
   StatusOr<uint64_t> freeBytes() const override { return availableMemoryBytes(); }
   uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
-  StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_); }
+  StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_, precision_); }
   void setTrace(TraceRecorder *trace) override {
     resources_.pool.setTrace(trace);
     if (resources_.streams.isStarted())

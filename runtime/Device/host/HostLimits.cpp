@@ -1,9 +1,11 @@
 // What this machine can do at best: the measures that a profile is held against.
 #include "runtime/Device/host/HostLimits.h"
+#include "runtime/Device/host/Product.h"
 #include "runtime/Device/host/Sgemm.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fmt/format.h>
 #include <memory>
 #include <sys/mman.h>
 
@@ -33,7 +35,7 @@ template <typename Work> double shortest(Work work) {
 
 } // namespace
 
-StatusOr<DeviceLimits> measureHostLimits(HostResources &resources) {
+StatusOr<DeviceLimits> measureHostLimits(HostResources &resources, plan::DataType type) {
   // Not the arena: it is zero when the weights are loaded. Given back before the run begins.
   const uint64_t bytes = 2 * kCopyBytes;
   void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,6 +57,9 @@ StatusOr<DeviceLimits> measureHostLimits(HostResources &resources) {
   MatmulProblem problem;
   problem.m = problem.n = problem.k = problem.lda = problem.ldb = problem.ldc = kMatmulSize;
   ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources.matmulCache());
+  const bool isNative = multipliesNatively(cache->library(), type);
+  if (isNative)
+    problem.typeA = problem.typeB = problem.typeC = type;
   ZTC_ASSIGN_OR_RETURN(ParallelMatmul product, ParallelMatmul::prepare(*cache, problem));
   std::memset(from, 0, bytes);
   const uint64_t matrix = kMatmulSize * kMatmulSize * sizeof(float);
@@ -65,8 +70,11 @@ StatusOr<DeviceLimits> measureHostLimits(HostResources &resources) {
   });
   ZTC_RETURN_IF_ERROR(status);
   limits.matmulFlopsPerSecond = 2 * double(kMatmulSize) * double(kMatmulSize) * double(kMatmulSize) / seconds;
+  const bool isOwn = prefersSgemm() && problem.typeA == plan::F32;
   limits.matmulName =
-      "a product of 1024 x 1024 matrices by " + (prefersSgemm() ? "our own kernels" : cache->library().version);
+      "a product of 1024 x 1024 matrices by " + (isOwn ? "our own f32 kernels" : cache->library().version);
+  if (type != plan::F32)
+    limits.matmulName += fmt::format(" ({})", productPath(cache->library(), type));
   return limits;
 }
 
