@@ -17,9 +17,8 @@ MachineRates gpuRates() {
   return {"H100 class", 400e12, 700e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6};
 }
 
-MachineRates ratesOf(llvm::ArrayRef<std::string> targets, unsigned threads) {
-  bool isGpu = llvm::any_of(targets, [](llvm::StringRef target) { return target.starts_with("sm_"); });
-  return isGpu ? gpuRates() : hostRates(threads);
+MachineRates ratesOf(const PlanShape &shape) {
+  return shape.threads ? hostRates(shape.threads) : gpuRates();
 }
 
 double workSeconds(const MachineRates &rates, Work work, double flops, double bytes) {

@@ -23,8 +23,8 @@ struct MachineRates {
 /// A host with AVX2 and `threads` threads per rank; a GPU of the Hopper class (H100 SXM) on NVLink.
 MachineRates hostRates(unsigned threads);
 MachineRates gpuRates();
-/// The rates for a list of targets: the GPU's where one of them is a GPU.
-MachineRates ratesOf(llvm::ArrayRef<std::string> targets, unsigned threads);
+/// The rates of what a plan is laid out for.
+MachineRates ratesOf(const PlanShape &shape);
 
 /// What kind of work the flops are.
 enum class Work { Product, NarrowProduct, Attention, NarrowAttention, Kernel };

@@ -6,6 +6,7 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "runtime/Format/ScratchSizes.h"
 
 using namespace mlir;
 
@@ -72,6 +73,11 @@ Attribute StepEmitter::scratch(Operation *op, unsigned index, Access access) {
 FlatSymbolRefAttr StepEmitter::serviceKernel(Operation *op, StringRef field) {
   auto kernels = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
   return kernels ? kernels.getAs<FlatSymbolRefAttr>(field) : FlatSymbolRefAttr();
+}
+
+ArrayAttr StepEmitter::gpuKernels(Operation *op) {
+  auto kernels = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
+  return kernels ? kernels.getAs<ArrayAttr>("gpu_kernels") : ArrayAttr();
 }
 
 Type StepEmitter::bucketType(Operation *op) {
@@ -240,7 +246,8 @@ void StepEmitter::emitAttention(Operation *op) {
                                number(dimension(q, 2)), number(dimension(k, 2)), number(dimension(q, 3)), scale,
                                unit(builder, causal), number(window), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk),
                                serviceKernel(op, "softmax_kernel"), serviceKernel(op, "softmax_grad_kernel"),
-                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)), elementType(q));
+                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)), elementType(q),
+                               gpuKernels(op));
 }
 
 void StepEmitter::emitLinearCrossEntropy(Operation *op) {
@@ -262,7 +269,8 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
       builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
       common.flops, number(dimension(loss.getHidden(), 0)), number(dimension(loss.getHidden(), 1)),
       number(dimension(loss.getHead(), 0)), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
-      accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"), elementType(loss.getHidden()));
+      accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"), elementType(loss.getHidden()),
+      number(gpuLinearCrossEntropyChunk(dimension(loss.getHidden(), 0), dimension(loss.getHead(), 0))), gpuKernels(op));
 }
 
 void StepEmitter::emitGather(Operation *op) {
@@ -274,7 +282,7 @@ void StepEmitter::emitGather(Operation *op) {
       builder.getArrayAttr({operand(embedding.getTable(), Access::Read), operand(embedding.getIndices(), Access::Read),
                             result(op->getResult(0))}),
       common.layer, number(0), common.reason, common.flops, number(elements(embedding.getIndices())), number(rowBytes),
-      number(dimension(embedding.getTable(), 0)));
+      number(dimension(embedding.getTable(), 0)), gpuKernels(op));
 }
 
 void StepEmitter::emitScatterAdd(Operation *op) {
@@ -286,7 +294,7 @@ void StepEmitter::emitScatterAdd(Operation *op) {
                                 common.layer, number(0), common.reason, common.flops,
                                 number(elements(grad.getIndices())), number(dimension(grad.getDtable(), 1)),
                                 number(dimension(grad.getDtable(), 0)), modeOf(op->getResult(0)),
-                                elementType(grad.getDy()));
+                                elementType(grad.getDy()), gpuKernels(op));
 }
 
 void StepEmitter::emitCopy(Operation *op) {
@@ -309,7 +317,7 @@ LogicalResult StepEmitter::emitNarrow(Operation *op) {
       builder, op->getLoc(), common.label,
       builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
       common.layer, number(0), common.reason, common.flops, elementType(op->getOperand(0)),
-      elementType(op->getResult(0)), (*op->user_begin())->getAttrOfType<UnitAttr>("only_last"));
+      elementType(op->getResult(0)), (*op->user_begin())->getAttrOfType<UnitAttr>("only_last"), gpuKernels(op));
   return success();
 }
 

@@ -54,6 +54,8 @@ private:
   mlir::Attribute result(mlir::OpResult value);
   mlir::Attribute scratch(mlir::Operation *op, unsigned index, plan_ir::Access access = plan_ir::Access::Write);
   plan_ir::AccumulateAttr modeOf(mlir::OpResult value);
+  /// What a GPU executes in place of a library call of the host; null: nothing was made for one.
+  mlir::ArrayAttr gpuKernels(mlir::Operation *op);
   mlir::FlatSymbolRefAttr serviceKernel(mlir::Operation *op, llvm::StringRef field);
   /// A type of a flat bucket among those of `op`; null where there is none.
   mlir::Type bucketType(mlir::Operation *op);

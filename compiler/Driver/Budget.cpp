@@ -23,7 +23,8 @@ public:
   std::optional<uint64_t> smallestPeak(unsigned world) {
     if (!probe)
       return std::nullopt;
-    FailureOr<RecomputeDecision> decision = session.decide(*probe, shapeOf(session.options(), world), 0);
+    FailureOr<RecomputeDecision> decision =
+        session.decide(*probe, shapeOf(session.options(), world, session.options().targets), 0);
     return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
   }
   int64_t attribute(StringRef name) {

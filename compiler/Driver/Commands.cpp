@@ -132,7 +132,7 @@ int runCompile(const CompileOptions &given) {
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
   if (failed(plan))
     return 1;
-  StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, options.gpus.front()));
+  StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, options.gpus.front(), options.targets));
   if (!memory.isOk())
     return fail(memory.status().message());
   uint64_t needed = memory->arenaBytes + options.memoryReserve;
@@ -167,7 +167,7 @@ static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &tabl
     same.plan = std::move(*plan);
   }
   for (unsigned world : options.gpus) {
-    PlanShape shape = shapeOf(options, world);
+    PlanShape shape = shapeOf(options, world, options.targets);
     const ProbedPlan *probed = &same;
     std::optional<RecomputeDecision> decision;
     if (session.isSearching()) {
@@ -207,7 +207,7 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   if (failed(session.run(*shared)))
     return 1;
   Session::Snapshot before = session.snapshot();
-  MemoryTable table(options.memoryBudget, options.targets);
+  MemoryTable table(options.memoryBudget);
   for (unsigned stage : stages) {
     CompileOptions one = options;
     one.zero = stage;
@@ -229,11 +229,18 @@ int runCheck(const CompileOptions &options) {
   return imported && differentiated ? 0 : 1;
 }
 
+static std::vector<std::string> targetsOf(const plan::Plan &plan) {
+  std::vector<std::string> targets;
+  for (const plan::Image &image : plan.images())
+    targets.push_back(image.target());
+  return targets;
+}
+
 int runInspect(const CompileOptions &options, const ReportOptions &report) {
   StatusOr<LoadedPlan> loaded = readPlanFile(options.input);
   if (!loaded.isOk())
     return fail(loaded.status().message());
-  PlanShape shape = shapeOf(options, options.gpus.front());
+  PlanShape shape = shapeOf(options, options.gpus.front(), targetsOf(loaded->plan));
   StatusOr<MemoryPlan> memory = planMemory(loaded->plan, shape);
   if (!memory.isOk())
     return fail(memory.status().message());
@@ -255,7 +262,8 @@ int runDiff(const CompileOptions &options, const std::string &a, const std::stri
     return fail(one.status().message());
   if (!two.isOk())
     return fail(two.status().message());
-  StatusOr<bool> differ = printPlanDiff(llvm::outs(), *one, *two, shapeOf(options, options.gpus.front()));
+  StatusOr<bool> differ =
+      printPlanDiff(llvm::outs(), *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
   return differ.isOk() ? *differ : fail(differ.status().message());
 }
 

@@ -8,6 +8,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -44,7 +45,9 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
 /// A plan runs on any number of ranks: where none is named, --mem holds for these.
 static constexpr unsigned kWorldsOfANode[] = {1, 2, 3, 4, 8};
 
-PlanShape shapeOf(const CompileOptions &options, unsigned world) {
+PlanShape shapeOf(const CompileOptions &options, unsigned world, ArrayRef<std::string> targets) {
+  if (!options.threads && llvm::any_of(targets, isGpuTarget))
+    return {world, options.accumulate, 0};
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return {world, options.accumulate, options.threads ? options.threads : std::max(1u, cores / world)};
 }
@@ -158,7 +161,7 @@ StepProbe Session::probe() {
 
 FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShape> shapes,
                                              std::optional<uint64_t> budgetBytes) {
-  MachineRates rates = ratesOf(opts.targets, shapes.front().threads);
+  MachineRates rates = ratesOf(shapes.front());
   FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
   if (failed(elements))
     return failure();
@@ -178,10 +181,10 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
 SmallVector<PlanShape> Session::budgetShapes() const {
   SmallVector<PlanShape> shapes;
   if (opts.gpusGiven)
-    shapes.push_back(shapeOf(opts, opts.gpus.front()));
+    shapes.push_back(shapeOf(opts, opts.gpus.front(), opts.targets));
   else
     for (unsigned world : kWorldsOfANode)
-      shapes.push_back(shapeOf(opts, world));
+      shapes.push_back(shapeOf(opts, world, opts.targets));
   return shapes;
 }
 

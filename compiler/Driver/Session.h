@@ -12,9 +12,10 @@
 
 namespace ztc {
 
-/// What the sizes of a plan depend on, for reports and the budget: `world` ranks, and the options' micro-steps and
-/// threads (this host's cores, shared out).
-PlanShape shapeOf(const CompileOptions &options, unsigned world);
+/// What the sizes of a plan depend on, for reports and the budget: `world` ranks and the options' micro-steps, on a
+/// GPU where one of the plan's `targets` is one; with --threads, or without such a target, on a host with that many
+/// threads (by default its cores, shared out).
+PlanShape shapeOf(const CompileOptions &options, unsigned world, llvm::ArrayRef<std::string> targets);
 
 /// Holds the context, the plugins and the module of one compilation.
 class Session {

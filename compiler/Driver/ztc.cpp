@@ -43,7 +43,7 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank");
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", o.threads, "host threads per rank, for the report")->check(CLI::Range(1, 4096));
+  app.add_option("--threads", o.threads, "report for a host with so many threads a rank")->check(CLI::Range(1, 4096));
   app.add_option("--target", o.targets,
                  "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt")
       ->delimiter(',');
@@ -61,7 +61,7 @@ void addCommon(CLI::App &app, CompileOptions &o) {
 void addShape(CLI::App &app, CompileOptions &o) {
   app.add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
   app.add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", o.threads, "host threads to lay out for")->check(CLI::Range(1, 4096));
+  app.add_option("--threads", o.threads, "lay out for a host with so many threads a rank")->check(CLI::Range(1, 4096));
 }
 
 int run(int argc, char **argv) {

@@ -25,7 +25,7 @@ struct LayerUse {
 struct Side {
   Side(const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory)
       : plan(loaded.plan), shape(shape), memory(memory) {
-    MachineRates rates = hostRates(shape.threads);
+    MachineRates rates = ratesOf(shape);
     seconds = planSeconds(plan, memory, shape, rates);
     sent = sentBytes(plan, shape);
     for (uint32_t slot : memory.liveAtPeak)
@@ -171,8 +171,7 @@ StatusOr<bool> printPlanDiff(raw_ostream &out, const LoadedPlan &a, const Loaded
     return memoryB.status();
   printOptions(out, a.plan, b.plan);
   Side one(a, shape, *memoryA), two(b, shape, *memoryB);
-  out << formatv("on {0} ranks with {1} micro-steps a step and {2} threads, per rank:\n", shape.world, shape.accumulate,
-                 shape.threads);
+  out << formatv("per rank, with {0}:\n", shapeText(shape));
   printMemory(out, *memoryA, *memoryB);
   out << formatv("time of a step by the cost model: {0} -> {1}\n", milliseconds(one.seconds),
                  milliseconds(two.seconds));

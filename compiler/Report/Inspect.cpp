@@ -67,9 +67,8 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
   for (const std::string &remark : p.remarks())
     out << "  remark       " << remark << "\n";
 
-  out << formatv("\nmemory of one rank at W={0}, M={1}, T={2}: {3} ({4} bytes), peak in {5} at `{6}`\n", shape.world,
-                 shape.accumulate, shape.threads, formatSize(memory.arenaBytes), memory.arenaBytes, memory.peakProgram,
-                 [&]() -> std::string {
+  out << formatv("\nmemory of one rank with {0}: {1} ({2} bytes), peak in {3} at `{4}`\n", shapeText(shape),
+                 formatSize(memory.arenaBytes), memory.arenaBytes, memory.peakProgram, [&]() -> std::string {
                    for (const plan::Program &program : p.programs())
                      if (program.name() == memory.peakProgram && int(memory.peakStep) < program.steps_size())
                        return program.steps(memory.peakStep).name();

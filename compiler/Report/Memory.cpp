@@ -37,7 +37,7 @@ void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned
   const plan::Plan &plan = probed.plan;
   Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, probed.againFlops, 0, decision, {}};
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
-  row.seconds = planSeconds(plan, memory, shape, ratesOf(targets, shape.threads));
+  row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));
   if (explain)
     row.explanation = explainPeak(plan, memory);
   rows.push_back(std::move(row));
@@ -69,8 +69,9 @@ void MemoryTable::printText(raw_ostream &out) const {
     if (!row.explanation.empty())
       printPeak(out, row.explanation);
   }
-  out << "per rank. The arena is one allocation of `peak bytes`, the classes are what it holds "
-         "at the peak\n";
+  if (!rows.empty())
+    out << "per rank, " << (rows.front().shape.threads ? "on a host" : "on a GPU")
+        << ". The arena is one allocation of `peak bytes`, the classes are what it holds at the peak\n";
   if (!rows.empty() && rows.front().reserveBytes)
     out << "beside it --reserve=" << formatSize(rows.front().reserveBytes) << "\n";
 }
@@ -84,7 +85,9 @@ void MemoryTable::printJson(raw_ostream &out) const {
           json.attribute("gpus", int64_t(row.shape.world));
           json.attribute("zero", int64_t(row.stage));
           json.attribute("accumulate", int64_t(row.shape.accumulate));
-          json.attribute("threads", int64_t(row.shape.threads));
+          json.attribute("device", row.shape.threads ? "host" : "gpu");
+          if (row.shape.threads)
+            json.attribute("threads", int64_t(row.shape.threads));
           json.attribute("peak_bytes", int64_t(row.memory.arenaBytes));
           json.attribute("largest_live_bytes", int64_t(row.memory.largestLiveBytes));
           json.attribute("peak_program", row.memory.peakProgram);

@@ -36,9 +36,8 @@ std::string layersText(const std::set<int64_t> &layers);
 /// Rows of `ztc memory`.
 class MemoryTable {
 public:
-  /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none. `targets`: for the cost model.
-  MemoryTable(uint64_t budgetBytes, std::vector<std::string> targets)
-      : budgetBytes(budgetBytes), targets(std::move(targets)) {}
+  /// `budgetBytes` of --mem, per rank, which peak and reserve are held against; 0: none.
+  explicit MemoryTable(uint64_t budgetBytes) : budgetBytes(budgetBytes) {}
   /// `decision`: where --recompute=auto searched for this row.
   void add(const ProbedPlan &probed, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
            uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain);
@@ -57,7 +56,6 @@ private:
     std::vector<PeakShare> explanation;
   };
   uint64_t budgetBytes;
-  std::vector<std::string> targets;
   std::vector<Row> rows;
 };
 

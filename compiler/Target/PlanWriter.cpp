@@ -65,6 +65,13 @@ private:
   LogicalResult setSlot(Operation *op, FlatSymbolRefAttr symbol, uint32_t &index);
   /// The kernel's index; 0 where it is missing and the plan is for memory reports.
   LogicalResult setKernel(Operation *op, FlatSymbolRefAttr symbol, llvm::function_ref<void(uint32_t)> set);
+  template <typename Record> LogicalResult setGpuKernels(Operation *op, ArrayAttr symbols, Record &record) {
+    for (Attribute symbol : symbols ? symbols.getValue() : ArrayRef<Attribute>())
+      if (failed(
+              setKernel(op, cast<FlatSymbolRefAttr>(symbol), [&](uint32_t index) { record.add_gpu_kernels(index); })))
+        return failure();
+    return success();
+  }
 
   ModuleOp module;
   const PlanOptions &options;
@@ -128,6 +135,8 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
   plan::SizeForm &size = *record.mutable_size();
   size.set_kind(static_cast<plan::SizeForm::Kind>(slot.getSizeKind()));
   size.set_elements(slot.getElements());
+  if (std::optional<uint64_t> gpu = slot.getGpuElements())
+    size.set_gpu_elements(*gpu);
   size.set_element_bytes(slot.getElementBytes());
   size.set_only_if_accumulating(slot.getOnlyIfAccumulating());
   size.set_only_if_several_ranks(slot.getOnlyIfSeveralRanks());
@@ -367,6 +376,7 @@ LogicalResult PlanWriter::writeAttention(plan_ir::AttentionOp op, plan::Attentio
   record.set_softmax_grad_kernel(kAbsent);
   record.set_row_dot_kernel(kAbsent);
   return failure(
+      failed(setGpuKernels(op, op.getGpuKernelsAttr(), record)) ||
       failed(setKernel(op, op.getSoftmaxKernelAttr(), [&](uint32_t index) { record.set_softmax_kernel(index); })) ||
       failed(setKernel(op, op.getSoftmaxGradKernelAttr(),
                        [&](uint32_t index) { record.set_softmax_grad_kernel(index); })) ||
@@ -385,7 +395,9 @@ LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp 
   if (failed(type))
     return failure();
   record.set_type(*type);
-  return setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); });
+  record.set_gpu_chunk(op.getGpuChunk());
+  return failure(failed(setGpuKernels(op, op.getGpuKernelsAttr(), record)) ||
+                 failed(setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); })));
 }
 
 LogicalResult PlanWriter::writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record) {
@@ -397,7 +409,7 @@ LogicalResult PlanWriter::writeScatterAdd(plan_ir::ScatterAddOp op, plan::Scatte
   if (failed(type))
     return failure();
   record.set_type(*type);
-  return success();
+  return setGpuKernels(op, op.getGpuKernelsAttr(), record);
 }
 
 LogicalResult PlanWriter::writeCollective(plan_ir::CollectiveOp op, plan::Collective &record) {
@@ -423,7 +435,7 @@ LogicalResult PlanWriter::writeNarrow(plan_ir::NarrowOp op, plan::Narrow &record
     return failure();
   record.set_from(*from);
   record.set_to(*to);
-  return success();
+  return setGpuKernels(op, op.getGpuKernelsAttr(), record);
 }
 
 LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
@@ -440,7 +452,7 @@ LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
         gather.set_rows(step.getRows());
         gather.set_row_bytes(step.getRowBytes());
         gather.set_table_rows(step.getTableRows());
-        return success();
+        return setGpuKernels(step, step.getGpuKernelsAttr(), gather);
       })
       .Case([&](plan_ir::CopyOp step) { return record.mutable_copy()->set_bytes(step.getBytes()), success(); })
       .Case([&](plan_ir::FillOp step) { return record.mutable_fill()->set_value(step.getValue()), success(); })

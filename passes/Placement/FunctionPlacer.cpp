@@ -337,13 +337,16 @@ void FunctionPlacer::placeResult(OpResult result) {
   places[result] = slots.add(spec);
 }
 
-SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind kind, uint64_t bytes) {
+SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind kind, uint64_t bytes,
+                                      std::optional<uint64_t> gpuBytes) {
   SlotSpec spec;
   spec.name = slotName(op->getResult(0)) + "." + name.str();
   spec.slotClass = SlotClass::Workspace;
   spec.kind = kind;
   spec.type = Float32Type::get(op->getContext());
   spec.elements = (bytes + 3) / 4;
+  if (gpuBytes)
+    spec.gpuElements = (*gpuBytes + 3) / 4;
   spec.layer = layerOf(op->getLoc());
   spec.reason = "workspace of one step";
   return slots.add(spec);
@@ -361,7 +364,8 @@ void FunctionPlacer::placeScratch(Operation *op) {
     unsigned rank = y.getRank();
     uint64_t depth = a.getDimSize(matmul.getTransposeA() ? rank - 2 : rank - 1);
     scratch.push_back(scratchSlot(op, "panels", SizeKind::PerThread,
-                                  matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), depth))
+                                  matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), depth),
+                                  kGpuProductWorkspaceBytes)
                           .attribute());
   }
   auto attention = dyn_cast<graph::AttentionOp>(op);
@@ -376,7 +380,10 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t bytes = isNarrow(op->getOperand(0))
                          ? narrowAttentionScratchBytes(seq, q.getDimSize(3), block, bool(attentionGrad))
                          : attentionScratchBytes(seq, block, bool(attentionGrad));
-    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes).attribute());
+    std::optional<uint64_t> gpuBytes;
+    if (attentionGrad)
+      gpuBytes = gpuAttentionGradScratchBytes(q.getDimSize(0), seq, q.getDimSize(2));
+    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes, gpuBytes).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
   }
   if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
@@ -384,13 +391,15 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
     uint64_t rows = std::max<uint64_t>(options.chunkBytes / (4 * vocabulary), 16);
     uint64_t chunks = (tokens + rows - 1) / rows, chunk = (tokens + chunks - 1) / chunks;
-    scratch.push_back(
-        scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary)).attribute());
+    uint64_t gpuChunk = gpuLinearCrossEntropyChunk(tokens, vocabulary);
+    scratch.push_back(scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary),
+                                  gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary))
+                          .attribute());
     uint64_t width = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(1);
     if (isNarrow(loss.getHidden()))
-      scratch.push_back(
-          scratchSlot(op, "panels", SizeKind::PerThread, linearCrossEntropyPanelBytes(chunk, width, vocabulary))
-              .attribute());
+      scratch.push_back(scratchSlot(op, "panels", SizeKind::PerThread,
+                                    linearCrossEntropyPanelBytes(chunk, width, vocabulary), kGpuProductWorkspaceBytes)
+                            .attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
   }
   if (auto scatter = dyn_cast<dist::ReduceScatterStartOp>(op)) {

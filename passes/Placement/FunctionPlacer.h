@@ -36,7 +36,8 @@ private:
   /// Where what a collective gives lies: in the place of what it takes, or in a slot of its own.
   SlotPlace collectivePlace(mlir::Operation *op);
   void placeScratch(mlir::Operation *op);
-  SlotPlace scratchSlot(mlir::Operation *op, llvm::StringRef name, plan_ir::SizeKind kind, uint64_t bytes);
+  SlotPlace scratchSlot(mlir::Operation *op, llvm::StringRef name, plan_ir::SizeKind kind, uint64_t bytes,
+                        std::optional<uint64_t> gpuBytes = {});
   std::string reasonFor(mlir::Value value);
   std::string slotName(mlir::Value value);
   void writeAttributes();

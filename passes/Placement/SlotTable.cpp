@@ -22,6 +22,7 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
   if (unsigned count = names[spec.name]++)
     name += "." + std::to_string(count);
   plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements,
+                          spec.gpuElements ? builder.getI64IntegerAttr(int64_t(*spec.gpuElements)) : IntegerAttr(),
                           elementBytes(spec.type), false, spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer,
                           spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank,
                           spec.sameAsIfAccumulating);

@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
+#include <optional>
 #include <string>
 
 namespace ztc {
@@ -14,7 +15,8 @@ struct SlotSpec {
   plan_ir::SizeKind kind = plan_ir::SizeKind::Constant;
   mlir::Type type; ///< element type
   uint64_t elements = 0;
-  llvm::SmallVector<int64_t> shape; ///< of the value that the slot is for; empty: several, or none
+  std::optional<uint64_t> gpuElements; ///< on a GPU, in place of what `kind` makes of `elements`
+  llvm::SmallVector<int64_t> shape;    ///< of the value that the slot is for; empty: several, or none
   int64_t layer = -1;
   std::string reason;
   bool persistent = false, accumulator = false;

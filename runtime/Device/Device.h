@@ -63,7 +63,7 @@ public:
   virtual std::string name() const = 0;
   /// What bits depend on besides the plan: instruction set, library versions, threads. For the run's log.
   virtual std::string description() const = 0;
-  /// T of PlanShape: worker threads, 1 where that has no meaning.
+  /// T of PlanShape: worker threads; 0: a GPU.
   virtual uint32_t threads() const = 0;
   virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;
   /// Makes the plan's kernel images callable; before any prepareStep.

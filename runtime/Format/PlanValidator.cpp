@@ -58,8 +58,7 @@ const char *dataTypeName(DataType type) {
   }
 }
 
-/// Whether kernels of this target run on a GPU, or on what stands in for one.
-static bool isGpuTarget(std::string_view target) {
+bool isGpuTarget(std::string_view target) {
   return target == "simt" || target.substr(0, 3) == "sm_";
 }
 
@@ -77,6 +76,8 @@ std::optional<uint64_t> sizeFormBytes(const SizeForm &size, uint64_t world, bool
     return 0;
   if (size.elements() > kLargest)
     return std::nullopt;
+  if (threads == 0 && size.has_gpu_elements())
+    return times(size.gpu_elements(), size.element_bytes());
   std::optional<uint64_t> elements = size.elements();
   switch (size.kind()) {
   case SizeForm::CONSTANT:
@@ -145,6 +146,10 @@ private:
       if (!bytes)
         return dataLoss(fmt::format("{}: its size overflows ({} elements of {} bytes)", where, slot.size().elements(),
                                     slot.size().element_bytes()));
+      const bool mayDiffer = slot.size().kind() == SizeForm::CONSTANT || slot.size().kind() == SizeForm::PER_THREAD;
+      if (slot.size().has_gpu_elements() &&
+          (!mayDiffer || slot.persistent() || !sizeFormBytes(slot.size(), 1, true, 0)))
+        return dataLoss(fmt::format("{}: {} elements on a GPU", where, slot.size().gpu_elements()));
       if (!elementCount(slot.shape()))
         return dataLoss(fmt::format("{}: its shape overflows or is negative", where));
       slotBytes_.push_back(*bytes);

@@ -37,7 +37,10 @@ template <typename Dimensions> std::optional<uint64_t> elementCount(const Dimens
   return empty ? 0 : count;
 }
 
-/// Bytes of a size form before alignment, or nothing where they exceed 2^62. `world` and `threads` at least 1.
+/// Whether kernels of this target (sm_90a, simt, x86-64-v3) run on a GPU, or on what stands in for one.
+bool isGpuTarget(std::string_view target);
+
+/// Bytes of a size form before alignment, or nothing where they exceed 2^62. `world` at least 1; `threads` 0: on a GPU.
 std::optional<uint64_t> sizeFormBytes(const plan::SizeForm &size, uint64_t world, bool accumulating, uint64_t threads);
 
 /// Ok, or DataLoss with the record and the fact: every index in range, operands inside their slots, tensors of library

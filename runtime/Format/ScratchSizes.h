@@ -73,4 +73,25 @@ constexpr uint64_t linearCrossEntropyPanelBytes(uint64_t chunk, uint64_t width, 
                    matmulScratchBytes(vocabulary, width, chunk)});
 }
 
+/// What a product of narrow types may take as workspace on a GPU (NVIDIA's advice for cuBLASLt on Hopper).
+constexpr uint64_t kGpuProductWorkspaceBytes = uint64_t(32) << 20;
+
+/// Scratch of attention's gradient on a GPU: one float (delta) per row and head. The forward form needs none.
+constexpr uint64_t gpuAttentionGradScratchBytes(uint64_t batch, uint64_t seq, uint64_t heads) {
+  return scratchBytes(batch * seq * heads);
+}
+
+/// Rows of a chunk of linear_cross_entropy on a GPU: as many as give products that fill it, with at most 512 MiB of
+/// logits; all chunks of about one size.
+constexpr uint64_t gpuLinearCrossEntropyChunk(uint64_t tokens, uint64_t vocabulary) {
+  const uint64_t rows = std::max<uint64_t>((uint64_t(512) << 20) / (4 * vocabulary), 16);
+  const uint64_t chunks = (tokens + rows - 1) / rows;
+  return (tokens + chunks - 1) / chunks;
+}
+
+/// Scratch of linear_cross_entropy on a GPU: the f32 logits (chunk, vocabulary) without gaps, and one loss per token.
+constexpr uint64_t gpuLinearCrossEntropyScratchBytes(uint64_t chunk, uint64_t tokens, uint64_t vocabulary) {
+  return scratchBytes(chunk * vocabulary) + scratchBytes(tokens);
+}
+
 } // namespace ztc

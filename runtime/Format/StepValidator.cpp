@@ -51,6 +51,7 @@ public:
     case Step::kGather: {
       const Gather &gather = step_.gather();
       ZTC_RETURN_IF_ERROR(count(3));
+      ZTC_RETURN_IF_ERROR(gpuKernels(gather));
       ZTC_RETURN_IF_ERROR(holds(0, "table", Bytes(gather.table_rows()) * gather.row_bytes()));
       ZTC_RETURN_IF_ERROR(holds(1, "indices", Bytes(gather.rows()) * 4));
       return holds(2, "result", Bytes(gather.rows()) * gather.row_bytes());
@@ -60,6 +61,7 @@ public:
       ZTC_RETURN_IF_ERROR(real(scatter.type()));
       ZTC_RETURN_IF_ERROR(accumulation(scatter.accumulate()));
       ZTC_RETURN_IF_ERROR(count(3));
+      ZTC_RETURN_IF_ERROR(gpuKernels(scatter));
       ZTC_RETURN_IF_ERROR(holds(0, "indices", Bytes(scatter.rows()) * 4));
       ZTC_RETURN_IF_ERROR(holds(1, "dy", Bytes(scatter.rows()) * scatter.width() * dataTypeBytes(scatter.type())));
       return holds(2, "dtable", Bytes(scatter.table_rows()) * scatter.width() * 4);
@@ -123,6 +125,12 @@ private:
   Status kernel(uint32_t index) const {
     if (index >= static_cast<uint32_t>(plan_.kernels_size()))
       return dataLoss(fmt::format("kernel {}, but there are {}", index, plan_.kernels_size()));
+    return Status::ok();
+  }
+
+  template <typename Record> Status gpuKernels(const Record &record) const {
+    for (uint32_t index : record.gpu_kernels())
+      ZTC_RETURN_IF_ERROR(kernel(index));
     return Status::ok();
   }
 
@@ -263,6 +271,7 @@ private:
 
   Status checkNarrow(const Narrow &narrow) const {
     ZTC_RETURN_IF_ERROR(count(2));
+    ZTC_RETURN_IF_ERROR(gpuKernels(narrow));
     if (narrow.from() != F32 || !isNarrow(narrow.to()))
       return dataLoss(fmt::format("rounding from {} to {}", dataTypeName(narrow.from()), dataTypeName(narrow.to())));
     ZTC_RETURN_IF_ERROR(fullSlot(0, "from", narrow.from()));
@@ -304,6 +313,7 @@ private:
   Status checkAttention(const Attention &attention) const {
     const bool grad = attention.grad();
     ZTC_RETURN_IF_ERROR(real(attention.type()));
+    ZTC_RETURN_IF_ERROR(gpuKernels(attention));
     ZTC_RETURN_IF_ERROR(count(grad ? 10 : 6));
     if (!attention.batch() || !attention.seq() || !attention.heads() || !attention.kv_heads() ||
         !attention.head_dim() || !attention.block())
@@ -339,6 +349,9 @@ private:
     ZTC_RETURN_IF_ERROR(real(loss.type()));
     ZTC_RETURN_IF_ERROR(count((loss.training() ? 8 : 5) + (isNarrow(loss.type()) ? 1 : 0)));
     ZTC_RETURN_IF_ERROR(kernel(loss.rows_kernel()));
+    ZTC_RETURN_IF_ERROR(gpuKernels(loss));
+    if (!loss.gpu_kernels().empty() && !loss.gpu_chunk())
+      return dataLoss("linear_cross_entropy without a chunk for GPUs");
     ZTC_RETURN_IF_ERROR(accumulation(loss.accumulate()));
     ZTC_RETURN_IF_ERROR(accumulation(loss.loss_accumulate()));
     if (!loss.tokens() || !loss.width() || !loss.vocabulary() || !loss.chunk())

@@ -11,6 +11,15 @@ namespace ztc {
 const std::array<const char *, kMemoryClassCount> kMemoryClassNames = {
     "parameters", "gathered", "gradients", "optimizer", "activations", "workspace", "communication", "io", "unused"};
 
+std::string shapeText(const PlanShape &shape) {
+  const std::string steps =
+      fmt::format("{} rank{}, {} micro-step{} a step and ", shape.world, shape.world == 1 ? "" : "s", shape.accumulate,
+                  shape.accumulate == 1 ? "" : "s");
+  if (!shape.threads)
+    return steps + (shape.world == 1 ? "a GPU" : "a GPU each");
+  return steps + fmt::format("{} thread{}", shape.threads, shape.threads == 1 ? "" : "s");
+}
+
 /// Bytes, or nothing on overflow.
 static std::optional<uint64_t> alignedBytes(const plan::SizeForm &size, const PlanShape &shape) {
   const std::optional<uint64_t> bytes = sizeFormBytes(size, shape.world, shape.accumulate > 1, shape.threads);
@@ -142,9 +151,9 @@ static std::pair<uint32_t, uint64_t> largestMoment(const std::vector<PackItem> &
 }
 
 StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) {
-  if (shape.world == 0 || shape.accumulate == 0 || shape.threads == 0)
-    return invalidArgument(fmt::format("a plan of memory for {} ranks, {} micro-steps and {} threads", shape.world,
-                                       shape.accumulate, shape.threads));
+  if (shape.world == 0 || shape.accumulate == 0)
+    return invalidArgument(
+        fmt::format("a plan of memory for {} ranks and {} micro-steps", shape.world, shape.accumulate));
   const Timeline timeline(plan);
   const std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
 

@@ -4,6 +4,7 @@
 #include "runtime/Format/plan.pb.h"
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace ztc {
@@ -12,8 +13,11 @@ namespace ztc {
 struct PlanShape {
   uint32_t world = 1;      ///< W, ranks
   uint32_t accumulate = 1; ///< M, micro-steps per optimizer step
-  uint32_t threads = 1;    ///< T, host worker threads per rank
+  uint32_t threads = 1;    ///< T, host worker threads per rank; 0: on a GPU
 };
+
+/// "8 ranks, 4 micro-steps a step and 2 threads", or "... and a GPU each".
+std::string shapeText(const PlanShape &shape);
 
 /// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0; a slot that shares another one's
 /// storage (same_as_at_one_rank where W = 1, same_as_if_accumulating where M > 1) begins where that one does, and only

@@ -23,14 +23,14 @@ uint32_t availableCores() {
 
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
                    uint64_t ranksHere, const std::string &place) {
-  std::string run =
-      fmt::format("{} ranks, {} micro-steps and {} threads", shape.world, shape.accumulate, shape.threads);
+  const std::string run = shapeText(shape);
   uint64_t needed = memory.arenaBytes + plan.reserve_bytes();
   if (plan.budget_bytes() && needed > plan.budget_bytes())
     return resourceExhausted(
         fmt::format("with {} the plan needs {} with its reserve, {} bytes above the budget of {} that it was compiled "
-                    "for: compile with the same --gpus, --accumulate and --threads, or with a larger --mem",
-                    run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes())));
+                    "for: compile with the same --gpus, --accumulate and {}, or with a larger --mem",
+                    run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes()),
+                    shape.threads ? "--threads" : "no --threads"));
   uint64_t here = memory.arenaBytes * ranksHere;
   if (here > freeBytes)
     return resourceExhausted(fmt::format(

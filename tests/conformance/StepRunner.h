@@ -55,6 +55,7 @@ public:
     plan::Slot *slot = plan_.add_slots();
     slot->mutable_size()->set_kind(perThread ? plan::SizeForm::PER_THREAD : plan::SizeForm::CONSTANT);
     slot->mutable_size()->set_elements(bytes);
+    slot->mutable_size()->set_gpu_elements(bytes);
     slot->mutable_size()->set_element_bytes(1);
     return uint32_t(plan_.slots_size() - 1);
   }
@@ -93,8 +94,7 @@ public:
     PlanShape shape{communicator ? communicator->world() : 1, 1, threads};
     MemoryPlan memory;
     for (const plan::Slot &slot : plan_.slots()) {
-      uint64_t bytes = slot.size().elements() * (slot.size().kind() == plan::SizeForm::PER_THREAD ? threads : 1);
-      bytes = (bytes + 255) / 256 * 256;
+      const uint64_t bytes = sizeBytes(slot.size(), shape);
       memory.slots.push_back({memory.arenaBytes, bytes});
       memory.arenaBytes += bytes;
     }

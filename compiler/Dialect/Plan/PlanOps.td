@@ -14,11 +14,11 @@ def Plan_ModelOp : Plan_Op<"model"> {
 def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let summary = "A planned piece of the arena.";
   let description = [{
-    The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto).
+    The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto); `gpu_elements` replaces that on a GPU.
     (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
-                       I64Attr:$elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
+                       I64Attr:$elements, OptionalAttr<I64Attr>:$gpu_elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
                        UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank,
                        OptionalAttr<FlatSymbolRefAttr>:$same_as_if_accumulating);

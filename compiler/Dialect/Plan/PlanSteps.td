@@ -12,6 +12,9 @@ class Plan_Step<string mnemonic, dag extra> : Plan_Op<mnemonic, [StepOpInterface
 }
 def Plan_DefaultAccumulate : DefaultValuedAttr<Plan_AccumulateAttr, "::ztc::plan_ir::Accumulate::Overwrite">;
 
+/// What a GPU executes in place of the host's library call, in the order of ServiceKernels.md.
+def Plan_GpuKernels : OptionalAttr<FlatSymbolRefArrayAttr>;
+
 def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
     OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
     OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars)> {
@@ -24,16 +27,17 @@ def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
     UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
-    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, TypeAttr:$type)> {
+    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Attention, or with `grad` its cotangents.";
 }
 def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
     Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel,
-    TypeAttr:$type)> {
+    TypeAttr:$type, I64Attr:$gpu_chunk, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Head and loss, chunk by chunk.";
 }
-def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows)> { let summary = "Rows of a table by index."; }
-def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type)> {
+def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows, Plan_GpuKernels:$gpu_kernels)> { let summary = "Rows of a table by index."; }
+def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
+    Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Rows added to a table by index, in order of the rows.";
 }
 def Plan_CopyOp : Plan_Step<"copy", (ins I64Attr:$bytes)> { let summary = "Bytes from one place to another."; }
@@ -46,6 +50,6 @@ def Plan_RecordOp : Plan_Step<"record", (ins I64Attr:$event, UnitAttr:$only_last
 def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
   let summary = "Holds its stream back until an event; operands are the slots in use until then.";
 }
-def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last)> { let summary = "A whole bucket, rounded to a narrower type; from and to may begin at the same byte."; }
+def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A whole bucket, rounded to a narrower type; from and to may begin at the same byte."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -187,7 +187,7 @@ public:
     return text;
   }
 
-  uint32_t threads() const override { return 1; }
+  uint32_t threads() const override { return 0; }
 
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override {
     const uint64_t allocated = std::max<uint64_t>(bytes, 1);
@@ -204,8 +204,8 @@ public:
   Status loadKernels(const plan::Plan &plan) override { return resources_.kernels.load(plan, resources_.gpu); }
 
   StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
-    if (context.shape.threads != 1)
-      return internalError(fmt::format("memory was planned for {} threads, a GPU has 1", context.shape.threads));
+    if (context.shape.threads != 0)
+      return internalError(fmt::format("memory was planned for a host with {} threads", context.shape.threads));
     if (step.stream() > kCommunicationStream)
       return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
     const CudaPrepare from{step, context, resources_};

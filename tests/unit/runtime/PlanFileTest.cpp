@@ -99,6 +99,19 @@ TEST(PlanValidator, EachFactIsChecked) {
       {"slot class", [](plan::Plan &p) { p.mutable_slots(0)->set_slot_class(plan::SLOT_CLASS_UNSPECIFIED); },
        "unknown class"},
       {"slot size", [](plan::Plan &p) { p.mutable_slots(0)->mutable_size()->set_elements(1ull << 61); }, "overflows"},
+      {"kernel for GPUs",
+       [](plan::Plan &p) {
+         plan::Attention &attention = *p.mutable_programs(0)->mutable_steps(0)->mutable_attention();
+         attention.set_type(plan::F32);
+         attention.add_gpu_kernels(3);
+       },
+       "kernel 3"},
+      {"bucket of another size on a GPU",
+       [](plan::Plan &p) {
+         p.mutable_slots(0)->mutable_size()->set_kind(plan::SizeForm::FULL);
+         p.mutable_slots(0)->mutable_size()->set_gpu_elements(1);
+       },
+       "1 elements on a GPU"},
       {"slot form",
        [](plan::Plan &p) { p.mutable_slots(0)->mutable_size()->set_kind(static_cast<plan::SizeForm::Kind>(9)); },
        "size form"},
@@ -248,6 +261,20 @@ TEST(SizeForm, ShardsAndFullsArePaddedTo64PerRank) {
   size.set_only_if_accumulating(true);
   EXPECT_EQ(sizeFormBytes(size, 3, false, 5), 0u);
   EXPECT_EQ(sizeFormBytes(size, 3, true, 5), 20000u);
+}
+
+TEST(SizeForm, ScratchMayHaveAnotherSizeOnAGpu) {
+  plan::SizeForm size;
+  size.set_elements(1000);
+  size.set_element_bytes(4);
+  EXPECT_EQ(sizeFormBytes(size, 3, false, 0), 4000u);
+  size.set_gpu_elements(7);
+  EXPECT_EQ(sizeFormBytes(size, 3, false, 2), 4000u);
+  EXPECT_EQ(sizeFormBytes(size, 3, false, 0), 28u);
+  size.set_kind(plan::SizeForm::PER_THREAD);
+  EXPECT_EQ(sizeFormBytes(size, 3, false, 0), 28u);
+  size.clear_gpu_elements();
+  EXPECT_EQ(sizeFormBytes(size, 3, false, 0), 0u); // a GPU has no worker threads
 }
 
 } // namespace

@@ -4,6 +4,8 @@
 plan.slot @a activations constant 16 x f32 {element_bytes = 4 : i64, layer = 3 : i64, reason = "why"}
 // CHECK: plan.slot @t workspace per_thread 16 x f32
 plan.slot @t workspace per_thread 16 x f32 {element_bytes = 4 : i64}
+// CHECK: plan.slot @u workspace per_thread 16 x f32 {element_bytes = 4 : i64, gpu_elements = 8 : i64}
+plan.slot @u workspace per_thread 16 x f32 {element_bytes = 4 : i64, gpu_elements = 8 : i64}
 // CHECK: plan.slot @g gathered full 16 x f32 {element_bytes = 4 : i64, only_if_several_ranks, same_as_at_one_rank = @a}
 plan.slot @g gathered full 16 x f32 {element_bytes = 4 : i64, only_if_several_ranks, same_as_at_one_rank = @a}
 // CHECK: plan.slot @wire gradients full 16 x bf16 {element_bytes = 2 : i64, same_as_if_accumulating = @g}
