@@ -15,6 +15,13 @@ int64_t BucketTable::elements(Type type) const {
   return bucket ? int64_t(bucket.getElements()) : 0;
 }
 
+int64_t BucketTable::elements() const {
+  int64_t sum = 0;
+  for (const auto &[name, bucket] : buckets)
+    sum += dist::BucketOp(bucket).getElements();
+  return sum;
+}
+
 int64_t layerOfBucket(StringRef name) {
   int64_t layer;
   if (!name.consume_front("block") || name.take_while(llvm::isDigit).getAsInteger(10, layer))

@@ -21,6 +21,8 @@ public:
   /// Elements of a value's type: of a shard or a whole bucket those of the bucket, without padding. 0 where the length
   /// is open and no bucket says it.
   int64_t elements(mlir::Type type) const;
+  /// Elements of all buckets together: the parameters, and the gaps between them.
+  int64_t elements() const;
 
 private:
   llvm::DenseMap<mlir::StringAttr, dist::BucketOp> buckets;

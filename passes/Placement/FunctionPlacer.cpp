@@ -352,6 +352,19 @@ SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind ki
   return slots.add(spec);
 }
 
+/// The more rows a chunk has, the less often the head and its gradient are read and written: with 512 the products run
+/// at their full rate. What these take is bounded by half of what the parameters take in f32, an eighth of what they
+/// take with gradient and moments; 16 MiB are always granted. Neither the ZeRO stage nor recomputation play a part:
+/// with the chunk the order of additions in the head's gradient would change.
+uint64_t FunctionPlacer::chunkRows(uint64_t tokens, uint64_t vocabulary) {
+  constexpr uint64_t kFewestRows = 16, kWantedRows = 512, kGrantedBytes = 16 << 20, kBytesPerParameter = 2;
+  auto rowsIn = [&](uint64_t bytes) { return std::max(bytes / (4 * vocabulary), kFewestRows); };
+  uint64_t wanted = std::min(kWantedRows, rowsIn(kBytesPerParameter * buckets.table().elements()));
+  uint64_t rows = options.chunkBytes ? rowsIn(options.chunkBytes) : std::max(rowsIn(kGrantedBytes), wanted);
+  uint64_t chunks = (tokens + rows - 1) / rows;
+  return (tokens + chunks - 1) / chunks;
+}
+
 void FunctionPlacer::placeScratch(Operation *op) {
   Builder builder(op->getContext());
   SmallVector<Attribute> scratch;
@@ -389,8 +402,7 @@ void FunctionPlacer::placeScratch(Operation *op) {
   if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
     uint64_t tokens = cast<RankedTensorType>(loss.getHidden().getType()).getDimSize(0);
     uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
-    uint64_t rows = std::max<uint64_t>(options.chunkBytes / (4 * vocabulary), 16);
-    uint64_t chunks = (tokens + rows - 1) / rows, chunk = (tokens + chunks - 1) / chunks;
+    uint64_t chunk = chunkRows(tokens, vocabulary);
     uint64_t gpuChunk = gpuLinearCrossEntropyChunk(tokens, vocabulary);
     scratch.push_back(scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary),
                                   gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary))

@@ -13,7 +13,7 @@ namespace ztc {
 
 /// Options of phase `assign`.
 struct AssignOptions {
-  uint64_t chunkBytes = 16 << 20;  ///< linear_cross_entropy: bytes of logits of one chunk, at most
+  uint64_t chunkBytes = 0;         ///< linear_cross_entropy: bytes of logits of one chunk, at most; 0: chosen
   uint64_t attentionBlock = 128;   ///< attention: query rows of one block, at most
   uint64_t stagingBytes = 1 << 20; ///< buffer for checkpoints, export and gradient dumps, at most
 };

@@ -18,7 +18,7 @@ def AssignSlots : Pass<"ztc-assign-slots", "mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect", "::ztc::dist::DistDialect"];
   let options = [
-    Option<"chunkBytes", "chunk-bytes", "uint64_t", "16777216", "linear_cross_entropy: bytes of logits of one chunk, at most">,
+    Option<"chunkBytes", "chunk-bytes", "uint64_t", "0", "linear_cross_entropy: bytes of logits of one chunk, at most; 0: 16 MiB, or 512 rows where that is little beside the parameters">,
     Option<"attentionBlock", "attention-block", "uint64_t", "128", "attention: query rows of one block, at most">,
     Option<"stagingBytes", "staging-bytes", "uint64_t", "1048576", "bytes of the buffer for checkpoints, export and gradient dumps">,
   ];

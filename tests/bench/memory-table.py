@@ -33,7 +33,7 @@ def main():
     parser.add_argument("--gpus", default="1,2,4,8,16,32,64")
     a = parser.parse_args()
     text = subprocess.run([str(BIN / "ztc"), "memory", a.model, f"--seq={a.seq}", f"--batch={a.batch}", f"--accumulate={a.accumulate}", f"--gpus={a.gpus}", "--zero=0,1,2,3",
-                           "--threads=1", "--json"], check=True, capture_output=True, text=True).stdout
+                           "--threads=1", "--precision=fp32", "--json"], check=True, capture_output=True, text=True).stdout
     rows = json.loads(text)["rows"]
     one = next(r for r in rows if r["gpus"] == 1 and r["zero"] == 0)
     elements = one["by_class"]["parameters"] / 4  # with the padding of buckets, which is below one part in a million on real models
