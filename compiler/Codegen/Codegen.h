@@ -38,6 +38,7 @@ struct KernelDescription {
   uint64_t flatBlock = 0;
   std::vector<int64_t> scalars;   ///< for a flat kernel over a static length: {length, 0}
   bool hasAdd = false;            ///< the symbol name + "_add" adds to its results instead of overwriting them
+  bool onHost = true;             ///< false: there are versions for GPUs alone
   DeviceLaunch device, deviceAdd; ///< of the module's kernels for GPUs
 };
 
@@ -92,6 +93,12 @@ public:
   KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type);
   KernelDescription addRowDot();
   KernelDescription addCrossEntropyRows(bool training, mlir::Type type);
+
+  /// What a GPU executes in place of library calls, by the same document. There are versions for GPUs only.
+  KernelDescription addGpuGather(int64_t rowBytes);
+
+  /// What the module makes kernels for.
+  const KernelModuleOptions &options() const;
 
   /// One image per target, in order; the options said which kinds there may be. Nothing to emit gives images without
   /// kernels.

@@ -46,17 +46,10 @@ int64_t DeviceEmitter::teamOf(int64_t size) {
   return std::min({busy, std::max<int64_t>(rowLanes(size) / chunk, 1), kMaxBlockThreads});
 }
 
-Value DeviceEmitter::intrinsic(KernelBuilder &b, Type result, StringRef name, ValueRange operands) {
-  if (result)
-    return LLVM::CallIntrinsicOp::create(b, result, b.getStringAttr(name), operands)->getResult(0);
-  LLVM::CallIntrinsicOp::create(b, b.getStringAttr(name), operands);
-  return {};
-}
-
 Value DeviceEmitter::thread() {
   if (!thread_) {
     KernelBuilder &b = at(0);
-    Value narrow = intrinsic(b, b.getI32Type(), "llvm.nvvm.read.ptx.sreg.tid.x", {});
+    Value narrow = b.intrinsic(b.getI32Type(), "llvm.nvvm.read.ptx.sreg.tid.x", {});
     thread_ = arith::ExtUIOp::create(b, b.getI64Type(), narrow);
   }
   return thread_;
@@ -65,7 +58,7 @@ Value DeviceEmitter::thread() {
 Value DeviceEmitter::block() {
   if (!block_) {
     KernelBuilder &b = at(0);
-    Value narrow = intrinsic(b, b.getI32Type(), "llvm.nvvm.read.ptx.sreg.ctaid.x", {});
+    Value narrow = b.intrinsic(b.getI32Type(), "llvm.nvvm.read.ptx.sreg.ctaid.x", {});
     block_ = arith::ExtUIOp::create(b, b.getI64Type(), narrow);
   }
   return block_;
@@ -177,7 +170,7 @@ Value DeviceEmitter::exchange(Value value, int64_t mask, bool sum, unsigned leve
   Type i32 = b.getI32Type();
   StringRef name = value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
   Value other =
-      intrinsic(b, value.getType(), name, {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, kWarp - 1)});
+      b.intrinsic(value.getType(), name, {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, kWarp - 1)});
   if (sum)
     return combine(b, value, other, sum);
   // The sign of a zero follows the operands' order: the lower lane's value first, in both lanes.
@@ -216,7 +209,7 @@ Value DeviceEmitter::foldTeam(Value value, int64_t threads, bool sum, unsigned l
 
 void DeviceEmitter::barrier(unsigned level) {
   KernelBuilder &b = at(level);
-  intrinsic(b, Type(), "llvm.nvvm.barrier.cta.sync.aligned.all", {b.integer(b.getI32Type(), 0)});
+  b.intrinsic(Type(), "llvm.nvvm.barrier.cta.sync.aligned.all", {b.integer(b.getI32Type(), 0)});
 }
 
 Value DeviceEmitter::shared(int64_t bytes, unsigned level) {

@@ -84,7 +84,6 @@ private:
   Element reduceByTeam(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access,
                        int64_t threads);
   Element reduceByThread(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
-  mlir::Value intrinsic(KernelBuilder &b, mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);
   mlir::Value exchange(mlir::Value value, int64_t mask, bool sum, unsigned level);
 
   mlir::func::FuncOp kernel_;

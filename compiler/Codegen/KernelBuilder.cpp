@@ -132,6 +132,13 @@ Value KernelBuilder::convertReal(Value x, Type element) {
   return x;
 }
 
+Value KernelBuilder::intrinsic(Type result, StringRef name, ValueRange operands) {
+  if (result)
+    return LLVM::CallIntrinsicOp::create(*this, result, getStringAttr(name), operands)->getResult(0);
+  LLVM::CallIntrinsicOp::create(*this, getStringAttr(name), operands);
+  return {};
+}
+
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {
   if (lanes == 1)
     return scalar;

@@ -45,6 +45,9 @@ public:
   /// A float as an element of `element` is held in a register: rounded, in f32, where that is narrow.
   mlir::Value convertReal(mlir::Value x, mlir::Type element);
 
+  /// A call of an intrinsic of LLVM; null where `result` is, for one that returns nothing.
+  mlir::Value intrinsic(mlir::Type result, mlir::StringRef name, mlir::ValueRange operands);
+
   /// A scalar in every lane; the scalar itself for one lane.
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
   /// Folds 64 partial results, four vectors of kChunk, by halving: lane i with i + 32, then i + 16, ... down to one.

@@ -80,6 +80,10 @@ void KernelModule::State::finishKernel(codegen::KernelBuilder &b, func::FuncOp k
 KernelModule::KernelModule(KernelModuleOptions options) : state_(std::make_unique<State>(options)) {}
 KernelModule::~KernelModule() = default;
 
+const KernelModuleOptions &KernelModule::options() const {
+  return state_->options;
+}
+
 /// What a kernel sees of a type: a shard of one bucket is as that of any other.
 static Type withoutLayout(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);

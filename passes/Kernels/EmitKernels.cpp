@@ -56,9 +56,9 @@ struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
     for (const SelectedKernel &kernel : *selected) {
       const KernelDescription &description = kernel.description;
       auto add = [&](const std::string &name, const DeviceLaunch &launch, const std::string &text) {
-        SmallVector<Attribute> images = versions(emitted, name, launch);
+        SmallVector<Attribute> images = versions(emitted, name, launch, description.onHost);
         if (images.empty())
-          module.emitError("kernel ") << name << " exists for the host only: add host to the targets";
+          module.emitError("kernel ") << name << " exists for none of the targets";
         complete &= !images.empty();
         plan_ir::KernelOp::create(builder, module.getLoc(), name, description.form, builder.getArrayAttr(images), text);
       };
@@ -72,12 +72,14 @@ struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
   }
 
   /// The images that hold a kernel: those of GPUs only where it has a launch.
-  SmallVector<Attribute> versions(ArrayRef<KernelImage> images, const std::string &name, const DeviceLaunch &launch) {
+  SmallVector<Attribute> versions(ArrayRef<KernelImage> images, const std::string &name, const DeviceLaunch &launch,
+                                  bool onHost) {
     SmallVector<Attribute> versions;
     for (const KernelImage &image : images) {
       auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image.target));
       if (!llvm::is_contained(kDeviceTargets, image.target)) {
-        versions.push_back(symbol);
+        if (onHost)
+          versions.push_back(symbol);
       } else if (launch.blockThreads) {
         auto known = image.resources.find(name);
         KernelResources taken = known == image.resources.end() ? KernelResources() : known->second;

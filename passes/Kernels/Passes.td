@@ -17,7 +17,8 @@ def EmitKernels : Pass<"ztc-emit-kernels", "mlir::ModuleOp"> {
   let summary = "Compiles all kernels, once per target.";
   let description = [{
     Afterwards the module holds a `plan.image` per target and a `plan.kernel` for each kernel that SelectKernels chose. It chooses again, in
-    the same order: names are a function of the module.
+    the same order: names are a function of the module and the kinds of targets. Library calls get `gpu_kernels` where one of the targets is a
+    GPU, service kernels of the host where one is a host.
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
   let options = [ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; empty: host">];

@@ -40,21 +40,21 @@ public:
     if (auto fusion = dyn_cast<graph::FusionOp>(op))
       return selectGroup(fusion);
     SmallVector<std::pair<StringRef, KernelDescription>> services;
-    Type type = op->getNumOperands() ? getElementTypeOrSelf(op->getOperand(0).getType()) : Type();
-    if (auto attention = dyn_cast<graph::AttentionOp>(op))
-      services = {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal(), type)}};
-    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
-      services = {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type)},
-                  {"softmax_grad_kernel",
-                   kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal(), type)},
-                  {"row_dot_kernel", kernels.addRowDot()}};
-    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
-      services = {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type)}};
+    if (kernels.options().host)
+      services = hostServices(op);
     SmallVector<NamedAttribute> names;
     for (auto &[field, kernel] : services) {
       names.push_back(builder.getNamedAttr(field, FlatSymbolRefAttr::get(builder.getContext(), kernel.name)));
       note(kernel, "");
     }
+    SmallVector<Attribute> forGpu;
+    if (kernels.options().device)
+      for (const KernelDescription &kernel : gpuServices(op)) {
+        forGpu.push_back(FlatSymbolRefAttr::get(builder.getContext(), kernel.name));
+        note(kernel, "");
+      }
+    if (!forGpu.empty())
+      names.push_back(builder.getNamedAttr("gpu_kernels", builder.getArrayAttr(forGpu)));
     if (!names.empty())
       op->setAttr(plan_ir::kServiceKernels, builder.getDictionaryAttr(names));
     return success();
@@ -63,6 +63,30 @@ public:
   std::vector<SelectedKernel> selected;
 
 private:
+  /// The rows of the host's library call `op`, by the step's field.
+  SmallVector<std::pair<StringRef, KernelDescription>> hostServices(Operation *op) {
+    Type type = op->getNumOperands() ? getElementTypeOrSelf(op->getOperand(0).getType()) : Type();
+    if (auto attention = dyn_cast<graph::AttentionOp>(op))
+      return {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal(), type)}};
+    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
+      return {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type)},
+              {"softmax_grad_kernel",
+               kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal(), type)},
+              {"row_dot_kernel", kernels.addRowDot()}};
+    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
+      return {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type)}};
+    return {};
+  }
+
+  /// What a GPU executes in place of the library call `op`, in order.
+  SmallVector<KernelDescription> gpuServices(Operation *op) {
+    if (auto embedding = dyn_cast<graph::EmbeddingOp>(op)) {
+      auto table = cast<RankedTensorType>(embedding.getTable().getType());
+      return {kernels.addGpuGather(table.getDimSize(1) * table.getElementTypeBitWidth() / 8)};
+    }
+    return {};
+  }
+
   LogicalResult selectGroup(graph::FusionOp fusion) {
     FailureOr<LoweredGroup> group = kernels.addGroup(fusion, isAdded(fusion));
     if (failed(group))

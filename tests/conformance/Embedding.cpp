@@ -4,24 +4,33 @@
 namespace ztc::test {
 namespace {
 
-TEST(EmbeddingConformance, Gather) {
-  std::vector<float> table = randomFloats(50 * 12, 1);
+void expectGather(size_t width, const std::string &gpuKernel) {
+  std::vector<float> table = randomFloats(50 * width, 1);
   std::vector<int32_t> indices;
   for (int32_t i = 0; i < 70; ++i)
     indices.push_back(i * 17 % 50);
   for (uint32_t threads : {1u, 2u}) {
     StepRunner runner;
-    uint32_t tableSlot = runner.slot(table), indexSlot = runner.slot(indices), result = runner.scratch(70 * 48, false);
+    uint32_t tableSlot = runner.slot(table), indexSlot = runner.slot(indices),
+             result = runner.scratch(70 * width * 4, false);
     plan::Gather &gather = *runner.step("gather", {tableSlot, indexSlot, result})->mutable_gather();
     gather.set_rows(70);
-    gather.set_row_bytes(48);
+    gather.set_row_bytes(width * 4);
     gather.set_table_rows(50);
+    runner.useGpuKernels(gather, {gpuKernel});
     runner.runOnce(threads);
-    std::vector<float> got = runner.read(result, 70 * 12);
+    std::vector<float> got = runner.read(result, 70 * width);
     for (size_t i = 0; i < indices.size(); ++i)
-      for (size_t c = 0; c < 12; ++c)
-        EXPECT_EQ(got[i * 12 + c], table[size_t(indices[i]) * 12 + c]);
+      for (size_t c = 0; c < width; ++c)
+        EXPECT_EQ(got[i * width + c], table[size_t(indices[i]) * width + c]);
   }
+}
+
+TEST(EmbeddingConformance, Gather) {
+  expectGather(12, "gpu_gather_16");
+  expectGather(600, "gpu_gather_16"); // more than a warp takes at once
+  expectGather(14, "gpu_gather_8");
+  expectGather(7, "gpu_gather_4");
 }
 
 TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
@@ -33,11 +42,17 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
     gather.set_rows(2);
     gather.set_row_bytes(16);
     gather.set_table_rows(50);
+    runner.useGpuKernels(gather, {"gpu_gather_16"});
     ASSERT_TRUE(runner.prepare(1).isOk());
     Status status = runner.run();
+    if (status.isOk())
+      status = runner.device().synchronize();
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_NE(status.message().find("at position 1 is outside the vocabulary of 50"), std::string::npos)
+    EXPECT_NE(
+        status.message().find("token " + std::to_string(token) + " at position 1 is outside the vocabulary of 50"),
+        std::string::npos)
         << status.message();
+    EXPECT_TRUE(runner.device().synchronize().isOk()) << "it is told once";
   }
 }
 

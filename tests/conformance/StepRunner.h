@@ -6,8 +6,10 @@
 #include "runtime/Memory/Planner.h"
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
@@ -18,11 +20,17 @@ namespace ztc::test {
 
 using DeviceFactory = std::function<StatusOr<std::unique_ptr<Device>>(uint32_t threads)>;
 
+/// Whether steps run on a GPU.
+inline bool onGpu() {
+  const char *device = std::getenv("ZTC_TEST_DEVICE");
+  return device && std::string(device) == "cuda";
+}
+
 /// The host; a GPU where ZTC_TEST_DEVICE is cuda: the one that the stand-ins in ZTC_STAND_INS stand for, if that is
 /// set.
 inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunction>> kernels) {
-  const char *device = std::getenv("ZTC_TEST_DEVICE"), *standIns = std::getenv("ZTC_STAND_INS");
-  if (device && std::string(device) == "cuda")
+  const char *standIns = std::getenv("ZTC_STAND_INS");
+  if (onGpu())
     return [folder = std::string(standIns ? standIns : "")](uint32_t) {
       CudaDeviceOptions options;
       options.libraries.standIns = folder;
@@ -70,6 +78,19 @@ public:
     return step;
   }
   plan::Plan &plan() { return plan_; }
+  /// Names the kernels that a GPU executes for a library call; the host needs none. Fails the test where the build has
+  /// no such kernel.
+  template <typename Record> void useGpuKernels(Record &record, const std::vector<std::string> &names) {
+    if (!onGpu())
+      return;
+    if (gpuKernels_.empty())
+      addGpuKernels();
+    for (const std::string &name : names) {
+      auto found = gpuKernels_.find(name);
+      ASSERT_NE(found, gpuKernels_.end()) << "no kernel " << name;
+      record.add_gpu_kernels(found->second);
+    }
+  }
   uint32_t kernel(const std::string &name) const {
     for (size_t i = 0; i < kernels_.size(); ++i)
       if (kernels_[i].first == name)
@@ -96,7 +117,7 @@ public:
     for (const plan::Slot &slot : plan_.slots()) {
       const uint64_t bytes = sizeBytes(slot.size(), shape);
       memory.slots.push_back({memory.arenaBytes, bytes});
-      memory.arenaBytes += bytes;
+      memory.arenaBytes += (bytes + 255) / 256 * 256; // as the planner aligns them
     }
     ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, communicator ? communicator->rank() : 0,
                                                      *device_, communicator));
@@ -121,7 +142,24 @@ public:
   Device &device() { return *device_; }
 
 private:
+  /// What the compiler made for the stand-ins' kind of GPU (tests/standin/kernels/ServiceKernels.cpp).
+  void addGpuKernels() {
+    const char *folder = std::getenv("ZTC_STAND_INS");
+    const std::string path = std::string(folder ? folder : "") + "/service-kernels.plan";
+    std::ifstream file(path, std::ios::binary);
+    plan::Plan made;
+    ASSERT_TRUE(file && made.ParseFromIstream(&file)) << "cannot read " << path;
+    for (plan::Kernel kernel : made.kernels()) {
+      for (plan::Kernel::Version &version : *kernel.mutable_versions())
+        version.set_image(version.image() + uint32_t(plan_.images_size()));
+      gpuKernels_[kernel.name()] = uint32_t(plan_.kernels_size());
+      *plan_.add_kernels() = kernel;
+    }
+    plan_.mutable_images()->MergeFrom(made.images());
+  }
+
   std::vector<std::pair<std::string, KernelFunction>> kernels_;
+  std::map<std::string, uint32_t> gpuKernels_; ///< by name; index in the plan
   DeviceFactory makeDevice_;
   plan::Plan plan_;
   std::unique_ptr<Device> device_;

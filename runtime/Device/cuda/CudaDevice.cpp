@@ -13,13 +13,10 @@ struct StepKind {
   PreparedStep (*prepare)(const CudaPrepare &);
 };
 constexpr std::array kStepKinds = {
-    StepKind{plan::Step::kLaunch, prepareCudaLaunch},
-    StepKind{plan::Step::kGemm, prepareCudaGemm},
-    StepKind{plan::Step::kCopy, prepareCudaCopy},
-    StepKind{plan::Step::kFill, prepareCudaFill},
-    StepKind{plan::Step::kCollective, prepareCudaCollective},
-    StepKind{plan::Step::kRecord, prepareCudaEvent},
-    StepKind{plan::Step::kWait, prepareCudaEvent},
+    StepKind{plan::Step::kLaunch, prepareCudaLaunch},    StepKind{plan::Step::kGemm, prepareCudaGemm},
+    StepKind{plan::Step::kGather, prepareCudaGather},    StepKind{plan::Step::kCopy, prepareCudaCopy},
+    StepKind{plan::Step::kFill, prepareCudaFill},        StepKind{plan::Step::kCollective, prepareCudaCollective},
+    StepKind{plan::Step::kRecord, prepareCudaEvent},     StepKind{plan::Step::kWait, prepareCudaEvent},
     StepKind{plan::Step::kTransfer, prepareCudaNothing},
 };
 
@@ -226,12 +223,15 @@ public:
     return staging_.upload(reinterpret_cast<cuda::Address>(to), from, bytes, stream(kComputeStream));
   }
   Status download(void *to, const std::byte *from, uint64_t bytes) override {
-    return explain(staging_.download(to, reinterpret_cast<cuda::Address>(from), bytes, stream(kComputeStream)));
+    ZTC_RETURN_IF_ERROR(
+        explain(staging_.download(to, reinterpret_cast<cuda::Address>(from), bytes, stream(kComputeStream))));
+    return takeFaults();
   }
 
   Status synchronize() override {
     for (cuda::Stream stream : resources_.streams)
       ZTC_RETURN_IF_ERROR(explain(driver_.check(driver_.cuStreamSynchronize(stream), "cuStreamSynchronize")));
+    ZTC_RETURN_IF_ERROR(takeFaults());
     return resources_.communicator ? resources_.communicator->status() : Status::ok();
   }
 
@@ -261,6 +261,13 @@ public:
 
 private:
   cuda::Stream stream(CudaStreamIndex index) const { return resources_.streams[index]; }
+
+  /// What kernels have noted, once the streams have been waited for.
+  Status takeFaults() {
+    for (TokenFault *fault : resources_.faults)
+      ZTC_RETURN_IF_ERROR(fault->take());
+    return Status::ok();
+  }
 
   /// A communicator's own words are better than those of the stream that its failure ended. And what a stream reports
   /// happened some time before.

@@ -1,5 +1,6 @@
 // Generated kernels: their modules, and the steps that launch them.
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -12,6 +13,11 @@ const plan::Kernel::Version *findVersion(const plan::Kernel &kernel, const std::
     if (version.target() == target)
       return &version;
   return nullptr;
+}
+
+bool isForGpu(const plan::Kernel &kernel) {
+  return std::any_of(kernel.versions().begin(), kernel.versions().end(),
+                     [](const plan::Kernel::Version &version) { return isGpuTarget(version.target()); });
 }
 
 /// Targets from the one to take first: made for this very architecture, then the latest.
@@ -50,9 +56,11 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
   for (const plan::Kernel &kernel : plan.kernels())
     for (const plan::Kernel::Version &version : kernel.versions())
       targets.insert(version.target());
+  // Kernels of the host's library calls have no version for a GPU, and no step of a GPU asks for them.
   for (const std::string &target : rankedTargets(targets, gpu, driver_.isStandIn))
-    if (target_.empty() && std::all_of(plan.kernels().begin(), plan.kernels().end(),
-                                       [&](const plan::Kernel &kernel) { return findVersion(kernel, target); }))
+    if (target_.empty() && std::all_of(plan.kernels().begin(), plan.kernels().end(), [&](const plan::Kernel &kernel) {
+          return !isForGpu(kernel) || findVersion(kernel, target);
+        }))
       target_ = target;
   if (target_.empty())
     return failedPrecondition(
@@ -61,6 +69,10 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
                     driver_.isStandIn ? "simt" : gpu.architecture() + (gpu.major >= 9 ? "a" : "")));
   modules_.resize(size_t(plan.images_size()));
   for (const plan::Kernel &kernel : plan.kernels()) {
+    if (!isForGpu(kernel)) {
+      kernels_.push_back({});
+      continue;
+    }
     const plan::Kernel::Version &version = *findVersion(kernel, target_);
     if (version.image() >= modules_.size())
       return dataLoss(fmt::format("kernel {} names image {} of {}", kernel.name(), version.image(), modules_.size()));
@@ -89,7 +101,55 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
 StatusOr<CudaKernel> CudaKernels::find(uint32_t kernel) const {
   if (kernel >= kernels_.size())
     return dataLoss(fmt::format("kernel index {} is out of range: the plan has {}", kernel, kernels_.size()));
+  if (!kernels_[kernel].function)
+    return dataLoss(fmt::format("kernel {} is for the host alone", kernel));
   return kernels_[kernel];
+}
+
+Status CudaStep::launch(const CudaKernel &kernel, const uint64_t *parameters, size_t count) const {
+  const uint64_t extent = parameters[count - 1], blocks = (extent + kernel.unitsPerBlock - 1) / kernel.unitsPerBlock;
+  if (blocks == 0)
+    return Status::ok();
+  if (blocks > 0x7fffffff)
+    return dataLoss(fmt::format("a range of {} units makes too many blocks", extent));
+  size_t bytes = count * sizeof(uint64_t);
+  void *extra[] = {cuda::kLaunchBufferPointer, const_cast<uint64_t *>(parameters), cuda::kLaunchBufferSize, &bytes,
+                   cuda::kLaunchEnd};
+  return driver().check(driver().cuLaunchKernel(kernel.function, unsigned(blocks), 1, 1, kernel.blockThreads, 1, 1, 0,
+                                                stream_, nullptr, extra),
+                        "cuLaunchKernel");
+}
+
+Status CudaStep::launch(const CudaKernel &kernel, std::initializer_list<uint64_t> words, uint64_t extent) const {
+  std::array<uint64_t, 24> parameters{};
+  if (words.size() >= parameters.size())
+    return internalError(fmt::format("a kernel with {} parameters", words.size() + 1));
+  std::copy(words.begin(), words.end(), parameters.begin());
+  parameters[words.size()] = extent;
+  return launch(kernel, parameters.data(), words.size() + 1);
+}
+
+StatusOr<std::vector<CudaKernel>> CudaStep::gpuKernels(const google::protobuf::RepeatedField<uint32_t> &indices,
+                                                       size_t count) const {
+  if (indices.empty())
+    return failedPrecondition(fmt::format("the plan has no kernel for this step on a GPU: compile with --target={}",
+                                          driver().isStandIn ? "simt" : resources_.kernels.target()));
+  if (size_t(indices.size()) != count)
+    return dataLoss(fmt::format("{} kernels for this step on a GPU, {} are needed", indices.size(), count));
+  std::vector<CudaKernel> kernels;
+  for (uint32_t index : indices) {
+    ZTC_ASSIGN_OR_RETURN(const CudaKernel kernel, resources_.kernels.find(index));
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+Status CudaStep::requireAligned() const {
+  for (size_t i = 0; i < operands_.count(); ++i)
+    if (operands_.offset(i) % kGpuVectorBytes != 0)
+      return dataLoss(fmt::format("operand {} begins at byte {}, which is no multiple of {}", i, operands_.offset(i),
+                                  kGpuVectorBytes));
+  return Status::ok();
 }
 
 namespace {
@@ -107,9 +167,6 @@ public:
     if (accumulate_ != plan::OVERWRITE) {
       ZTC_ASSIGN_OR_RETURN(add_, resources_.kernels.find(launch.kernel_add()));
     }
-    for (const CudaKernel &kernel : {overwrite_, add_})
-      if (range_.extent / kernel.unitsPerBlock >= 0x7fffffff)
-        return dataLoss(fmt::format("a range of {} units makes too many blocks", range_.extent));
     return Status::ok();
   }
 
@@ -126,15 +183,7 @@ public:
   }
 
   Status execute(uint32_t microstep) override {
-    if (range_.extent == 0)
-      return Status::ok();
-    const CudaKernel &kernel = addsNow(accumulate_, microstep) ? add_ : overwrite_;
-    const uint64_t blocks = (range_.extent + kernel.unitsPerBlock - 1) / kernel.unitsPerBlock;
-    size_t bytes = parameters_.size() * sizeof(uint64_t);
-    void *extra[] = {cuda::kLaunchBufferPointer, parameters_.data(), cuda::kLaunchBufferSize, &bytes, cuda::kLaunchEnd};
-    return driver().check(driver().cuLaunchKernel(kernel.function, unsigned(blocks), 1, 1, kernel.blockThreads, 1, 1, 0,
-                                                  stream_, nullptr, extra),
-                          "cuLaunchKernel");
+    return launch(addsNow(accumulate_, microstep) ? add_ : overwrite_, parameters_.data(), parameters_.size());
   }
 
 private:

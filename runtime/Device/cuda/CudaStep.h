@@ -4,6 +4,7 @@
 #include "runtime/Device/StepOperands.h"
 #include "runtime/Device/cuda/CudaLibraries.h"
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,11 @@ private:
   std::string target_;
 };
 
+/// Bytes of the widest access; generated kernels take for granted that operands begin at multiples of it.
+inline constexpr uint64_t kGpuVectorBytes = 16;
+
+class TokenFault;
+
 /// The parts of the device that steps use; they live as long as the device.
 struct CudaResources {
   const CudaDriver &driver;
@@ -52,10 +58,30 @@ struct CudaResources {
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
+  std::vector<TokenFault *> faults;     ///< of the prepared steps
 
   CudaResources(const CudaDriver &driver, Gpu gpu, CudaLibraryPaths libraries)
       : driver(driver), gpu(std::move(gpu)), libraries(std::move(libraries)), kernels(driver) {}
   Status loadCublasLt();
+};
+
+/// A word of page-locked memory in which a kernel notes a token that is no row of its table. Such rows are left out,
+/// the kernel goes on, and the device returns the error where it waits next.
+class TokenFault {
+public:
+  TokenFault(CudaResources &resources, uint64_t vocabulary);
+  ~TokenFault();
+  TokenFault(const TokenFault &) = delete;
+  TokenFault &operator=(const TokenFault &) = delete;
+  Status create();
+  cuda::Address address() const { return reinterpret_cast<cuda::Address>(word_); }
+  /// InvalidArgument where one was noted since the last call. Only while no kernel runs.
+  Status take();
+
+private:
+  CudaResources &resources_;
+  const uint64_t vocabulary_;
+  uint64_t *word_ = nullptr; ///< (position + 1) * 2^32 + the token; 0: none
 };
 
 /// What a step kind's prepare function gets.
@@ -79,6 +105,16 @@ protected:
   const CudaDriver &driver() const { return resources_.driver; }
   cuda::Address address(size_t index) const { return reinterpret_cast<cuda::Address>(operands_.address(index)); }
 
+  /// The kernels that the plan names for a library call. Fails where it names none, or not `count`.
+  StatusOr<std::vector<CudaKernel>> gpuKernels(const google::protobuf::RepeatedField<uint32_t> &indices,
+                                               size_t count) const;
+  /// Fails unless all operands begin at multiples of kGpuVectorBytes.
+  Status requireAligned() const;
+  /// Enqueues a kernel over `extent` units, if there are any. `words`: addresses and scalars.
+  Status launch(const CudaKernel &kernel, std::initializer_list<uint64_t> words, uint64_t extent) const;
+  /// The same with all parameters, the extent last.
+  Status launch(const CudaKernel &kernel, const uint64_t *parameters, size_t count) const;
+
   CudaResources &resources_;
   const cuda::Stream stream_;
   StepOperands operands_;
@@ -87,6 +123,7 @@ protected:
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
 PreparedStep prepareCudaLaunch(const CudaPrepare &from);
 PreparedStep prepareCudaGemm(const CudaPrepare &from);
+PreparedStep prepareCudaGather(const CudaPrepare &from);
 PreparedStep prepareCudaCopy(const CudaPrepare &from);
 PreparedStep prepareCudaFill(const CudaPrepare &from);
 PreparedStep prepareCudaCollective(const CudaPrepare &from);

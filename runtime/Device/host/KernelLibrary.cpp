@@ -1,5 +1,7 @@
 #include "runtime/Device/host/KernelLibrary.h"
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Format/PlanValidator.h"
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -68,6 +70,13 @@ void KernelLibrary::close() {
   target_.clear();
 }
 
+/// Whether a GPU executes the kernel and no host does.
+static bool isForGpuAlone(const plan::Kernel &kernel) {
+  return !kernel.versions().empty() &&
+         std::all_of(kernel.versions().begin(), kernel.versions().end(),
+                     [](const plan::Kernel::Version &version) { return isGpuTarget(version.target()); });
+}
+
 static const plan::Kernel::Version *findVersion(const plan::Kernel &kernel, std::string_view target) {
   for (const plan::Kernel::Version &version : kernel.versions())
     if (version.target() == target)
@@ -79,18 +88,20 @@ Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
   close();
   images_.resize(plan.images_size());
   std::vector<const plan::Kernel *> wanted;
+  bool forGpus = !plan.kernels().empty(); // the whole plan
   for (const plan::Kernel &kernel : plan.kernels()) {
     KernelFunction function = nullptr;
     for (const auto &[name, replacement] : overrides)
       if (name == kernel.name())
         function = replacement;
     kernels_.emplace_back(kernel.name(), function);
-    wanted.push_back(function ? nullptr : &kernel);
+    wanted.push_back(function || isForGpuAlone(kernel) ? nullptr : &kernel);
+    forGpus &= isForGpuAlone(kernel);
   }
   // One instruction set for all: choosing per kernel would be one more thing that bits depend on.
   std::string offered;
   for (const char *target : kTargets) {
-    bool all = true;
+    bool all = !forGpus;
     for (const plan::Kernel *kernel : wanted)
       all &= !kernel || findVersion(*kernel, target);
     if (all)
@@ -122,6 +133,8 @@ Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
 StatusOr<KernelFunction> KernelLibrary::find(uint32_t kernel) const {
   if (kernel >= kernels_.size())
     return dataLoss(fmt::format("kernel index {} is out of range: the plan has {}", kernel, kernels_.size()));
+  if (!kernels_[kernel].second)
+    return dataLoss(fmt::format("kernel {} is for GPUs alone", kernels_[kernel].first));
   return kernels_[kernel].second;
 }
 

@@ -216,6 +216,13 @@ bool isDeviceMemory(const void *address, uint64_t bytes) {
   return inside(driver().device, reinterpret_cast<uint64_t>(address), bytes);
 }
 
+/// What a kernel may touch: page-locked memory of the host too.
+static bool isReachable(const void *address, uint64_t bytes) {
+  std::lock_guard lock(driver().mutex);
+  const auto at = reinterpret_cast<uint64_t>(address);
+  return inside(driver().device, at, bytes) || inside(driver().pinned, at, bytes);
+}
+
 void misuse(const std::string &what) {
   fail(cuda::kLaunchFailed, what);
 }
@@ -513,7 +520,7 @@ Result cuModuleLoadData(Module *module, const void *image) {
     return kInvalidImage;
   }
   // Accesses that images report are held against what is allocated.
-  simt::setMemoryCheck([](const void *address, uint64_t count) { return standin::isDeviceMemory(address, count); });
+  simt::setMemoryCheck([](const void *address, uint64_t count) { return standin::isReachable(address, count); });
   *module = new CUmod_st{std::move(*loaded), {}};
   std::lock_guard lock(driver().mutex);
   driver().modules.insert(*module);

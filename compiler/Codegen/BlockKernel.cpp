@@ -1,0 +1,87 @@
+#include "compiler/Codegen/BlockKernel.h"
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+/// Shared memory, as NVPTX numbers it.
+static constexpr unsigned kSharedSpace = 3;
+
+BlockKernel::Values BlockKernel::forRange(Value begin, Value end, int64_t step, Values carried,
+                                          llvm::function_ref<void(Value, Values &)> body) {
+  auto loop = scf::ForOp::create(b, begin, end, b.i64(step), carried);
+  OpBuilder::InsertionGuard guard(b);
+  if (carried.empty()) {
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    body(loop.getInductionVar(), carried);
+    return {};
+  }
+  b.setInsertionPointToEnd(loop.getBody());
+  Values inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+  body(loop.getInductionVar(), inner);
+  scf::YieldOp::create(b, inner);
+  return Values(loop.getResults().begin(), loop.getResults().end());
+}
+
+void BlockKernel::ifThen(Value condition, llvm::function_ref<void()> then) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  then();
+}
+
+Value BlockKernel::ifElse(Value condition, llvm::function_ref<Value()> then, llvm::function_ref<Value()> otherwise) {
+  auto branch = scf::IfOp::create(
+      b, condition,
+      [&](OpBuilder &, Location) {
+        OpBuilder::InsertionGuard guard(b);
+        scf::YieldOp::create(b, then());
+      },
+      [&](OpBuilder &, Location) {
+        OpBuilder::InsertionGuard guard(b);
+        scf::YieldOp::create(b, otherwise());
+      });
+  return branch.getResult(0);
+}
+
+Value BlockKernel::shared(int64_t bytes) {
+  Value base = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace),
+                                         (function_.getName() + "_shared").str());
+  Value address = b.address(base, b.getI8Type(), b.i64(sharedBytes_));
+  sharedBytes_ += llvm::alignTo(bytes, 16);
+  return address;
+}
+
+DeviceLaunch BlockKernel::finish(int64_t unitsPerBlock) {
+  KernelModule::State::finishKernel(b, function_);
+  if (sharedBytes_) {
+    b.setInsertionPoint(function_);
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), sharedBytes_), /*isConstant=*/false,
+                           LLVM::Linkage::Internal, (function_.getName() + "_shared").str(), Attribute(),
+                           /*alignment=*/16, kSharedSpace);
+  }
+  return {threads_, unitsPerBlock, sharedBytes_};
+}
+
+KernelDescription deviceService(KernelModule::State &state, StringRef name, ArrayRef<bool> written, unsigned scalars,
+                                int64_t threads, int64_t unitsPerBlock, llvm::function_ref<void(BlockKernel &)> emit) {
+  auto [known, isNew] = state.services.try_emplace(name);
+  KernelDescription &d = known->second;
+  if (!isNew)
+    return d;
+  d.name = state.uniqueName(name);
+  d.form = "service";
+  d.onHost = false;
+  for (auto [index, isWritten] : llvm::enumerate(written))
+    d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
+                         static_cast<unsigned>(index), isWritten});
+  if (!state.deviceModule)
+    return d;
+  BlockKernel kernel(state, d.name, written.size(), scalars, threads);
+  emit(kernel);
+  d.device = kernel.finish(unitsPerBlock);
+  state.launches[d.name] = d.device;
+  return d;
+}
+
+} // namespace ztc::codegen

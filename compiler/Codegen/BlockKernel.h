@@ -1,0 +1,81 @@
+// A kernel for a GPU's block of threads, written out by hand: what the library calls of a GPU are made of.
+#pragma once
+#include "compiler/Codegen/KernelState.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace ztc::codegen {
+
+/// A function under construction, over a one-dimensional grid of blocks of `threads` threads. Its parameters are a
+/// pointer to global memory per buffer, scalars and the extent (i64). Positions and counts are i64.
+class BlockKernel {
+public:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  BlockKernel(KernelModule::State &state, llvm::StringRef name, unsigned buffers, unsigned scalars, int64_t threads)
+      : b(state.builder()), buffers_(buffers), scalars_(scalars), threads_(threads),
+        function_(state.createDeviceKernel(b, name, buffers, scalars)) {}
+
+  mlir::Value buffer(unsigned number) { return function_.getArgument(number); }
+  mlir::Value scalar(unsigned number) { return function_.getArgument(buffers_ + number); }
+  mlir::Value extent() { return scalar(scalars_); }
+  int64_t threads() const { return threads_; }
+  /// The thread's number in its block, the block's in the grid.
+  mlir::Value thread() { return special("tid"); }
+  mlir::Value block() { return special("ctaid"); }
+
+  /// All threads of the block must come by, or none.
+  void barrier() {
+    b.intrinsic(mlir::Type(), "llvm.nvvm.barrier.cta.sync.aligned.all", {b.integer(b.getI32Type(), 0)});
+  }
+  /// i32: bit l is `condition` of the warp's lane l. All lanes of the warp must come by.
+  mlir::Value ballot(mlir::Value condition) {
+    mlir::Type i32 = b.getI32Type();
+    return b.intrinsic(i32, "llvm.nvvm.vote.ballot.sync", {b.integer(i32, -1), condition});
+  }
+  /// The value that the lane with this lane's number xor `mask` has. All lanes of the warp must come by. f32 or i32.
+  mlir::Value exchange(mlir::Value value, int64_t mask) {
+    mlir::Type i32 = b.getI32Type();
+    return b.intrinsic(value.getType(),
+                       value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32",
+                       {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, 31)});
+  }
+  /// The address of `bytes` of shared memory, aligned to 16.
+  mlir::Value shared(int64_t bytes);
+
+  /// A loop with carried values, which it returns. What stands in it may be a barrier only if all threads make equally
+  /// many turns.
+  Values forRange(mlir::Value begin, mlir::Value end, int64_t step, Values carried,
+                  llvm::function_ref<void(mlir::Value, Values &)> body);
+  void forRange(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body) {
+    forRange(begin, end, step, {}, [&](mlir::Value index, Values &) { body(index); });
+  }
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> then);
+  /// One of two values, computed in a branch of its own.
+  mlir::Value ifElse(mlir::Value condition, llvm::function_ref<mlir::Value()> then,
+                     llvm::function_ref<mlir::Value()> otherwise);
+
+  /// Closes the function.
+  DeviceLaunch finish(int64_t unitsPerBlock);
+
+  KernelBuilder b;
+
+private:
+  mlir::Value special(llvm::StringRef name) {
+    return mlir::arith::ExtUIOp::create(
+        b, b.getI64Type(),
+        b.intrinsic(b.getI32Type(), ("llvm.nvvm.read.ptx.sreg." + name + ".x").str(), mlir::ValueRange()));
+  }
+
+  const unsigned buffers_, scalars_;
+  const int64_t threads_;
+  mlir::func::FuncOp function_;
+  int64_t sharedBytes_ = 0;
+};
+
+/// A kernel for GPUs by its name; emits it on first use. The extent is the caller's. Without kernels for GPUs in the
+/// module there is a name and nothing else.
+KernelDescription deviceService(KernelModule::State &state, llvm::StringRef name, llvm::ArrayRef<bool> written,
+                                unsigned scalars, int64_t threads, int64_t unitsPerBlock,
+                                llvm::function_ref<void(BlockKernel &)> emit);
+
+} // namespace ztc::codegen

@@ -1,0 +1,78 @@
+// Rows of a table by index: the embedding and its gradient. The kernels are generated, see
+// runtime/Format/ServiceKernels.md.
+#include "runtime/Device/cuda/CudaStep.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace ztc {
+
+TokenFault::TokenFault(CudaResources &resources, uint64_t vocabulary) : resources_(resources), vocabulary_(vocabulary) {
+  resources_.faults.push_back(this);
+}
+
+TokenFault::~TokenFault() {
+  std::erase(resources_.faults, this);
+  if (word_)
+    resources_.driver.cuMemFreeHost(word_);
+}
+
+Status TokenFault::create() {
+  void *memory = nullptr;
+  ZTC_RETURN_IF_ERROR(
+      resources_.driver.check(resources_.driver.cuMemHostAlloc(&memory, sizeof *word_, 0), "cuMemHostAlloc"));
+  word_ = static_cast<uint64_t *>(memory);
+  *word_ = 0;
+  return Status::ok();
+}
+
+Status TokenFault::take() {
+  const uint64_t found = word_ ? std::exchange(*word_, 0) : 0;
+  if (found == 0)
+    return Status::ok();
+  return invalidArgument(fmt::format("token {} at position {} is outside the vocabulary of {}",
+                                     int32_t(uint32_t(found)), (found >> 32) - 1, vocabulary_));
+}
+
+namespace {
+
+/// result[i] = table[indices[i]], rows of row_bytes.
+class CudaGather : public CudaStep {
+public:
+  explicit CudaGather(const CudaPrepare &from)
+      : CudaStep(from), fault_(from.resources, from.step.gather().table_rows()) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const plan::Gather &gather = from.step.gather();
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {gather.table_rows(), gather.row_bytes()}, 1));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {gather.rows()}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(2, {gather.rows(), gather.row_bytes()}, 1));
+    ZTC_RETURN_IF_ERROR(requireAligned());
+    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(gather.gpu_kernels(), 1));
+    kernel_ = kernels[0];
+    rows_ = gather.rows();
+    pieces_ = gather.row_bytes() / std::gcd(gather.row_bytes(), kGpuVectorBytes);
+    tableRows_ = gather.table_rows();
+    return fault_.create();
+  }
+
+  Status execute(uint32_t) override {
+    return launch(kernel_, {address(0), address(1), address(2), fault_.address(), pieces_, tableRows_}, rows_);
+  }
+
+private:
+  TokenFault fault_;
+  CudaKernel kernel_;
+  uint64_t rows_ = 0, pieces_ = 0, tableRows_ = 0;
+};
+
+} // namespace
+
+PreparedStep prepareCudaGather(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaGather>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+} // namespace ztc

@@ -1,0 +1,40 @@
+// Writes the kernels of a GPU's library calls, as the compiler makes them, for the conformance tests on the stand-ins:
+// a plan without programs.
+//
+//     ztc-service-kernels OUTPUT
+#include "compiler/Codegen/Codegen.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/MLIRContext.h"
+#include "runtime/Format/plan.pb.h"
+#include <cstdio>
+#include <fstream>
+
+using namespace ztc;
+
+int main(int argc, char **argv) {
+  if (argc != 2)
+    return std::fprintf(stderr, "usage: ztc-service-kernels OUTPUT\n"), 2;
+  KernelModule module({/*host=*/false, /*device=*/true});
+  std::vector<KernelDescription> kernels;
+  for (int64_t bytes : {2, 4, 8, 16})
+    kernels.push_back(module.addGpuGather(bytes));
+  auto images = module.emit({"simt"});
+  if (failed(images))
+    return 1;
+  plan::Plan plan;
+  plan::Image *image = plan.add_images();
+  image->set_target(images->front().target);
+  image->set_data(images->front().bytes);
+  for (const KernelDescription &description : kernels) {
+    plan::Kernel *kernel = plan.add_kernels();
+    kernel->set_name(description.name);
+    kernel->set_form(description.form);
+    plan::Kernel::Version *version = kernel->add_versions();
+    version->set_target(images->front().target);
+    version->set_block_threads(description.device.blockThreads);
+    version->set_units_per_block(description.device.unitsPerBlock);
+    version->set_shared_bytes(description.device.sharedBytes);
+  }
+  std::ofstream file(argv[1], std::ios::binary);
+  return plan.SerializeToOstream(&file) ? 0 : 1;
+}
