@@ -54,8 +54,15 @@ Alias resolveAlias(Value value) {
 }
 
 bool isWireCast(Operation *op) {
-  return isa<graph::CastOp>(op) && dist::isFull(op->getOperand(0).getType()) &&
-         op->getOperand(0).getDefiningOp<dist::PackOp>();
+  if (!isa<graph::CastOp>(op))
+    return false;
+  Value wide = op->getOperand(0);
+  return dist::isFull(wide.getType()) ? bool(wide.getDefiningOp<dist::PackOp>()) : isSumCast(op);
+}
+
+bool isSumCast(Operation *op) {
+  return isa<graph::CastOp>(op) && dist::isShard(op->getOperand(0).getType()) &&
+         op->getOperand(0).getDefiningOp<graph::AccumulateOp>();
 }
 
 Operation *localGradientOf(Value value) {

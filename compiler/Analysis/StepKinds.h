@@ -24,8 +24,10 @@ std::optional<Alias> aliasOf(mlir::Operation *op);
 /// The value at the end of a chain of aliases, with the sum of the offsets; an own shard where one is on the way.
 Alias resolveAlias(mlir::Value value);
 
-/// True for a graph.cast that rounds a bucket of local gradients to the type in which it goes over the wire.
+/// True for a graph.cast that rounds gradients to the type in which they go over the wire and into the update: a bucket
+/// of local ones, or the rank's shard that added up behind the reductions (isSumCast).
 bool isWireCast(mlir::Operation *op);
+bool isSumCast(mlir::Operation *op);
 
 /// The bucket of local gradients that `value` is: a dist.pack, as it is or rounded by a wire cast; null for others.
 mlir::Operation *localGradientOf(mlir::Value value);

@@ -306,18 +306,22 @@ void StepEmitter::emitCopy(Operation *op) {
   remarkTexts.push_back(function.getName().str() + ": " + common.label.str() + ": a copy was unavoidable");
 }
 
-/// A local gradient, rounded to the type of the wire: in place where the planner puts both into one accumulator, so it
-/// must happen when nothing adds to that any more.
+/// A gradient, rounded to the type of the wire: in place where the planner puts both into one accumulator, so it must
+/// happen when nothing adds to that any more.
 LogicalResult StepEmitter::emitNarrow(Operation *op) {
   auto isReduced = [](Operation *user) { return isa<dist::ReduceScatterStartOp>(user); };
-  if (!op->hasOneUse() || !isReduced(*op->user_begin()))
+  const bool isSum = isSumCast(op);
+  if (!isSum && (!op->hasOneUse() || !isReduced(*op->user_begin())))
     return op->emitOpError("rounds a gradient that is not reduced");
-  Common common = describe(op, "round", "gradients go over the wire in the type of the parameters");
+  Common common = describe(op, "round",
+                           isSum ? "the update reads gradients in the type of the parameters"
+                                 : "gradients go over the wire in the type of the parameters");
+  UnitAttr onlyLast = isSum ? builder.getUnitAttr() : (*op->user_begin())->getAttrOfType<UnitAttr>("only_last");
   plan_ir::NarrowOp::create(
       builder, op->getLoc(), common.label,
       builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
       common.layer, number(0), common.reason, common.flops, elementType(op->getOperand(0)),
-      elementType(op->getResult(0)), (*op->user_begin())->getAttrOfType<UnitAttr>("only_last"), gpuKernels(op));
+      elementType(op->getResult(0)), onlyLast, gpuKernels(op));
   return success();
 }
 

@@ -67,10 +67,10 @@ void reduceGradients(func::FuncOp function, bool onlyLast) {
     own.getShard().replaceAllUsesWith(sum);
     own.erase();
     for (unsigned i = 0; i < readers.size(); ++i) {
-      if (isa<graph::CastOp>(readers[i]))
-        readers.append(readers[i]->user_begin(), readers[i]->user_end());
-      if (isa<graph::CastOp, graph::AccumulateOp>(readers[i]))
-        hoist(readers[i]);
+      if (!isa<graph::CastOp, graph::AccumulateOp>(readers[i]))
+        continue;
+      readers.append(readers[i]->user_begin(), readers[i]->user_end());
+      hoist(readers[i]);
     }
   }
 }

@@ -79,9 +79,6 @@ public:
         return function.emitOpError("argument ")
                << argument.getArgNumber() << " (" << role << ") is no whole bucket: " << argument.getType();
       argument.setType(asShard(argument.getType()));
-      // What adds up as a shard stays in the wide type: it has been over the wire already.
-      if (role == "gradient_bucket" && !dist::reducesOnlyLast(stage))
-        argument.setType(ofType(argument.getType(), graph::computeType(getElementTypeOrSelf(argument.getType()))));
     }
     LogicalResult done = success();
     if (function.getName() == "microstep")
@@ -132,6 +129,12 @@ LogicalResult StatePartitioner::partitionGradients() {
   function.getAllResultAttrs(attributes);
   SmallVector<Value> results(terminator->getOperands()), reduced;
   SmallVector<DictionaryAttr> reducedAttributes;
+  auto returnReduced = [&](FlatSymbolRefAttr bucket, Value shard) {
+    reduced.push_back(shard);
+    reducedAttributes.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr("reduced_gradient")),
+                                   builder.getNamedAttr(graph::kBucket, bucket)}));
+  };
   builder.setInsertionPoint(terminator);
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
     auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
@@ -148,15 +151,15 @@ LogicalResult StatePartitioner::partitionGradients() {
     Type wide = getElementTypeOrSelf(pack.getType()), wire = wireTypes.lookup(bucket.getValue());
     Value own = ownShard(builder, converted(builder, pack, wire ? wire : wide));
     if (dist::reducesOnlyLast(stage)) {
-      reduced.push_back(own);
-      reducedAttributes.push_back(
-          builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr("reduced_gradient")),
-                                     builder.getNamedAttr(graph::kBucket, bucket)}));
+      returnReduced(bucket, own);
       continue;
     }
     dropAccumulators(pack, accumulator);
     results[index] = graph::AccumulateOp::create(builder, pack.getLoc(), accumulator, converted(builder, own, wide),
                                                  /*first_writes=*/builder.getUnitAttr());
+    // What added up as a shard goes into the update in the wire type too. Of one micro-step it has that type already.
+    if (wire && wire != wide)
+      returnReduced(bucket, converted(builder, results[index], wire));
   }
   results.append(reduced);
   attributes.append(reducedAttributes);

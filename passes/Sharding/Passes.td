@@ -47,7 +47,7 @@ def PartitionStates : Pass<"ztc-partition-states", "mlir::ModuleOp"> {
     where a rank needs only its part of a bucket, all_gather where it needs the whole one. What is still missing are sums over ranks.
 
     At stages 0 and 1 `@microstep` also returns, per trainable bucket, the own shard of the gradient as `reduced_gradient`; at stages 2 and 3 a local
-    gradient is no longer added up in place, only its own shard is:
+    gradient is no longer added up in place, only its own shard is (whose rounded form is `reduced_gradient` where the wire is narrower):
 
         %sum = graph.accumulate %slot, %dw {first_writes} : tensor<8x4xf32>
         %g = dist.pack %sum at [0] : tensor<8x4xf32> -> tensor<?xf32, #dist.full<@head>>

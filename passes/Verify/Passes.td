@@ -57,15 +57,16 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
     (S1) no function takes or returns a single parameter, gradient or state.
     (S2) a bucket argument names a `dist.bucket` and is whole or a shard of it as the ZeRO stage says (at stage 3 no parameter is whole).
     (S3) a checkpoint name, a tied one too, stands in one bucket, and once there.
-    (S4) `@microstep` returns a gradient of each trainable bucket, at stages 0 and 1 also the reduced one; `@update` returns parameters and
-    states of each; they have the layouts of the arguments. Frozen buckets have none.
+    (S4) `@microstep` returns a gradient of each trainable bucket, and also the reduced one: at stages 0 and 1 always, at 2 and 3 where parameters
+    are narrow; `@update` returns parameters and states of each; they have the layouts of the arguments. Frozen buckets have none.
     (S5) the gradient of each trainable bucket is reduced exactly once, as a `dist.pack` of its parts: where gradients add up first, only in the last
-    micro-step, and that is `reduced_gradient`; else always, and what it gives is added to `gradient`. Nothing else is reduced.
+    micro-step, and that is `reduced_gradient`; else always, and what it gives is added to `gradient`, of which `reduced_gradient` is the
+    rounded form. Nothing else is reduced.
     (S6) a layout names a bucket, views and packs stay within theirs, and an axis is one of the mesh.
     (S7) nothing behind a second gather of a bucket reads the first: gathered parameters are not kept from forward to backward where two are planned.
     (S8) the squares behind the norm are those of shards, and their sum goes through one all_reduce.
     (S9) a bucket's parameters have one type everywhere. A local gradient of a wider type is rounded to it before it is reduced, and `@update`
-    takes it in that type, or in the wide one where shards of it add up; beside bf16 parameters stand i16 masters, beside f16 ones f32 masters.
+    takes it in that type; beside bf16 parameters stand i16 masters, beside f16 ones f32 masters.
   }];
 }
 

@@ -81,8 +81,10 @@ class BucketResults {
 public:
   explicit BucketResults(func::FuncOp function) : function(function) {}
 
-  /// (S1) and (S4): one result of this kind per trainable bucket, of this form, and none for others.
-  LogicalResult check(const ShardedModule &sharded, StringRef kind, bool shard) {
+  /// (S1) and (S4): one result of this kind per trainable bucket (`only`: of those it holds for), of this form, and
+  /// none for others.
+  LogicalResult check(const ShardedModule &sharded, StringRef kind, bool shard,
+                      function_ref<bool(dist::BucketOp)> only = nullptr) {
     Operation *terminator = function.getBody().front().getTerminator();
     llvm::StringMap<unsigned> count;
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
@@ -104,7 +106,8 @@ public:
       values[(kind + " " + symbol.getValue()).str()] = value;
     }
     for (auto bucket : ModuleOp(sharded.module).getOps<dist::BucketOp>())
-      if (unsigned found = count.lookup(bucket.getSymName()); found != unsigned(bucket.getTrainable()))
+      if (unsigned found = count.lookup(bucket.getSymName());
+          found != unsigned(bucket.getTrainable() && (!only || only(bucket))))
         return function.emitOpError("S4: returns ")
                << found << " results of kind " << kind << " for bucket " << bucket.getSymNameAttr();
     return success();
@@ -118,13 +121,29 @@ private:
   llvm::StringMap<Value> values;
 };
 
+/// What the parameters of a bucket are stored in; null where the function takes none of them.
+Type parameterType(func::FuncOp function, dist::BucketOp bucket) {
+  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket"))
+    if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
+        name && name.getValue() == bucket.getSymName())
+      return getElementTypeOrSelf(function.getArgumentTypes()[index]);
+  return {};
+}
+
 LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, BucketResults &results) {
   unsigned stage = sharded.stage.value_or(0);
   if (function.getName() == "microstep") {
     if (failed(results.check(sharded, "gradient", dist::isShardedAt(stage, "microstep", "gradient_bucket"))))
       return failure();
+    // Where shards add up it is a value of its own if its type is.
+    auto isRounded = [&](dist::BucketOp bucket) {
+      Type held = parameterType(function, bucket);
+      return held && held != getElementTypeOrSelf(results.find("gradient", bucket).getType());
+    };
     if (sharded.stage && dist::reducesOnlyLast(stage))
       return results.check(sharded, "reduced_gradient", true);
+    if (sharded.stage)
+      return results.check(sharded, "reduced_gradient", true, isRounded);
   }
   if (function.getName() == "update") {
     if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, "update", "parameter_bucket"))))
@@ -175,6 +194,12 @@ LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp functio
       addend = widened.getX();
     if (!sum || !sum.getFirstWrites() || addend != reduce.getY() || !isa<BlockArgument>(sum.getAccumulator()))
       return reduce.emitOpError("S5: is not what is added to the gradient of ") << bucket.getSymNameAttr();
+    if (Value rounded = results.find("reduced_gradient", bucket)) {
+      auto cast = rounded.getDefiningOp<graph::CastOp>();
+      if (!cast || cast.getX() != gradient)
+        return sum.emitOpError("S5: is not what is returned, rounded, as the reduced gradient of ")
+               << bucket.getSymNameAttr();
+    }
   }
   return success();
 }
@@ -217,8 +242,8 @@ private:
     if (!stored)
       return {};
     if (role == "gradient_bucket") {
-      bool onWire = function.getName() == "update" && sharded.stage && dist::reducesOnlyLast(*sharded.stage);
-      return onWire ? stored : graph::computeType(stored);
+      const bool isOnWire = function.getName() == "update" && sharded.stage;
+      return isOnWire ? stored : graph::computeType(stored);
     }
     if (role == "master_bucket")
       return stored.isBF16() ? Type(IntegerType::get(stored.getContext(), 16))

@@ -259,13 +259,14 @@ private:
   }
 
   /// Operand `index` is a whole slot of form FULL in that type.
-  Status fullSlot(int index, const char *name, DataType type) const {
+  Status bucketSlot(int index, const char *name, DataType type) const {
     const Slot &slot = slotOf(index);
     const Operand &operand = step_.operands(index);
-    if (slot.size().kind() != SizeForm::FULL || operand.offset() || operand.bytes() || operand.own_shard() ||
+    const bool isBucket = slot.size().kind() == SizeForm::FULL || slot.size().kind() == SizeForm::SHARD;
+    if (!isBucket || operand.offset() || operand.bytes() || operand.own_shard() ||
         slot.size().element_bytes() != dataTypeBytes(type))
-      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is no whole bucket of {}", index, name, operand.slot(),
-                                  slot.name(), dataTypeName(type)));
+      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is no bucket or shard of {}", index, name,
+                                  operand.slot(), slot.name(), dataTypeName(type)));
     return Status::ok();
   }
 
@@ -274,8 +275,10 @@ private:
     ZTC_RETURN_IF_ERROR(gpuKernels(narrow));
     if (narrow.from() != F32 || !isNarrow(narrow.to()))
       return dataLoss(fmt::format("rounding from {} to {}", dataTypeName(narrow.from()), dataTypeName(narrow.to())));
-    ZTC_RETURN_IF_ERROR(fullSlot(0, "from", narrow.from()));
-    ZTC_RETURN_IF_ERROR(fullSlot(1, "to", narrow.to()));
+    ZTC_RETURN_IF_ERROR(bucketSlot(0, "from", narrow.from()));
+    ZTC_RETURN_IF_ERROR(bucketSlot(1, "to", narrow.to()));
+    if (slotOf(0).size().kind() != slotOf(1).size().kind())
+      return dataLoss("rounding a bucket to a shard, or a shard to a bucket");
     if (slotOf(0).size().elements() != slotOf(1).size().elements())
       return dataLoss(
           fmt::format("rounding {} elements to {}", slotOf(0).size().elements(), slotOf(1).size().elements()));

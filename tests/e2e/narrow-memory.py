@@ -37,7 +37,7 @@ for accumulate in (1, 8):
             check(f"{case}: sent", near(row["sent_bytes"], sends * 2 * PARAMETERS * share), row["sent_bytes"])
         # At the peak there are the gradients that are complete, and those of the bucket that is being computed (4 + 2 bytes; the embedding
         # and the head are the largest buckets).
-        kept = PARAMETERS * ((4 if accumulate > 1 else 2) if zero <= 1 else 4 / ranks)
+        kept = PARAMETERS * (4 if accumulate > 1 else 2) / (1 if zero <= 1 else ranks)
         transient = 2 * 6 * 128256 * 4096
         at_least = 0.999 * kept if accumulate > 1 else 0
         check(f"{case}: gradients", at_least <= held["gradients"] <= kept + transient + 4096, held["gradients"])

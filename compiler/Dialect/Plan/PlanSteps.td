@@ -50,6 +50,6 @@ def Plan_RecordOp : Plan_Step<"record", (ins I64Attr:$event, UnitAttr:$only_last
 def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
   let summary = "Holds its stream back until an event; operands are the slots in use until then.";
 }
-def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A whole bucket, rounded to a narrower type; from and to may begin at the same byte."; }
+def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -51,23 +51,26 @@ TEST(NarrowPlan, SlotsHaveTheTypesOfThePolicy) {
         EXPECT_EQ(master.slot_class(), plan::OPTIMIZER);
         EXPECT_EQ(master.size().kind(), zero >= 1 ? SizeForm::SHARD : SizeForm::FULL);
         const plan::Slot &gradient = slotOf(plan, bucket.gradient_slot());
-        EXPECT_EQ(gradient.type(), zero <= 1 ? narrow : plan::F32);
+        EXPECT_EQ(gradient.type(), narrow);
         EXPECT_EQ(gradient.size().kind(), zero <= 1 ? SizeForm::FULL : SizeForm::SHARD);
-        EXPECT_EQ(gradient.same_as_if_accumulating() != 0, zero <= 1);
-        if (zero <= 1)
-          EXPECT_TRUE(slotOf(plan, gradient.same_as_if_accumulating() - 1).accumulator());
+        ASSERT_NE(gradient.same_as_if_accumulating(), 0u);
+        const plan::Slot &wide = slotOf(plan, gradient.same_as_if_accumulating() - 1);
+        EXPECT_TRUE(wide.accumulator());
+        EXPECT_EQ(wide.size().kind(), gradient.size().kind());
       }
-      unsigned rounded = 0;
+      unsigned wholeBuckets = 0, shards = 0;
       for (const plan::Step &step : plan.programs(0).steps()) {
         if (step.has_narrow()) {
-          ++rounded;
-          EXPECT_EQ(step.only_last_microstep(), zero <= 1);
+          const bool isShard = slotOf(plan, step.operands(1).slot()).size().kind() == SizeForm::SHARD;
+          ++(isShard ? shards : wholeBuckets);
+          EXPECT_EQ(step.only_last_microstep(), zero <= 1 || isShard) << step.name();
           EXPECT_EQ(step.narrow().to(), narrow);
         }
         if (step.has_collective())
           EXPECT_EQ(step.collective().type(), narrow) << step.name();
       }
-      EXPECT_EQ(rounded, unsigned(plan.buckets_size())) << "each gradient is rounded once";
+      EXPECT_EQ(wholeBuckets, unsigned(plan.buckets_size())) << "each gradient is rounded once before it is sent";
+      EXPECT_EQ(shards, zero <= 1 ? 0u : unsigned(plan.buckets_size())) << "and once where shards have added up";
     }
 }
 
@@ -112,13 +115,12 @@ TEST(NarrowPlan, MemoryFollowsTheArithmetic) {
           parameters += roundUp(2 * (zero == 3 ? shard : full), 256);
           states += roundUp(2 * kept, 256) + 2 * roundUp(4 * kept, 256);
           // Gradients as the update finds them: narrow where they were reduced in the end, inside what added them up.
+          const uint64_t held = zero <= 1 ? full : shard;
           const SlotPlacement gradient = memory->slots[bucket.gradient_slot()];
-          EXPECT_EQ(gradient.bytes, roundUp(zero <= 1 ? 2 * full : 4 * shard, 256)) << bucket.name();
-          if (zero <= 1) {
-            const SlotPlacement sum = memory->slots[slotOf(plan, bucket.gradient_slot()).same_as_if_accumulating() - 1];
-            EXPECT_EQ(sum.bytes, roundUp(4 * full, 256));
-            EXPECT_EQ(sum.offset == gradient.offset, accumulate > 1) << bucket.name();
-          }
+          EXPECT_EQ(gradient.bytes, roundUp(2 * held, 256)) << bucket.name();
+          const SlotPlacement sum = memory->slots[slotOf(plan, bucket.gradient_slot()).same_as_if_accumulating() - 1];
+          EXPECT_EQ(sum.bytes, roundUp(4 * held, 256));
+          EXPECT_EQ(sum.offset == gradient.offset, accumulate > 1) << bucket.name();
         }
         EXPECT_EQ(memory->byClass[0], parameters) << zero << " on " << world;
         EXPECT_EQ(memory->byClass[3], states) << zero << " on " << world;

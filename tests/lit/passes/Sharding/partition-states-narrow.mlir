@@ -27,9 +27,11 @@
 // ZERO2-NEXT:    %[[WIRE:.*]] = graph.cast %[[PACK]] : tensor<?xf32, #dist.full<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-NEXT:    %[[SUM:.*]] = dist.reduce_scatter %[[WIRE]] axis "data" : tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-NEXT:    %[[BACK:.*]] = graph.cast %[[SUM]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xf32, #dist.shard<@rest>>
-// ZERO2-NEXT:    graph.accumulate %[[G]], %[[BACK]] {first_writes} : tensor<?xf32, #dist.shard<@rest>>
+// ZERO2-NEXT:    %[[ADDED:.*]] = graph.accumulate %[[G]], %[[BACK]] {first_writes} : tensor<?xf32, #dist.shard<@rest>>
+// ZERO2-NEXT:    %[[ROUNDED:.*]] = graph.cast %[[ADDED]] : tensor<?xf32, #dist.shard<@rest>> -> tensor<?xbf16, #dist.shard<@rest>>
+// ZERO2:         return %{{.*}}, %[[ADDED]], %{{.*}}, %[[ROUNDED]] :
 
-// The update reads the reduced gradient as it came: narrow up to stage 1, f32 where it was added up. Remainders are sharded like moments.
+// The update reads the reduced gradient in the type of the wire at every stage. Remainders are sharded like moments.
 // ZERO0-LABEL: func.func @update(
 // ZERO0-SAME:    tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
 // ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"exp_avg_bucket"}
@@ -46,8 +48,8 @@
 // ZERO1:         graph.adamw %[[OWN]], %[[G]], {{.*}} master %[[R]]
 // ZERO1:         dist.all_gather %{{.*}} axis "data" : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-LABEL: func.func @update(
-// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO2:         graph.sum_squares %[[G]] : tensor<?xf32, #dist.shard<@rest>> -> tensor<f32>
+// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
+// ZERO2:         graph.sum_squares %[[G]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<f32>
 func.func @microstep(%step: tensor<16xf32> {graph.role = "step"},
     %w: tensor<5x8xbf16> {graph.role = "parameter", graph.name = "w"}, %k: tensor<8xf32> {graph.role = "parameter", graph.name = "kept"})
     -> (tensor<f32> {graph.result = "loss"}, tensor<5x8xf32> {graph.result = "gradient", graph.name = "w"},

@@ -208,6 +208,38 @@ func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.full<@b>> {graph
 
 // -----
 
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+// expected-error @+1 {{S4: returns 0 results of kind reduced_gradient for bucket "b"}}
+func.func @microstep(%a: tensor<8xf32>, %w: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  %wire = graph.cast %p : tensor<?xf32, #dist.full<@b>> -> tensor<?xbf16, #dist.full<@b>>
+  %s = dist.reduce_scatter %wire axis "data" : tensor<?xbf16, #dist.full<@b>> -> tensor<?xbf16, #dist.shard<@b>>
+  %wide = graph.cast %s : tensor<?xbf16, #dist.shard<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  %sum = graph.accumulate %g, %wide {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  return %sum : tensor<?xf32, #dist.shard<@b>>
+}
+}
+
+// -----
+
+module attributes {dist.zero = 2 : i64} {
+dist.mesh @mesh ["data"]
+dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
+func.func @microstep(%a: tensor<8xf32>, %w: tensor<?xbf16, #dist.full<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}, tensor<?xbf16, #dist.shard<@b>> {graph.result = "reduced_gradient", graph.bucket = @b}) {
+  %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
+  %wire = graph.cast %p : tensor<?xf32, #dist.full<@b>> -> tensor<?xbf16, #dist.full<@b>>
+  %s = dist.reduce_scatter %wire axis "data" : tensor<?xbf16, #dist.full<@b>> -> tensor<?xbf16, #dist.shard<@b>>
+  %wide = graph.cast %s : tensor<?xbf16, #dist.shard<@b>> -> tensor<?xf32, #dist.shard<@b>>
+  // expected-error @+1 {{S5: is not what is returned, rounded, as the reduced gradient of "b"}}
+  %sum = graph.accumulate %g, %wide {first_writes} : tensor<?xf32, #dist.shard<@b>>
+  return %sum, %s : tensor<?xf32, #dist.shard<@b>>, tensor<?xbf16, #dist.shard<@b>>
+}
+}
+
+// -----
+
 func.func @eval(%s: tensor<?xf32, #dist.shard<@a>>) {
   // expected-error @+1 {{S6: gives the layout of @a, which is no dist.bucket}}
   %f = dist.all_gather %s axis "data" : tensor<?xf32, #dist.shard<@a>> -> tensor<?xf32, #dist.full<@a>>
