@@ -30,7 +30,16 @@ void BlockKernel::ifThen(Value condition, llvm::function_ref<void()> then) {
   then();
 }
 
-Value BlockKernel::ifElse(Value condition, llvm::function_ref<Value()> then, llvm::function_ref<Value()> otherwise) {
+void BlockKernel::ifElse(Value condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  then();
+  b.setInsertionPointToStart(branch.elseBlock());
+  otherwise();
+}
+
+Value BlockKernel::choose(Value condition, llvm::function_ref<Value()> then, llvm::function_ref<Value()> otherwise) {
   auto branch = scf::IfOp::create(
       b, condition,
       [&](OpBuilder &, Location) {

@@ -50,8 +50,9 @@ public:
     forRange(begin, end, step, {}, [&](mlir::Value index, Values &) { body(index); });
   }
   void ifThen(mlir::Value condition, llvm::function_ref<void()> then);
+  void ifElse(mlir::Value condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise);
   /// One of two values, computed in a branch of its own.
-  mlir::Value ifElse(mlir::Value condition, llvm::function_ref<mlir::Value()> then,
+  mlir::Value choose(mlir::Value condition, llvm::function_ref<mlir::Value()> then,
                      llvm::function_ref<mlir::Value()> otherwise);
 
   /// Closes the function.

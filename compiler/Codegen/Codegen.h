@@ -96,6 +96,10 @@ public:
 
   /// What a GPU executes in place of library calls, by the same document. There are versions for GPUs only.
   KernelDescription addGpuGather(int64_t rowBytes);
+  KernelDescription addGpuScatterAdd(int64_t width, mlir::Type dyType);
+  KernelDescription addGpuNarrow(mlir::Type to);
+  KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary);
+  KernelDescription addGpuLossSum();
 
   /// What the module makes kernels for.
   const KernelModuleOptions &options() const;

@@ -52,4 +52,100 @@ KernelDescription KernelModule::addGpuGather(int64_t rowBytes) {
                        });
 }
 
+/// How a kernel for tensors of `type` is called.
+static std::string withType(StringRef name, Type type) {
+  return (name + (type.isBF16() ? "_bf16" : type.isF16() ? "_f16" : "")).str();
+}
+
+// A block per position. The block of the first position with an index adds that row and all later ones with the same
+// index, in order; the others have nothing to do. Which positions those are, warps find out 128 positions at a time.
+KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
+  constexpr int64_t threads = 128, warps = threads / kWarp;
+  int64_t bytes = storedBytes(dyType), lanes = std::gcd(width, kVectorBytes / bytes);
+  std::string name = withType("gpu_scatter_add", dyType) + "_" + std::to_string(lanes);
+  return deviceService(*state_, name, {false, false, true, true}, 2, threads, 1, [&](BlockKernel &k) {
+    KernelBuilder &b = k.b;
+    Type i32 = b.getI32Type(), f32 = b.getF32Type(),
+         element = dyType.isBF16()  ? Type(b.getBF16Type())
+                   : dyType.isF16() ? Type(b.getF16Type())
+                                    : f32;
+    Value indices = k.buffer(0), dy = k.buffer(1), dtable = k.buffer(2), fault = k.buffer(3);
+    Value columns = k.scalar(0), rows = k.scalar(1), position = k.block(), thread = k.thread(), words = k.shared(16);
+    Value lane = arith::AndIOp::create(b, thread, b.i64(kWarp - 1)), warp = arith::ShRUIOp::create(b, thread, b.i64(5));
+    auto [index, good] = loadIndex(k, indices, position, rows);
+    /// One bit per thread whose condition holds, in one word per warp.
+    auto collect = [&](Value condition) {
+      Value word = k.ballot(condition);
+      k.ifThen(b.compare(arith::CmpIPredicate::eq, lane, b.i64(0)),
+               [&] { b.store(word, b.address(words, i32, warp)); });
+      k.barrier();
+      BlockKernel::Values all;
+      for (int64_t i = 0; i < warps; ++i)
+        all.push_back(b.load(b.address(words, i32, b.i64(i)), i32, 1));
+      return all;
+    };
+    /// Whether this thread's position of those from `first` on, below `end`, has the block's index.
+    auto isSame = [&](Value first, Value end) -> Value {
+      Value own = b.add(first, thread);
+      Value other = loadIndex(k, indices, b.minimum(own, b.sub(end, b.i64(1))), rows).first;
+      return arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::slt, own, end),
+                                   b.compare(arith::CmpIPredicate::eq, other, index));
+    };
+    Value no = b.integer(b.getI1Type(), 0);
+    Value found = k.forRange(b.i64(0), position, threads, {no}, [&](Value first, BlockKernel::Values &carried) {
+      carried[0] = arith::OrIOp::create(b, carried[0], isSame(first, position));
+    })[0];
+    Value earlier = b.integer(i32, 0);
+    for (Value word : collect(found))
+      earlier = arith::OrIOp::create(b, earlier, word);
+    k.barrier();
+    k.ifThen(arith::AndIOp::create(b, b.compare(arith::CmpIPredicate::uge, index, rows),
+                                   b.compare(arith::CmpIPredicate::eq, thread, b.i64(0))),
+             [&] { noteFault(k, fault, position, index); });
+    Value isFirst = b.compare(arith::CmpIPredicate::eq, earlier, b.integer(i32, 0));
+    k.ifThen(arith::AndIOp::create(b, good, isFirst), [&] {
+      Value row = b.mul(index, columns);
+      auto addRow = [&](Value from) {
+        Value source = b.mul(from, columns);
+        k.forRange(b.mul(thread, b.i64(lanes)), columns, threads * lanes, [&](Value column) {
+          int64_t alignment = std::min<int64_t>(lanes * 4, kVectorBytes);
+          Value to = b.address(dtable, f32, b.add(row, column));
+          Value value = b.load(b.address(dy, element, b.add(source, column)), element, lanes, lanes * bytes);
+          b.store(b.add(b.load(to, f32, lanes, alignment), value), to, alignment);
+        });
+      };
+      k.forRange(position, k.extent(), threads, [&](Value first) {
+        for (auto [number, word] : llvm::enumerate(collect(isSame(first, k.extent()))))
+          k.ifThen(b.compare(arith::CmpIPredicate::ne, word, b.integer(i32, 0)), [&, word = word, number = number] {
+            k.forRange(b.i64(0), b.i64(kWarp), 1, [&](Value bit) {
+              Value shifted = arith::ShRUIOp::create(b, word, arith::TruncIOp::create(b, i32, bit));
+              k.ifThen(arith::TruncIOp::create(b, b.getI1Type(), shifted),
+                       [&] { addRow(b.add(b.add(first, b.i64(number * kWarp)), bit)); });
+            });
+          });
+        k.barrier(); // the words are free again
+      });
+    });
+  });
+}
+
+// A thread rounds eight elements. All of a block's threads load before one stores: what one block reads may be where it
+// writes.
+KernelDescription KernelModule::addGpuNarrow(Type to) {
+  constexpr int64_t threads = 256, lanes = 8;
+  return deviceService(*state_, withType("gpu_narrow", to), {false, true}, 0, threads, threads, [&](BlockKernel &k) {
+    KernelBuilder &b = k.b;
+    Type f32 = b.getF32Type(), element = to.isBF16() ? Type(b.getBF16Type()) : Type(b.getF16Type());
+    Value unit = b.add(b.mul(k.block(), b.i64(threads)), k.thread()), first = b.mul(unit, b.i64(lanes));
+    Value exists = b.compare(arith::CmpIPredicate::slt, unit, k.extent());
+    Value value = k.choose(
+        exists, [&] { return b.load(b.address(k.buffer(0), f32, first), f32, lanes, kVectorBytes); },
+        [&] { return b.real(VectorType::get({lanes}, f32), 0.0); });
+    k.barrier();
+    k.ifThen(exists, [&] {
+      b.store(b.convertReal(value, element), b.address(k.buffer(1), element, first), element, kVectorBytes);
+    });
+  });
+}
+
 } // namespace ztc

@@ -84,6 +84,15 @@ private:
       auto table = cast<RankedTensorType>(embedding.getTable().getType());
       return {kernels.addGpuGather(table.getDimSize(1) * table.getElementTypeBitWidth() / 8)};
     }
+    if (isWireCast(op))
+      return {kernels.addGpuNarrow(getElementTypeOrSelf(op->getResult(0).getType()))};
+    if (auto grad = dyn_cast<graph::EmbeddingGradOp>(op))
+      return {kernels.addGpuScatterAdd(cast<RankedTensorType>(grad.getDtable().getType()).getDimSize(1),
+                                       getElementTypeOrSelf(grad.getDy().getType()))};
+    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
+      return {kernels.addGpuCrossEntropyRows(bool(loss.getScale()), getElementTypeOrSelf(loss.getHidden().getType()),
+                                             cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0)),
+              kernels.addGpuLossSum()};
     return {};
   }
 

@@ -50,13 +50,17 @@ struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
         if (!symbols.lookup<plan_ir::KernelOp>(launch.getKernel().getAttr()))
           return op->emitOpError("K1: there is no kernel ") << launch.getKernel();
     }
-    if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp>(op)) {
-      auto services = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
-      if (!services)
-        return op->emitOpError("K2: has no service kernels");
-      for (NamedAttribute entry : services)
-        if (!symbols.lookup<plan_ir::KernelOp>(cast<FlatSymbolRefAttr>(entry.getValue()).getAttr()))
-          return op->emitOpError("K2: there is no kernel ") << entry.getValue();
+    auto services = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
+    if (!services && isa<graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp>(op))
+      return op->emitOpError("K2: has no service kernels");
+    for (NamedAttribute entry : services ? services.getValue() : ArrayRef<NamedAttribute>()) {
+      Attribute single = entry.getValue();
+      auto list = dyn_cast<ArrayAttr>(single); // those of GPUs
+      for (Attribute kernel : list ? list.getValue() : ArrayRef<Attribute>(single)) {
+        auto symbol = dyn_cast<FlatSymbolRefAttr>(kernel);
+        if (!symbol || !symbols.lookup<plan_ir::KernelOp>(symbol.getAttr()))
+          return op->emitOpError("K2: there is no kernel ") << kernel;
+      }
     }
     return success();
   }

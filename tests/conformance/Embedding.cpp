@@ -1,5 +1,6 @@
 // Rows by index, and bytes that move.
 #include "tests/conformance/NarrowValues.h"
+#include <numeric>
 
 namespace ztc::test {
 namespace {
@@ -66,7 +67,7 @@ std::vector<float> scatterReference(const std::vector<int32_t> &indices, const s
 }
 
 TEST(EmbeddingConformance, ScatterAddIsInOrderOfPosition) {
-  for (size_t width : {40u, 7u}) {
+  for (size_t width : {40u, 7u, 1100u}) {
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < 90; ++i)
       indices.push_back(i * i % 20);
@@ -83,6 +84,8 @@ TEST(EmbeddingConformance, ScatterAddIsInOrderOfPosition) {
           scatter.set_table_rows(20);
           scatter.set_accumulate(accumulate);
           scatter.set_type(type);
+          const size_t lanes = std::gcd(width, size_t(type == plan::F32 ? 4 : 8));
+          runner.useGpuKernels(scatter, {"gpu_scatter_add" + gpuSuffix(type) + "_" + std::to_string(lanes)});
           runner.runOnce(threads);
           std::vector<float> start = accumulate == plan::ADD ? before : std::vector<float>(before.size(), 0);
           EXPECT_TRUE(sameBits(runner.read(table, 20 * width), scatterReference(indices, dy, width, start)));
@@ -101,6 +104,7 @@ TEST(TransferConformance, NarrowInPlaceAndNot) {
           plan::Narrow &narrow = *runner.step("narrow", {from, to})->mutable_narrow();
           narrow.set_from(plan::F32);
           narrow.set_to(type);
+          runner.useGpuKernels(narrow, {"gpu_narrow" + gpuSuffix(type)});
           runner.runOnce(threads);
           std::vector<float> want = values;
           roundTo(want, type);

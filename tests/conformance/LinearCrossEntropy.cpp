@@ -2,6 +2,7 @@
 #include "runtime/Format/ScratchSizes.h"
 #include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
+#include <numeric>
 
 namespace ztc::test {
 namespace {
@@ -72,11 +73,15 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   uint32_t loss = runner.slot(std::vector<float>{start}), scale = runner.slot(std::vector<float>{reference.scale});
   uint32_t dhidden = typedSlot(runner, std::vector<float>(reference.hidden.size(), NAN), c.type);
   uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
-  uint32_t scratch = runner.scratch(linearCrossEntropyScratchBytes(c.chunk, c.vocabulary), false);
+  uint32_t scratch = runner.scratch(onGpu() ? gpuLinearCrossEntropyScratchBytes(c.chunk, c.tokens, c.vocabulary)
+                                            : linearCrossEntropyScratchBytes(c.chunk, c.vocabulary),
+                                    false);
   plan::Step *step = training ? runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead})
                               : runner.step("loss", {hidden, head, targets, loss, scratch});
   if (c.type != plan::F32)
-    step->add_operands()->set_slot(runner.scratch(linearCrossEntropyPanelBytes(c.chunk, c.width, c.vocabulary), true));
+    step->add_operands()->set_slot(
+        onGpu() ? runner.scratch(4096, false)
+                : runner.scratch(linearCrossEntropyPanelBytes(c.chunk, c.width, c.vocabulary), true));
   plan::LinearCrossEntropy &call = *step->mutable_linear_cross_entropy();
   call.set_tokens(c.tokens);
   call.set_width(c.width);
@@ -87,6 +92,11 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_loss_accumulate(accumulate);
   call.set_rows_kernel(0);
   call.set_type(c.type);
+  call.set_gpu_chunk(c.chunk);
+  const std::string lanes = "_" + std::to_string(std::gcd(c.vocabulary, uint64_t(4)));
+  runner.useGpuKernels(
+      call, {training ? "gpu_cross_entropy_rows" + gpuSuffix(c.type) + lanes : "gpu_cross_entropy_rows_loss" + lanes,
+             "gpu_loss_sum"});
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)

@@ -35,6 +35,11 @@ inline std::vector<float> readTyped(const StepRunner &runner, uint32_t slot, siz
   return values;
 }
 
+/// What kernels for tensors of `type` have at the end of their names.
+inline std::string gpuSuffix(plan::DataType type) {
+  return type == plan::BF16 ? "_bf16" : type == plan::F16 ? "_f16" : "";
+}
+
 /// Half a unit in the last place of the smallest value with its exponent, relative: what rounding once may cost.
 inline double roundingError(plan::DataType type) {
   return type == plan::BF16 ? 0x1p-8 : type == plan::F16 ? 0x1p-11 : 0;

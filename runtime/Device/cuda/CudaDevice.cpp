@@ -13,10 +13,17 @@ struct StepKind {
   PreparedStep (*prepare)(const CudaPrepare &);
 };
 constexpr std::array kStepKinds = {
-    StepKind{plan::Step::kLaunch, prepareCudaLaunch},    StepKind{plan::Step::kGemm, prepareCudaGemm},
-    StepKind{plan::Step::kGather, prepareCudaGather},    StepKind{plan::Step::kCopy, prepareCudaCopy},
-    StepKind{plan::Step::kFill, prepareCudaFill},        StepKind{plan::Step::kCollective, prepareCudaCollective},
-    StepKind{plan::Step::kRecord, prepareCudaEvent},     StepKind{plan::Step::kWait, prepareCudaEvent},
+    StepKind{plan::Step::kLaunch, prepareCudaLaunch},
+    StepKind{plan::Step::kGemm, prepareCudaGemm},
+    StepKind{plan::Step::kLinearCrossEntropy, prepareCudaLinearCrossEntropy},
+    StepKind{plan::Step::kGather, prepareCudaGather},
+    StepKind{plan::Step::kScatterAdd, prepareCudaScatterAdd},
+    StepKind{plan::Step::kNarrow, prepareCudaNarrow},
+    StepKind{plan::Step::kCopy, prepareCudaCopy},
+    StepKind{plan::Step::kFill, prepareCudaFill},
+    StepKind{plan::Step::kCollective, prepareCudaCollective},
+    StepKind{plan::Step::kRecord, prepareCudaEvent},
+    StepKind{plan::Step::kWait, prepareCudaEvent},
     StepKind{plan::Step::kTransfer, prepareCudaNothing},
 };
 

@@ -1,6 +1,7 @@
 // Rows of a table by index: the embedding and its gradient. The kernels are generated, see
 // runtime/Format/ServiceKernels.md.
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
@@ -67,10 +68,52 @@ private:
   uint64_t rows_ = 0, pieces_ = 0, tableRows_ = 0;
 };
 
+/// dtable[indices[i]] += dy[i], in f32 and in the order of i; dy may be bf16 or f16.
+class CudaScatterAdd : public CudaStep {
+public:
+  explicit CudaScatterAdd(const CudaPrepare &from)
+      : CudaStep(from), fault_(from.resources, from.step.scatter_add().table_rows()) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const plan::ScatterAdd &scatter = from.step.scatter_add();
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {3}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(0, {scatter.rows()}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {scatter.rows(), scatter.width()}, dataTypeBytes(scatter.type())));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(2, {scatter.table_rows(), scatter.width()}));
+    ZTC_RETURN_IF_ERROR(requireAligned());
+    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(scatter.gpu_kernels(), 1));
+    kernel_ = kernels[0];
+    rows_ = scatter.rows();
+    width_ = scatter.width();
+    tableRows_ = scatter.table_rows();
+    accumulate_ = scatter.accumulate();
+    return fault_.create();
+  }
+
+  Status execute(uint32_t microstep) override {
+    if (!addsNow(accumulate_, microstep))
+      ZTC_RETURN_IF_ERROR(driver().check(
+          driver().cuMemsetD8Async(address(2), 0, tableRows_ * width_ * sizeof(float), stream_), "cuMemsetD8Async"));
+    return launch(kernel_, {address(0), address(1), address(2), fault_.address(), width_, tableRows_}, rows_);
+  }
+
+private:
+  TokenFault fault_;
+  CudaKernel kernel_;
+  uint64_t rows_ = 0, width_ = 0, tableRows_ = 0;
+  plan::Accumulate accumulate_ = plan::OVERWRITE;
+};
+
 } // namespace
 
 PreparedStep prepareCudaGather(const CudaPrepare &from) {
   auto step = std::make_unique<CudaGather>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+PreparedStep prepareCudaScatterAdd(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaScatterAdd>(from);
   ZTC_RETURN_IF_ERROR(step->prepare(from));
   return PreparedStep(std::move(step));
 }

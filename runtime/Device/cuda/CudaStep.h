@@ -123,7 +123,10 @@ protected:
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
 PreparedStep prepareCudaLaunch(const CudaPrepare &from);
 PreparedStep prepareCudaGemm(const CudaPrepare &from);
+PreparedStep prepareCudaLinearCrossEntropy(const CudaPrepare &from);
 PreparedStep prepareCudaGather(const CudaPrepare &from);
+PreparedStep prepareCudaScatterAdd(const CudaPrepare &from);
+PreparedStep prepareCudaNarrow(const CudaPrepare &from);
 PreparedStep prepareCudaCopy(const CudaPrepare &from);
 PreparedStep prepareCudaFill(const CudaPrepare &from);
 PreparedStep prepareCudaCollective(const CudaPrepare &from);

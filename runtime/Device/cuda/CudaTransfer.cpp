@@ -1,5 +1,8 @@
 // Steps that move bytes, that order streams, or that only stand in the plan.
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Format/NarrowDataType.h"
+#include "runtime/Format/PlanValidator.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -43,6 +46,57 @@ private:
   unsigned char value_ = 0;
 };
 
+/// to = from, rounded to a type of two bytes. Where both begin at the same byte, launches over pieces of doubling
+/// length follow one another: elements [n, 2n) are written to bytes [2n, 4n), from which everything has been read. The
+/// first piece is one block, which loads before it stores.
+class CudaNarrow : public CudaStep {
+public:
+  explicit CudaNarrow(const CudaPrepare &from) : CudaStep(from) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const plan::Narrow &call = from.step.narrow();
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {2}));
+    if (!narrowDataType(call.to()) || call.from() != plan::F32)
+      return dataLoss(fmt::format("no rounding from {} to {}", dataTypeName(call.from()), dataTypeName(call.to())));
+    const uint64_t count = operands_.bytes(0) / sizeof(float);
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {count}, sizeof(uint16_t)));
+    ZTC_RETURN_IF_ERROR(requireAligned());
+    if (count % kUnit != 0)
+      return dataLoss(fmt::format("{} elements are rounded, which is no multiple of {}", count, kUnit));
+    units_ = count / kUnit;
+    inPlace_ = operands_.offset(0) == operands_.offset(1);
+    if (!inPlace_ && operands_.offset(0) < operands_.offset(1) + count * sizeof(uint16_t) &&
+        operands_.offset(1) < operands_.offset(0) + count * sizeof(float))
+      return dataLoss("what is rounded overlaps the result, but does not begin with it");
+    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(call.gpu_kernels(), 1));
+    kernel_ = kernels[0];
+    return Status::ok();
+  }
+
+  Status execute(uint32_t) override {
+    if (!inPlace_)
+      return run(0, units_);
+    uint64_t done = std::min<uint64_t>(units_, kernel_.unitsPerBlock);
+    ZTC_RETURN_IF_ERROR(run(0, done));
+    for (; done < units_; done = std::min(units_, 2 * done))
+      ZTC_RETURN_IF_ERROR(run(done, std::min(units_, 2 * done)));
+    return Status::ok();
+  }
+
+private:
+  /// Elements that the kernel takes as one.
+  static constexpr uint64_t kUnit = 8;
+
+  Status run(uint64_t begin, uint64_t end) const {
+    return launch(kernel_, {address(0) + begin * kUnit * sizeof(float), address(1) + begin * kUnit * sizeof(uint16_t)},
+                  end - begin);
+  }
+
+  CudaKernel kernel_;
+  uint64_t units_ = 0;
+  bool inPlace_ = false;
+};
+
 /// Marks what a stream has been given so far, or holds it back until that is done. A wait for what was never recorded
 /// waits for nothing.
 class CudaEvent : public DeviceStep {
@@ -78,6 +132,12 @@ PreparedStep prepareCudaCopy(const CudaPrepare &from) {
 
 PreparedStep prepareCudaFill(const CudaPrepare &from) {
   auto step = std::make_unique<CudaFill>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+PreparedStep prepareCudaNarrow(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaNarrow>(from);
   ZTC_RETURN_IF_ERROR(step->prepare(from));
   return PreparedStep(std::move(step));
 }

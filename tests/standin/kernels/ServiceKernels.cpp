@@ -18,6 +18,21 @@ int main(int argc, char **argv) {
   std::vector<KernelDescription> kernels;
   for (int64_t bytes : {2, 4, 8, 16})
     kernels.push_back(module.addGpuGather(bytes));
+  mlir::MLIRContext context;
+  const mlir::Type f32 = mlir::Float32Type::get(&context), bf16 = mlir::BFloat16Type::get(&context),
+                   f16 = mlir::Float16Type::get(&context);
+  for (mlir::Type type : {bf16, f16})
+    kernels.push_back(module.addGpuNarrow(type));
+  for (mlir::Type type : {f32, bf16, f16})
+    for (int64_t lanes : {1, 2, 4, 8}) {
+      if (lanes <= (type == f32 ? 4 : 8))
+        kernels.push_back(module.addGpuScatterAdd(lanes, type));
+      if (lanes <= 4)
+        kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/true, type, lanes));
+    }
+  for (int64_t lanes : {1, 2, 4})
+    kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));
+  kernels.push_back(module.addGpuLossSum());
   auto images = module.emit({"simt"});
   if (failed(images))
     return 1;

@@ -249,3 +249,58 @@ TEST(CodegenGpu, CubinsForEveryArchitectureKeepEverythingInRegisters) {
     }
   }
 }
+
+namespace {
+/// The kernels of library calls at the sizes of an 8B model.
+std::vector<KernelDescription> addLibraryCalls(KernelModule &module) {
+  mlir::MLIRContext context;
+  const mlir::Type f32 = mlir::Float32Type::get(&context), bf16 = mlir::BFloat16Type::get(&context),
+                   f16 = mlir::Float16Type::get(&context);
+  std::vector<KernelDescription> kernels{module.addGpuGather(8192), module.addGpuNarrow(bf16), module.addGpuNarrow(f16),
+                                         module.addGpuLossSum(),
+                                         module.addGpuCrossEntropyRows(/*training=*/false, bf16, 128256)};
+  for (mlir::Type type : {f32, bf16, f16}) {
+    kernels.push_back(module.addGpuScatterAdd(4096, type));
+    kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/true, type, 128256));
+  }
+  return kernels;
+}
+} // namespace
+
+TEST(CodegenGpu, LibraryCallsHaveVectorAccessesAndNoLocalMemory) {
+  KernelModule module({/*host=*/false, /*device=*/true});
+  std::vector<KernelDescription> kernels = addLibraryCalls(module);
+  auto images = module.emit({"sm_90a"});
+  ASSERT_TRUE(mlir::succeeded(images));
+  llvm::StringRef ptx = images->front().ptx;
+  for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", ".ftz", "ex2"})
+    EXPECT_FALSE(ptx.contains(bad)) << bad;
+  for (const KernelDescription &kernel : kernels) {
+    llvm::StringRef body = bodyOf(ptx, kernel.name);
+    ASSERT_FALSE(body.empty()) << kernel.name;
+    EXPECT_FALSE(kernel.onHost);
+    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(kernel.device.blockThreads))) << kernel.name;
+    if (kernel.name == "gpu_loss_sum")
+      continue; // one float a row
+    EXPECT_TRUE(body.contains("ld.global.v4")) << kernel.name;
+    // Cotangents of a narrow type: four of them are 8 bytes.
+    bool stores = body.contains("st.global.v4") || body.contains("st.global.v2");
+    EXPECT_EQ(stores, !llvm::StringRef(kernel.name).contains("rows_loss")) << kernel.name;
+  }
+}
+
+TEST(CodegenGpu, LibraryCallsStayInRegisters) {
+  if (codegen::findPtxas().empty())
+    GTEST_SKIP() << "no ptxas on this machine: registers and spills were not looked at";
+  KernelModule module({/*host=*/false, /*device=*/true});
+  std::vector<KernelDescription> kernels = addLibraryCalls(module);
+  auto images = module.emit({"sm_80", "sm_90a", "sm_100a"});
+  ASSERT_TRUE(mlir::succeeded(images));
+  for (const KernelImage &image : *images)
+    for (const KernelDescription &kernel : kernels) {
+      auto found = image.resources.find(kernel.name);
+      ASSERT_NE(found, image.resources.end()) << kernel.name;
+      EXPECT_EQ(found->second.localBytes, 0u) << kernel.name << " on " << image.target;
+      EXPECT_LE(found->second.registers * kernel.device.blockThreads, 32768u) << kernel.name << " on " << image.target;
+    }
+}

@@ -1,0 +1,193 @@
+// The rows of the head and the loss on a GPU. See runtime/Format/ServiceKernels.md.
+#include "compiler/Codegen/BlockKernel.h"
+#include "compiler/Codegen/DeviceEmitter.h"
+#include "compiler/Codegen/MathExpand.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace ztc {
+using namespace codegen;
+
+namespace {
+/// A maximum, and the sum of the exponentials of what is below it.
+struct Softmax {
+  Value maximum, sum;
+};
+
+/// What two threads have seen, together. The order of the two does not matter, to the bit.
+Softmax join(KernelBuilder &b, Softmax x, Softmax y) {
+  Value maximum = b.maximum(x.maximum, y.maximum);
+  auto part = [&](Softmax of) { return b.mul(of.sum, expandExp(b, b.sub(of.maximum, maximum))); };
+  return {maximum, b.add(part(x), part(y))};
+}
+
+/// The lanes of a vector folded with their neighbours.
+Value fold(KernelBuilder &b, Value vector, llvm::function_ref<Value(Value, Value)> combine) {
+  int64_t lanes = lanesOf(vector.getType());
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < lanes; ++i)
+    values.push_back(lanes == 1 ? vector : vector::ExtractOp::create(b, vector, i).getResult());
+  for (; values.size() > 1; values.resize(values.size() / 2))
+    for (size_t i = 0; i < values.size() / 2; ++i)
+      values[i] = combine(values[2 * i], values[2 * i + 1]);
+  return values.front();
+}
+
+/// A row of logits in a block.
+class Row {
+public:
+  Row(BlockKernel &k, int64_t lanes) : k(k), b(k.b), lanes(lanes), columns(k.scalar(0)), thread(k.thread()) {
+    first = b.mul(thread, b.i64(lanes));
+    base = b.address(k.buffer(0), b.getF32Type(), b.mul(k.block(), columns));
+  }
+
+  Value load(Value column) { return b.load(b.address(base, b.getF32Type(), column), b.getF32Type(), lanes, lanes * 4); }
+
+  /// Of the whole row; every thread gets it. The maximum is at least the lowest finite number.
+  Softmax softmax() {
+    Type f32 = b.getF32Type();
+    BlockKernel::Values none{b.real(f32, std::numeric_limits<float>::lowest()), b.real(f32, 0.0)};
+    // One pass: the sum follows the maximum.
+    auto own = k.forRange(first, columns, step(), none, [&](Value column, BlockKernel::Values &carried) {
+      Value values = load(column);
+      Value highest = fold(b, values, [&](Value x, Value y) { return b.maximum(x, y); });
+      Value maximum = b.maximum(carried[0], highest);
+      Value here =
+          fold(b, expandExp(b, b.sub(values, b.splat(maximum, lanes))), [&](Value x, Value y) { return b.add(x, y); });
+      carried[1] = b.add(b.mul(carried[1], expandExp(b, b.sub(carried[0], maximum))), here);
+      carried[0] = maximum;
+    });
+    Softmax seen = overWarp({own[0], own[1]}, kWarp);
+    int64_t warps = k.threads() / kWarp;
+    Value shared = k.shared(warps * 8), lane = arith::AndIOp::create(b, thread, b.i64(kWarp - 1));
+    Value warp = arith::ShRUIOp::create(b, thread, b.i64(5));
+    auto place = [&](Value number, int64_t which) {
+      return b.address(shared, f32, b.add(b.mul(number, b.i64(2)), b.i64(which)));
+    };
+    k.ifThen(b.compare(arith::CmpIPredicate::eq, lane, b.i64(0)), [&] {
+      b.store(seen.maximum, place(warp, 0));
+      b.store(seen.sum, place(warp, 1));
+    });
+    k.barrier();
+    Value other = arith::AndIOp::create(b, lane, b.i64(warps - 1));
+    return overWarp({b.load(place(other, 0), f32, 1), b.load(place(other, 1), f32, 1)}, warps);
+  }
+
+  int64_t step() const { return k.threads() * lanes; }
+
+  BlockKernel &k;
+  KernelBuilder &b;
+  const int64_t lanes;
+  Value columns, thread, first, base;
+
+private:
+  Softmax overWarp(Softmax own, int64_t count) {
+    for (int64_t mask = 1; mask < count; mask *= 2)
+      own = join(b, own, {k.exchange(own.maximum, mask), k.exchange(own.sum, mask)});
+    return own;
+  }
+};
+} // namespace
+
+// A block per row. The cotangents of a narrow type stand at the beginning of the bytes of their row, where every piece
+// has been read before it is written over.
+KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary) {
+  constexpr int64_t threads = 512;
+  const int64_t lanes = std::gcd(vocabulary, int64_t(4));
+  const bool narrow = training && isNarrow(type);
+  std::string name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
+  name += (narrow ? type.isBF16() ? "_bf16_" : "_f16_" : "_") + std::to_string(lanes);
+  SmallVector<bool> written =
+      training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
+  return deviceService(*state_, name, written, 1, threads, 1, [&](BlockKernel &k) {
+    KernelBuilder &b = k.b;
+    Row row(k, lanes);
+    Type f32 = b.getF32Type(), i32 = b.getI32Type();
+    Type element = !narrow ? Type(f32) : type.isBF16() ? Type(b.getBF16Type()) : Type(b.getF16Type());
+    Value losses = k.buffer(training ? 3 : 2), zero = b.real(f32, 0.0);
+    Value target = b.load(b.address(k.buffer(1), i32, k.block()), i32, 1);
+    target = arith::ExtSIOp::create(b, b.getI64Type(), target);
+    auto storeLoss = [&](Value loss) {
+      k.ifThen(b.compare(arith::CmpIPredicate::eq, row.thread, b.i64(0)),
+               [&] { b.store(loss, b.address(losses, f32, k.block())); });
+    };
+    auto store = [&](Value value, Value column) {
+      b.store(value, b.address(row.base, element, column), element, lanes * storedBytes(element));
+    };
+    // Unsigned: a negative target is far behind the last column.
+    Value counts = b.compare(arith::CmpIPredicate::ult, target, row.columns);
+    auto ignored = [&] {
+      storeLoss(zero);
+      if (training)
+        k.forRange(row.first, row.columns, row.step(), [&](Value column) { store(b.splat(zero, lanes), column); });
+    };
+    auto counted = [&] {
+      Value wanted = b.load(b.address(row.base, f32, target), f32, 1);
+      Softmax softmax = row.softmax();
+      storeLoss(b.sub(b.add(softmax.maximum, expandLog(b, softmax.sum)), wanted));
+      if (!training)
+        return;
+      Value scale = b.load(k.buffer(2), f32, 1), inverse = b.div(b.real(f32, 1.0), softmax.sum);
+      SmallVector<int64_t> steps = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
+      auto i64s = KernelBuilder::shaped(lanes, b.getI64Type());
+      Value numbers =
+          lanes == 1
+              ? b.i64(0)
+              : arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(i64s), ArrayRef<int64_t>(steps)))
+                    .getResult();
+      auto gradient = [&](Value logits, Value column) {
+        Value p = b.mul(expandExp(b, b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
+        Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
+        Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
+        store(b.convertReal(b.mul(b.sub(p, hit), b.splat(scale, lanes)), element), column);
+      };
+      if (!narrow) {
+        k.forRange(row.first, row.columns, row.step(), [&](Value column) { gradient(row.load(column), column); });
+        return;
+      }
+      k.forRange(b.i64(0), row.columns, row.step(), [&](Value begin) {
+        Value column = b.add(begin, row.first);
+        Value exists = b.compare(arith::CmpIPredicate::slt, column, row.columns);
+        Value logits = k.choose(exists, [&] { return row.load(column); }, [&] { return b.splat(zero, lanes); });
+        k.barrier();
+        k.ifThen(exists, [&] { gradient(logits, column); });
+      });
+    };
+    k.ifElse(counts, counted, ignored);
+  });
+}
+
+// One block. Thread t adds rows t, t + 256, ... in double precision, then halves of the threads join.
+KernelDescription KernelModule::addGpuLossSum() {
+  constexpr int64_t threads = 256;
+  return deviceService(*state_, "gpu_loss_sum", {false, true}, 2, threads, 1, [&](BlockKernel &k) {
+    KernelBuilder &b = k.b;
+    Type f32 = b.getF32Type(), f64 = b.getF64Type();
+    Value losses = k.buffer(0), loss = k.buffer(1), count = k.scalar(0), adds = k.scalar(1), thread = k.thread();
+    Value own = k.forRange(thread, count, threads, {b.real(f64, 0.0)}, [&](Value row, BlockKernel::Values &carried) {
+      carried[0] = b.add(carried[0], b.convertReal(b.load(b.address(losses, f32, row), f32, 1), f64));
+    })[0];
+    Value shared = k.shared(threads * 8);
+    auto at = [&](Value number) { return b.address(shared, f64, number); };
+    b.store(own, at(thread));
+    for (int64_t half = threads / 2; half >= 1; half /= 2) {
+      k.barrier();
+      k.ifThen(b.compare(arith::CmpIPredicate::slt, thread, b.i64(half)), [&] {
+        Value other = b.load(at(b.add(thread, b.i64(half))), f64, 1);
+        b.store(b.add(b.load(at(thread), f64, 1), other), at(thread));
+      });
+    }
+    k.ifThen(b.compare(arith::CmpIPredicate::eq, thread, b.i64(0)), [&] {
+      Value total = b.load(at(b.i64(0)), f64, 1);
+      Value before = k.choose(
+          b.compare(arith::CmpIPredicate::ne, adds, b.i64(0)), [&] { return b.convertReal(b.load(loss, f32, 1), f64); },
+          [&] { return b.real(f64, 0.0); });
+      b.store(b.convertReal(b.add(before, total), f32), loss);
+    });
+  });
+}
+
+} // namespace ztc

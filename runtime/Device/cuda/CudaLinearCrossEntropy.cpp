@@ -1,0 +1,151 @@
+// The head and the loss, chunk by chunk: the logits of many rows at a time, seldom all.
+#include "runtime/Device/cuda/CudaProduct.h"
+#include "runtime/Format/NarrowDataType.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/ScratchSizes.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace ztc {
+namespace {
+
+/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V,
+/// D). hidden, head and dhidden may be bf16 or f16; then the last operand is the products' workspace, and the kernel of
+/// the rows leaves their cotangents in that type at the beginning of each row of f32 logits.
+class CudaLinearCrossEntropy : public CudaStep {
+public:
+  explicit CudaLinearCrossEntropy(const CudaPrepare &from) : CudaStep(from) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const plan::LinearCrossEntropy &call = from.step.linear_cross_entropy();
+    training_ = call.training();
+    type_ = call.type();
+    isNarrow_ = narrowDataType(type_).has_value();
+    if (!isNarrow_ && type_ != plan::F32)
+      return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
+    const size_t operands = training_ ? 8 : 5; // without workspace
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {int(operands) + (isNarrow_ ? 1 : 0)}));
+    tokens_ = call.tokens();
+    width_ = call.width();
+    vocabulary_ = call.vocabulary();
+    if (!tokens_ || !width_ || !vocabulary_)
+      return dataLoss("linear_cross_entropy has an empty dimension");
+    chunk_ = std::min(std::max<uint64_t>(1, call.gpu_chunk()), tokens_);
+    accumulate_ = call.accumulate();
+    lossAccumulate_ = call.loss_accumulate();
+    rowBytes_ = width_ * dataTypeBytes(type_);
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Hidden, {tokens_, rowBytes_}, 1));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Head, {vocabulary_, rowBytes_}, 1));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Targets, {tokens_}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Loss, {1}));
+    ZTC_RETURN_IF_ERROR(operands_.require(Scratch, gpuLinearCrossEntropyScratchBytes(chunk_, tokens_, vocabulary_)));
+    if (training_) {
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(Scale, {1}));
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(DHidden, {tokens_, rowBytes_}, 1));
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(DHead, {vocabulary_, width_}));
+    }
+    ZTC_RETURN_IF_ERROR(requireAligned());
+    ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(call.gpu_kernels(), 2));
+    rows_ = kernels[0];
+    lossSum_ = kernels[1];
+    workspace_ = operands;
+    ZTC_RETURN_IF_ERROR(prepareProducts(chunk_, whole_));
+    const uint64_t rest = tokens_ % chunk_;
+    return rest ? prepareProducts(rest, rest_) : Status::ok();
+  }
+
+  Status execute(uint32_t microstep) override {
+    bool addToHead = addsNow(accumulate_, microstep);
+    for (uint64_t row = 0; row < tokens_; row += chunk_) {
+      const uint64_t rows = std::min(chunk_, tokens_ - row);
+      ZTC_RETURN_IF_ERROR(runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead));
+      addToHead = true;
+    }
+    return launch(lossSum_, {losses(), address(Loss), tokens_, addsNow(lossAccumulate_, microstep)}, 1);
+  }
+
+private:
+  enum Operands { Hidden, Head, Targets, Loss, Scratch, Scale, DHidden, DHead };
+
+  /// The products of a chunk of `rows` rows.
+  struct Products {
+    CudaProduct logits;  ///< hidden head^T
+    CudaProduct dhidden; ///< dlogits head
+    CudaProduct dhead;   ///< dlogits^T hidden
+  };
+
+  Status prepareProducts(uint64_t rows, Products &products) {
+    // What holds for the first row of every chunk.
+    const uint64_t chunkBytes = chunk_ < tokens_ ? chunk_ * rowBytes_ : 0;
+    const auto alignment = [&](Operands operand, uint64_t stride) {
+      return std::min(productAlignment(operands_.offset(operand)), productAlignment(stride));
+    };
+    CudaProductShape logits;
+    logits.m = rows, logits.n = vocabulary_, logits.k = width_;
+    logits.lda = width_, logits.ldb = width_, logits.ldc = vocabulary_;
+    logits.transposeB = true;
+    logits.typeA = type_;
+    logits.alignA = alignment(Hidden, chunkBytes);
+    logits.alignB = alignment(Head, 0);
+    logits.alignC = alignment(Scratch, 0);
+    logits.workspaceBytes = isNarrow_ ? operands_.bytes(workspace_) : 0;
+    ZTC_RETURN_IF_ERROR(products.logits.prepare(resources_, logits));
+    if (!training_)
+      return Status::ok();
+    const uint64_t ldDLogits = isNarrow_ ? 2 * vocabulary_ : vocabulary_;
+    CudaProductShape dhidden;
+    dhidden.m = rows, dhidden.n = width_, dhidden.k = vocabulary_;
+    dhidden.lda = ldDLogits, dhidden.ldb = width_, dhidden.ldc = width_;
+    dhidden.typeA = dhidden.typeC = type_;
+    dhidden.alignA = logits.alignC;
+    dhidden.alignB = logits.alignB;
+    dhidden.alignC = alignment(DHidden, chunkBytes);
+    dhidden.workspaceBytes = logits.workspaceBytes;
+    ZTC_RETURN_IF_ERROR(products.dhidden.prepare(resources_, dhidden));
+    CudaProductShape dhead;
+    dhead.m = vocabulary_, dhead.n = width_, dhead.k = rows;
+    dhead.lda = ldDLogits, dhead.ldb = width_, dhead.ldc = width_;
+    dhead.transposeA = true;
+    dhead.typeA = type_;
+    dhead.alignA = logits.alignC;
+    dhead.alignB = logits.alignA;
+    dhead.alignC = alignment(DHead, 0);
+    dhead.workspaceBytes = logits.workspaceBytes;
+    return products.dhead.prepare(resources_, dhead);
+  }
+
+  /// One float a token, behind the logits.
+  cuda::Address losses() const { return address(Scratch) + scratchBytes(chunk_ * vocabulary_); }
+
+  Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
+    const std::byte *hidden = operands_.address(Hidden) + row * rowBytes_, *head = operands_.address(Head);
+    std::byte *logits = operands_.address(Scratch), *workspace = isNarrow_ ? operands_.address(workspace_) : nullptr;
+    ZTC_RETURN_IF_ERROR(products.logits.execute(stream_, hidden, head, logits, 0, workspace));
+    const cuda::Address targets = address(Targets) + row * sizeof(int32_t), loss = losses() + row * sizeof(float);
+    if (!training_)
+      return launch(rows_, {address(Scratch), targets, loss, vocabulary_}, rows);
+    ZTC_RETURN_IF_ERROR(launch(rows_, {address(Scratch), targets, address(Scale), loss, vocabulary_}, rows));
+    ZTC_RETURN_IF_ERROR(
+        products.dhidden.execute(stream_, logits, head, operands_.address(DHidden) + row * rowBytes_, 0, workspace));
+    return products.dhead.execute(stream_, logits, hidden, operands_.address(DHead), addToHead ? 1 : 0, workspace);
+  }
+
+  plan::DataType type_ = plan::F32;
+  bool isNarrow_ = false, training_ = false;
+  size_t workspace_ = 0; ///< operand, where narrow
+  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
+  uint64_t rowBytes_ = 0; ///< of hidden and head
+  plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
+  CudaKernel rows_, lossSum_;
+  Products whole_, rest_;
+};
+
+} // namespace
+
+PreparedStep prepareCudaLinearCrossEntropy(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaLinearCrossEntropy>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+} // namespace ztc
