@@ -55,6 +55,7 @@ public:
       }
     if (!forGpu.empty())
       names.push_back(builder.getNamedAttr("gpu_kernels", builder.getArrayAttr(forGpu)));
+    op->removeAttr(plan_ir::kServiceKernels); // of a selection for other targets
     if (!names.empty())
       op->setAttr(plan_ir::kServiceKernels, builder.getDictionaryAttr(names));
     return success();

@@ -57,6 +57,28 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
   }
 }
 
+TEST(EmbeddingConformance, TokenOutsideTheTableIsAddedNowhere) {
+  for (int32_t token : {-7, 3}) {
+    StepRunner runner;
+    uint32_t indices = runner.slot(std::vector<int32_t>{2, token, 2}), dy = runner.slot(std::vector<float>(12, 1));
+    uint32_t table = runner.slot(std::vector<float>(12, 5));
+    plan::ScatterAdd &scatter = *runner.step("scatter", {indices, dy, table})->mutable_scatter_add();
+    scatter.set_rows(3);
+    scatter.set_width(4);
+    scatter.set_table_rows(3);
+    scatter.set_accumulate(plan::ADD);
+    scatter.set_type(plan::F32);
+    runner.useGpuKernels(scatter, {"gpu_scatter_add_4"});
+    ASSERT_TRUE(runner.prepare(1).isOk());
+    Status status = runner.run();
+    if (status.isOk())
+      status = runner.device().synchronize();
+    const std::string want = "token " + std::to_string(token) + " at position 1 is outside the vocabulary of 3";
+    EXPECT_NE(status.message().find(want), std::string::npos) << status.message();
+    EXPECT_EQ(runner.read(table, 12), (std::vector<float>{5, 5, 5, 5, 5, 5, 5, 5, 7, 7, 7, 7}));
+  }
+}
+
 /// dtable after adding dy in order of position, starting from `start`.
 std::vector<float> scatterReference(const std::vector<int32_t> &indices, const std::vector<float> &dy, size_t width,
                                     std::vector<float> start) {

@@ -3,7 +3,8 @@
 // refuses what that one would not survive.
 //
 // For tests of messages: ZTC_STAND_IN_DRIVER (version, default 13000; 0: cuInit finds no GPU), ZTC_STAND_IN_GPUS
-// (default 1), ZTC_STAND_IN_MEMORY (bytes of each, default 8 GiB).
+// (default 1), ZTC_STAND_IN_MEMORY (bytes of each, default 8 GiB), ZTC_STAND_IN_ORDER (descending: threads and blocks
+// of a grid take their turns in that order).
 #include "tests/standin/Simt.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
@@ -576,7 +577,10 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY, unsigne
     return kInvalidValue;
   const auto *first = static_cast<const uint64_t *>(extra[1]);
   std::vector<uint64_t> words(first, first + bytes / 8);
-  const simt::LaunchShape shape{{gridX, gridY, gridZ}, {blockX, blockY, blockZ}};
+  static const char *const order = std::getenv("ZTC_STAND_IN_ORDER");
+  static const bool isDescending = order && std::string(order) == "descending";
+  const simt::LaunchShape shape{
+      {gridX, gridY, gridZ}, {blockX, blockY, blockZ}, isDescending ? simt::Order::Descending : simt::Order::Ascending};
   return later(stream, [function, shape, words = std::move(words)] {
     std::vector<void *> pointers;
     for (const uint64_t &word : words)
