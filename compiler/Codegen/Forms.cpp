@@ -103,9 +103,12 @@ private:
     if (!values)
       return failure();
     IndexExpr column = chunk.column.withoutLane();
-    for (auto [value, output] : llvm::zip(*values, group.outputs))
-      e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), row * group.columns + column,
-               chunk.level, add_);
+    for (auto [value, output] : llvm::zip(*values, group.outputs)) {
+      std::optional<IndexExpr> position = positionOf(e_, output, row, column);
+      if (!position)
+        return failure();
+      e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), *position, chunk.level, add_);
+    }
     for (auto [value, partial] : llvm::zip(ArrayRef(*values).drop_front(group.outputs.size()), group.partials))
       e_.store(value, workspace_, elementOf(partial), partialIndex(partial, IndexExpr(block), column), chunk.level,
                /*add=*/true);

@@ -1,5 +1,6 @@
 #include "compiler/Codegen/GroupPlan.h"
 #include "compiler/Codegen/KernelBuilder.h"
+#include "compiler/Codegen/KernelEmitter.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include <numeric>
 
@@ -14,6 +15,16 @@ SmallVector<Value> ColumnGroup::elements() const {
   for (const PlannedPartial &partial : partials)
     values.push_back(partial.op->getOperand(0));
   return values;
+}
+
+std::optional<IndexExpr> positionOf(KernelEmitter &emitter, const PlannedOutput &output, const IndexExpr &row,
+                                    const IndexExpr &column) {
+  if (!output.isPart())
+    return row * output.columns + column;
+  std::optional<Access> parts = emitter.delinearize(row, {output.rows / output.perRow, output.perRow});
+  if (!parts)
+    return std::nullopt;
+  return (*parts)[0] * output.width + (*parts)[1] * output.columns + column + output.offset;
 }
 
 static ArrayRef<int64_t> shapeOf(Value value) {
@@ -44,6 +55,27 @@ static bool isColumnReduction(Operation *op) {
     if (!reduced[i] && source.getDimSize(i) != 1)
       return false;
   return !reduced.back() || source.getShape().back() == 1;
+}
+
+/// A matrix whose rows join those of others is written part by part, where these begin at whole vectors; other results
+/// are their own only part.
+static void addParts(const PlannedOutput &output, std::vector<PlannedOutput> &parts) {
+  auto joined = output.value.getDefiningOp<graph::ConcatOp>();
+  auto isWhole = [](Value part) { return shapeOf(part)[1] % kChunk == 0; };
+  if (!joined || shapeOf(joined).size() != 2 || joined.getAxis() != 1 || !llvm::all_of(joined.getInputs(), isWhole)) {
+    parts.push_back(output);
+    return;
+  }
+  int64_t offset = 0;
+  for (Value value : joined.getInputs()) {
+    int64_t width = shapeOf(value)[1];
+    while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+      value = reshape.getX();
+    auto shape = shapeOf(value);
+    parts.push_back(
+        {value, output.result, rowsOf(shape), columnsOf(shape), rowsOf(shape) / output.rows, output.columns, offset});
+    offset += width;
+  }
 }
 
 namespace {
@@ -185,10 +217,13 @@ private:
     PlannedKernel rows;
     std::vector<PlannedOutput> direct, afterwards;
     for (const PlannedOutput &output : outputs_)
-      (reachesPartial(output.value) ? afterwards : direct).push_back(output);
+      if (reachesPartial(output.value))
+        afterwards.push_back(output);
+      else
+        addParts(output, direct);
     int64_t common = 0; // rows that all results and partials divide into
     for (const PlannedOutput &output : direct)
-      common = std::gcd(common, output.rows);
+      common = std::gcd(common, output.rows / output.perRow);
     for (Operation *op : partials_)
       common = std::gcd(common, rowsOf(shapeOf(op->getOperand(0))));
     rows.rows = std::max<int64_t>(common, 1);

@@ -1,9 +1,13 @@
 // How a group becomes kernels: which form, which loops, which results where.
 #pragma once
 #include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/IndexExpr.h"
+#include <optional>
 #include <string>
 
 namespace ztc::codegen {
+
+class KernelEmitter;
 
 /// Rows that add into one partial result of a column reduction.
 inline constexpr int64_t kRowBlock = 32;
@@ -18,7 +22,17 @@ struct PlannedOutput {
   mlir::Value value;
   unsigned result; ///< of the group
   int64_t rows, columns;
+  /// Of a part of a result, a matrix whose rows are made of several values: rows of the value in one row of the result,
+  /// elements of that row, and where the part begins in it.
+  int64_t perRow = 1, width = 0, offset = 0;
+
+  bool isPart() const { return width != 0; }
 };
+
+/// The element of `output`'s result that belongs to (row, column) of its value; nothing after asking `emitter` for a
+/// restart.
+std::optional<IndexExpr> positionOf(KernelEmitter &emitter, const PlannedOutput &output, const IndexExpr &row,
+                                    const IndexExpr &column);
 
 /// A sum whose partial results stand in the workspace: reduce_sum over all rows, or sum_squares.
 struct PlannedPartial {

@@ -191,8 +191,12 @@ private:
     if (!values)
       return failure();
     IndexExpr column = chunk.column.withoutLane(), position = row * group.columns + column;
-    for (auto [value, output] : llvm::zip(*values, group.outputs))
-      e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), position, chunk.level, add_);
+    for (auto [value, output] : llvm::zip(*values, group.outputs)) {
+      std::optional<IndexExpr> place = positionOf(e_, output, row, column);
+      if (!place)
+        return failure();
+      e_.store(value, results_.lookup(output.result), e_.element(output.value.getType()), *place, chunk.level, add_);
+    }
     IndexGuard guard = e_.guardOf(position, chunk.level);
     for (Value value : ArrayRef(*values).drop_front(group.outputs.size())) {
       KernelBuilder &b = e_.at(chunk.level);

@@ -2,6 +2,7 @@
 #include "passes/Autodiff/Functions.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
+#include "llvm/ADT/SetVector.h"
 
 #define DEBUG_TYPE "ztc-group-macro-ops"
 
@@ -13,7 +14,7 @@ namespace ztc {
 
 namespace {
 
-/// Writes out, inside `fusion`, the macro op that is alone in it.
+/// Writes out the macro ops inside `fusion`.
 LogicalResult decomposeInside(graph::FusionOp fusion) {
   Block &body = fusion.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(body)) {
@@ -32,16 +33,93 @@ LogicalResult decomposeInside(graph::FusionOp fusion) {
   return success();
 }
 
+using OpSet = llvm::SetVector<Operation *>;
+
+bool isMacro(Operation *op) {
+  return isa_and_nonnull<DecomposableOpInterface>(op) && !isLibraryCall(op);
+}
+
+/// Adds the slice, and reshapes around it, that `operand` is and that nothing else reads.
+void addSlice(Value operand, OpSet &group) {
+  SmallVector<Operation *> chain;
+  for (Value value = operand; value.hasOneUse(); value = chain.back()->getOperand(0)) {
+    Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<graph::ReshapeOp, graph::SliceOp>(op))
+      break;
+    chain.push_back(op);
+  }
+  while (!chain.empty() && aliasOf(chain.back()))
+    chain.pop_back();
+  group.insert(chain.begin(), chain.end());
+}
+
+void addMacro(Operation *macro, OpSet &group) {
+  for (Value operand : macro->getOperands())
+    addSlice(operand, group);
+  group.insert(macro);
+}
+
+/// The only op that reads `value`, through reshapes; null where there are several.
+Operation *soleReader(Value value) {
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    if (!isa<graph::ReshapeOp>(user))
+      return user;
+    value = user->getResult(0);
+  }
+  return nullptr;
+}
+
+/// Adds the macro ops whose results are only parts of `joined`, a matrix, with the reshapes between them and it.
+bool addParts(graph::ConcatOp joined, OpSet &group) {
+  auto type = cast<RankedTensorType>(joined.getType());
+  if (type.getRank() != 2 || joined.getAxis() != 1)
+    return false;
+  bool found = false;
+  for (Value part : joined.getInputs()) {
+    SmallVector<Operation *> reshapes;
+    for (; auto reshape = part.getDefiningOp<graph::ReshapeOp>(); part = reshape.getX())
+      reshapes.push_back(reshape);
+    Operation *macro = part.getDefiningOp();
+    if (!isMacro(macro) ||
+        llvm::any_of(macro->getResults(), [&](Value result) { return soleReader(result) != joined; }))
+      continue;
+    addMacro(macro, group);
+    group.insert(reshapes.begin(), reshapes.end());
+    found = true;
+  }
+  group.insert(joined);
+  return found;
+}
+
+/// One group of these ops, named after the macro ops in it.
+LogicalResult groupMacros(const OpSet &group) {
+  SmallVector<Operation *> ops(group.begin(), group.end());
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  std::string name;
+  for (Operation *op : ops)
+    if (isMacro(op))
+      name += (name.empty() ? "" : "_") + op->getName().stripDialect().str();
+  return decomposeInside(groupOps(ops, name, "macro op, one kernel"));
+}
+
 struct GroupMacroOps : impl::GroupMacroOpsBase<GroupMacroOps> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
+      Block &block = function.getBody().front();
+      for (auto joined : llvm::make_early_inc_range(block.getOps<graph::ConcatOp>())) {
+        OpSet group;
+        if (addParts(joined, group) && failed(groupMacros(group)))
+          return signalPassFailure();
+      }
       SmallVector<Operation *> macros;
-      for (Operation &op : function.getBody().front())
-        if (isa<DecomposableOpInterface>(op) && !isLibraryCall(&op))
+      for (Operation &op : block)
+        if (isMacro(&op))
           macros.push_back(&op);
       for (Operation *op : macros) {
-        std::string name = op->getName().stripDialect().str();
-        if (failed(decomposeInside(groupOps(op, name, "macro op, one kernel"))))
+        OpSet group;
+        addMacro(op, group);
+        if (failed(groupMacros(group)))
           return signalPassFailure();
       }
     }

@@ -81,7 +81,7 @@ void groupScalars(Block &block) {
 bool canFuse(Operation *producer, Operation *root, const llvm::SetVector<Operation *> &group) {
   if (!producer || producer->getBlock() != root->getBlock() || !computes(producer) || group.contains(producer))
     return false;
-  bool perElement = isPointwise(producer) || isa<graph::BroadcastOp, graph::IotaOp>(producer);
+  bool perElement = isPointwise(producer) || isa<graph::BroadcastOp, graph::IotaOp, graph::SliceOp>(producer);
   return perElement && shapeOf(producer) == shapeOf(root) &&
          llvm::all_of(producer->getUsers(), [&](Operation *user) { return group.contains(user); });
 }

@@ -21,6 +21,29 @@ def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def DuplicateSlices : Pass<"ztc-duplicate-slices", "mlir::ModuleOp"> {
+  let summary = "Every reader of a slice slices for itself: the slice is part of its kernel's index arithmetic.";
+  let description = [{
+    Afterwards a slice of a value that only slices read has one reader, or libraries alone as readers; reshapes on the way are written again too,
+    and a recompute_barrier behind the slice stands in front of it: what is kept is the whole. Where
+    backward reads some of the slices and not the others nothing changes: all of the value would have to be kept for these. CSE must not run
+    between this and the grouping: it would join the slices, and they would be stored.
+
+        %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %s = graph.swiglu %g, %u : tensor<8x16xf32>
+        %dg, %du = graph.swiglu_grad %g, %u, %ds : tensor<8x16xf32>
+    becomes
+        %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %s = graph.swiglu %g, %u : tensor<8x16xf32>
+        %g1 = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %u1 = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %dg, %du = graph.swiglu_grad %g1, %u1, %ds : tensor<8x16xf32>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
   let summary = "Every macro op that no library runs becomes a graph.fusion with its decomposition inside.";
   let description = [{
@@ -34,6 +57,9 @@ def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
           ...
           graph.yield %p : tensor<8x16xf32>
         }
+
+    Slices that nothing else reads come with it. So do macro ops whose results are parts of one matrix and nothing else: with the `graph.concat` they
+    are one kernel, which writes the parts at their places in the rows of the matrix.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
@@ -42,7 +68,7 @@ def GroupPrimitiveOps : Pass<"ztc-group-primitive-ops", "mlir::ModuleOp"> {
   let summary = "Primitive ops become groups: pointwise chains of one shape, scalars, and whatever is left on its own.";
   let description = [{
     Afterwards every op that computes stands in a graph.fusion or is a library call. A pointwise op takes in its pointwise producers of
-    the same shape that nothing else reads, and the broadcasts, indices and splat constants it reads. Scalars of a function that
+    the same shape that nothing else reads, and the broadcasts, indices, slices and splat constants it reads. Scalars of a function that
     do not wait for one another's consumers share one group.
     An accumulate whose addend no kernel can add in place gets a group that copies (with a remark).
   }];

@@ -40,6 +40,34 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::dist::DistDialect"];
 }
 
+def MergeProducts : Pass<"ztc-merge-products", "mlir::ModuleOp"> {
+  let summary = "Products with matrices that are neighbours in a bucket are one: q, k, v and gate, up.";
+  let description = [{
+    Afterwards no two products of one left factor have right factors, transposed weights, that lie next to one another in a bucket; what read them
+    reads slices. Likewise in backward: a sum of products of cotangents with neighbouring weights is one product with all of them, rounded once, of the
+    cotangents side by side; the weights' gradients are one product, added in one place.
+
+        %g = graph.matmul %x, %wg {transpose_b} : tensor<8x4xf32>, tensor<16x4xf32> -> tensor<8x16xf32>
+        %u = graph.matmul %x, %wu {transpose_b} : tensor<8x4xf32>, tensor<16x4xf32> -> tensor<8x16xf32>
+        ...
+        %a = graph.matmul %dg, %wg : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+        %b = graph.matmul %du, %wu : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+        %dx = graph.add %a, %b : tensor<8x4xf32>
+    becomes
+        %w = dist.view %bucket[0] : tensor<128xf32> -> tensor<32x4xf32>
+        %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xf32>, tensor<32x4xf32> -> tensor<8x32xf32>
+        %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
+        %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
+        ...
+        %dy = graph.concat %dg, %du axis 1 : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x32xf32>
+        %dx = graph.matmul %dy, %w : tensor<8x32xf32>, tensor<32x4xf32> -> tensor<8x4xf32>
+
+    Left apart is what would have to be copied: results that a library reads, where the merged one is kept for backward or they are more than
+    half of it; cotangents of which less than half comes from kernels that can write them in place.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect", "::ztc::dist::DistDialect"];
+}
+
 def PartitionStates : Pass<"ztc-partition-states", "mlir::ModuleOp"> {
   let summary = "Every bucket argument and result gets the layout of the ZeRO stage.";
   let description = [{

@@ -108,6 +108,30 @@ TEST(CodegenRow, PadSliceConcat) {
   })");
 }
 
+TEST(CodegenRow, PartsOfAMatrixAreWrittenIntoItsRows) {
+  // By whole vectors, and not.
+  for (auto [part, whole] : {std::pair{"112", "224"}, {"100", "200"}, {"7", "14"}}) {
+    std::string a = "tensor<6x" + std::string(part) + "xf32>", b = "tensor<6x" + std::string(whole) + "xf32>";
+    expectLikeReference("func.func @gates(%y: " + b + ", %d: " + a + ") -> " + b +
+                        " {\n %g = graph.slice %y, [0, 0] : " + b + " -> " + a + "\n %u = graph.slice %y, [0, " + part +
+                        "] : " + b + " -> " + a + "\n %a, %b = graph.swiglu_grad %g, %u, %d : " + a +
+                        "\n %c = graph.concat %a, %b axis 1 : " + a + ", " + a + " -> " + b + "\n return %c : " + b +
+                        " }");
+  }
+  // Heads of q, k and v side by side; the row of the result is the token's.
+  expectLikeReference(
+      R"(func.func @heads(%q: tensor<2x5x4x32xf32>, %k: tensor<2x5x2x32xf32>, %v: tensor<10x64xf32>, %c: tensor<5x16xf32>, %s: tensor<5x16xf32>)
+        -> (tensor<10x256xf32>, tensor<10x64xf32>) {
+    %a = graph.rope %q, %c, %s {inverse} : tensor<2x5x4x32xf32>, tensor<5x16xf32>
+    %b = graph.rope %k, %c, %s {inverse} : tensor<2x5x2x32xf32>, tensor<5x16xf32>
+    %a2 = graph.reshape %a : tensor<2x5x4x32xf32> -> tensor<10x128xf32>
+    %b2 = graph.reshape %b : tensor<2x5x2x32xf32> -> tensor<10x64xf32>
+    %y = graph.concat %a2, %b2, %v axis 1 : tensor<10x128xf32>, tensor<10x64xf32>, tensor<10x64xf32> -> tensor<10x256xf32>
+    %n = graph.neg %v : tensor<10x64xf32>
+    return %y, %n : tensor<10x256xf32>, tensor<10x64xf32>
+  })");
+}
+
 TEST(CodegenRow, ReductionsOverAnyAxes) {
   expectLikeReference(
       R"(func.func @reductions(%x: tensor<4x6x20xf32>) -> (tensor<4x1x20xf32>, tensor<4x1x1xf32>, tensor<1x1x1xf32>, tensor<1x6x1xf32>) {

@@ -14,3 +14,19 @@ func.func @eval(%g: tensor<8x16xf32>, %u: tensor<8x16xf32>, %w: tensor<4x16xf32>
   %z = graph.matmul %y, %w {transpose_b} : tensor<8x16xf32>, tensor<4x16xf32> -> tensor<8x4xf32>
   return %z : tensor<8x4xf32>
 }
+
+// A slice that nothing else reads comes with it; results that are parts of one matrix are written into its rows.
+// CHECK-LABEL: func.func @slices
+// CHECK:         %[[D:.*]] = graph.fusion "swiglu_grad"(%[[Y:.*]], %{{.*}}) {{.*}} : (tensor<8x32xf32>, tensor<8x16xf32>) -> tensor<8x32xf32> {
+// CHECK:           graph.slice %{{.*}}, [0, 16]
+// CHECK:           graph.concat
+// CHECK-NEXT:      graph.yield
+// CHECK:         graph.matmul %[[D]]
+func.func @slices(%y: tensor<8x32xf32>, %ds: tensor<8x16xf32>, %w: tensor<32x4xf32>) -> tensor<8x4xf32> {
+  %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
+  %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
+  %dg, %du = graph.swiglu_grad %g, %u, %ds : tensor<8x16xf32>
+  %dy = graph.concat %dg, %du axis 1 : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x32xf32>
+  %z = graph.matmul %dy, %w : tensor<8x32xf32>, tensor<32x4xf32> -> tensor<8x4xf32>
+  return %z : tensor<8x4xf32>
+}
