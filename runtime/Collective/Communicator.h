@@ -55,6 +55,8 @@ public:
   /// Tells the transport about memory that most calls will use (the arena): once, before the first collective. Only a
   /// matter of speed.
   virtual Status registerMemory(std::byte *base, uint64_t bytes) { return Status::ok(); }
+  /// Before that memory is released.
+  virtual void forgetMemory() {}
 
   /// full := the shards of all ranks in rank order. In place where `shard` is this rank's shard of `full`.
   virtual Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
@@ -96,6 +98,13 @@ public:
   /// The least scratch of reduceScatter on the host: two pieces of 16 elements from each rank.
   static uint64_t minimumScratchBytes(uint32_t world, uint64_t elementBytes) {
     return 2 * 16 * uint64_t(world) * elementBytes;
+  }
+
+  /// Counts calls that were made before and are repeated without us: a recorded program's.
+  void addTraffic(const Traffic &more) {
+    allGatherBytes_.fetch_add(more.allGather, std::memory_order_relaxed);
+    reduceScatterBytes_.fetch_add(more.reduceScatter, std::memory_order_relaxed);
+    allReduceBytes_.fetch_add(more.allReduce, std::memory_order_relaxed);
   }
 
 protected:

@@ -45,8 +45,23 @@ public:
   /// `microstep` counts from 0 within an optimizer step. A step of another stream than 0 is only handed to it; where it
   /// fails there, later waits and synchronize() return the error.
   virtual Status execute(uint32_t microstep) = 0;
-  /// Time that a step of another stream than 0 has spent there so far, in all its executions.
+  /// Time that a step which was only handed over has taken so far, in all its executions: those of another stream than
+  /// 0, and all of a device that timesSteps().
   virtual uint64_t queuedNanoseconds() const { return 0; }
+};
+
+/// All steps of a program as the device has recorded them, to be executed in one call.
+class RecordedProgram {
+public:
+  virtual ~RecordedProgram() = default;
+  virtual Status launch() = 0;
+};
+
+/// What a device says about itself while it works; 0 where that is unknown.
+struct DeviceTelemetry {
+  uint32_t clockMhz = 0;
+  double watts = 0;
+  uint32_t celsius = 0;
 };
 
 /// What a device can do at best, as measured; 0 where that is unknown.
@@ -74,9 +89,24 @@ public:
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
-  /// Behind a program: whatever is done to the arena from now on comes after everything executed so far. The host
-  /// waits; a GPU joins its streams and lets the host go on.
-  virtual Status finishProgram() { return synchronize(); }
+  /// Ahead of a program's steps: what they do on any stream comes after everything executed or copied so far.
+  virtual Status beginProgram(bool severalStreams) { return Status::ok(); }
+  /// Behind them: whatever is done to the arena from now on comes after them. The host waits; a GPU joins its streams
+  /// and lets the host go on.
+  virtual Status finishProgram(bool severalStreams) { return severalStreams ? synchronize() : Status::ok(); }
+
+  /// True where programs can be recorded: from beginRecording() to endRecording() steps are not executed but noted,
+  /// with beginProgram() and finishProgram() around them. Everything they need has to be loaded before.
+  virtual bool recordsPrograms() const { return false; }
+  virtual Status beginRecording() { return internalError(name() + " records nothing"); }
+  /// Also after an error: nothing is recorded any more.
+  virtual StatusOr<std::unique_ptr<RecordedProgram>> endRecording() {
+    return internalError(name() + " records nothing");
+  }
+
+  /// True where execute() only hands steps over, on every stream: their spans and times are the device's business, and
+  /// it takes them where it was made for that.
+  virtual bool timesSteps() const { return false; }
   /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
   /// arena is no longer in use.
   virtual void abandon(const std::string &reason) {}
@@ -87,6 +117,10 @@ public:
   virtual std::string memoryName() const { return {}; }
   /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
   virtual uint64_t libraryBytes() const = 0;
+  /// Now, for the progress line.
+  virtual DeviceTelemetry telemetry() const { return {}; }
+  /// What the maker promises for dense products of this type with f32 sums; 0: unknown.
+  virtual double peakFlopsPerSecond(plan::DataType type) const { return 0; }
   /// Takes some tenths of a second; only while no step is executed.
   virtual StatusOr<DeviceLimits> measureLimits() = 0;
   /// Records what each worker does on tracks of its own from now on; null ends it. The device adds its tracks.

@@ -1,11 +1,18 @@
 #include "runtime/Executor/Executor.h"
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fmt/format.h>
 #include <utility>
 
 namespace ztc {
 namespace {
+
+/// A program as the device has recorded it, for micro-steps that execute the same steps in the same way.
+struct Recording {
+  uint32_t runs = 0; ///< how often its steps were executed one by one
+  std::unique_ptr<RecordedProgram> program;
+};
 
 struct PreparedProgram {
   std::string name;
@@ -14,6 +21,7 @@ struct PreparedProgram {
   const plan::Program *record = nullptr;        ///< the steps as the plan has them
   bool hasStreams = false;                      ///< some step is on another stream than 0
   std::vector<uint64_t> queuedNanoseconds = {}; ///< by step: what the statistics know of
+  std::array<Recording, 4> recordings = {};     ///< by (first micro-step) + 2 (last micro-step)
 };
 
 } // namespace
@@ -38,8 +46,10 @@ struct Executor::Implementation {
   Status prepare(uint32_t rank, Communicator *communicator);
   /// Runs the steps; on an error others than stream 0 may still be at work.
   Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
-  /// Joins the other streams and takes down what their steps took.
-  Status finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
+  /// The same, step by step.
+  Status runSteps(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
+  /// Takes down what steps took that were only handed over.
+  void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
   StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
 };
@@ -96,6 +106,8 @@ Status Executor::initialize(Arena &arena) {
     return internalError(fmt::format("the arena has {} bytes, {} needed", arena.bytes(), self.memory.arenaBytes));
   self.arena = arena.base();
   for (PreparedProgram &program : self.programs)
+    program.recordings = {}; // they have the addresses of the arena before
+  for (PreparedProgram &program : self.programs)
     for (std::unique_ptr<DeviceStep> &step : program.steps)
       ZTC_RETURN_IF_ERROR(step->initialize(self.arena));
   for (const plan::Constant &constant : self.plan.constants())
@@ -114,7 +126,30 @@ bool Executor::hasProgram(std::string_view program) const {
 Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepStatistics> &statistics,
                                      uint32_t microstep) {
   const bool isLast = microstep + 1 >= shape.accumulate;
+  Recording &recording = program.recordings[(microstep == 0 ? 1 : 0) + (isLast ? 2 : 0)];
+  // The first time the steps are executed one by one: libraries load then what they need.
+  if (!device.recordsPrograms() || recording.runs++ == 0)
+    return runSteps(program, statistics, microstep);
+  if (!recording.program) {
+    ZTC_RETURN_IF_ERROR(device.beginRecording().withContext(fmt::format("program {}", program.name)));
+    const Status noted = runSteps(program, statistics, microstep);
+    auto recorded = device.endRecording();
+    ZTC_RETURN_IF_ERROR(noted);
+    if (!recorded.isOk())
+      return recorded.status().withContext(fmt::format("program {}", program.name));
+    recording.program = std::move(*recorded);
+  }
+  progress.fetch_add(1, std::memory_order_relaxed);
+  if (board)
+    board->beginPlanStep(program.name.c_str(), "all steps at once");
+  return recording.program->launch().withContext(fmt::format("program {}", program.name));
+}
+
+Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<StepStatistics> &statistics,
+                                          uint32_t microstep) {
+  const bool isLast = microstep + 1 >= shape.accumulate;
   uint64_t before = traceClock(), start = before;
+  ZTC_RETURN_IF_ERROR(device.beginProgram(program.hasStreams).withContext(fmt::format("program {}", program.name)));
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const plan::Step &step = program.record->steps(int(i));
     if (step.only_last_microstep() && !isLast)
@@ -129,7 +164,7 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
       return status.withContext(fmt::format("program {}, step '{}'", program.name, step.name()));
     uint64_t after = traceClock();
     ++statistics[i].count;
-    if (step.stream() == 0) {
+    if (step.stream() == 0 && !device.timesSteps()) {
       if (trace)
         trace->record(stepTrack, label, before, after);
       statistics[i].nanoseconds += after - before;
@@ -137,26 +172,25 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
     }
     before = after;
   }
-  if (program.hasStreams)
-    ZTC_RETURN_IF_ERROR(finishStreams(program, statistics, isLast));
+  ZTC_RETURN_IF_ERROR(device.finishProgram(program.hasStreams).withContext(fmt::format("program {}", program.name)));
+  if (program.hasStreams || device.timesSteps())
+    takeQueuedTimes(program, statistics, isLast);
   if (trace)
     trace->record(programTrack, program.firstLabel, start, traceClock());
   return Status::ok();
 }
 
-Status Executor::Implementation::finishStreams(PreparedProgram &program, std::vector<StepStatistics> &statistics,
+void Executor::Implementation::takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics,
                                                bool isLast) {
-  ZTC_RETURN_IF_ERROR(device.finishProgram().withContext(fmt::format("program {}", program.name)));
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const plan::Step &step = program.record->steps(int(i));
-    if (step.stream() == 0 || (step.only_last_microstep() && !isLast))
+    if ((step.stream() == 0 && !device.timesSteps()) || (step.only_last_microstep() && !isLast))
       continue;
     const uint64_t queued = program.steps[i]->queuedNanoseconds();
     const uint64_t spent = queued - std::exchange(program.queuedNanoseconds[i], queued);
     statistics[i].nanoseconds += spent;
     statistics[i].shortest = std::min(statistics[i].shortest, spent);
   }
-  return Status::ok();
 }
 
 Status Executor::execute(std::string_view program, uint32_t microstep) {
@@ -210,7 +244,8 @@ void Executor::setTrace(TraceRecorder *trace) {
   if (!trace)
     return;
   self.programTrack = trace->addTrack("programs");
-  self.stepTrack = trace->addTrack("stream 0: compute");
+  if (!self.device.timesSteps())
+    self.stepTrack = trace->addTrack("stream 0: compute");
   for (size_t p = 0; p < self.programs.size(); ++p) {
     const std::string &program = self.programs[p].name;
     self.programs[p].firstLabel = trace->addLabel(program, "program");

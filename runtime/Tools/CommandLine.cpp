@@ -97,7 +97,7 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
       "--profile{kernels}", o.profile,
       "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step");
   results.option("--trace", o.trace, "FILE",
-                 "timeline of the last steps, one row per worker (open it in ui.perfetto.dev)");
+                 "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
   const OptionGroup text{app, "Text"};
   text.option("--generate", o.generate, "N", "write N bytes of greedy text instead of training");
   text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from");

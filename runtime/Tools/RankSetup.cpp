@@ -58,6 +58,7 @@ CudaLibraryPaths cudaLibraries(const Environment &environment) {
   return {.driver = variable(environment, "ZTC_LIBCUDA"),
           .cublasLt = variable(environment, "ZTC_LIBCUBLASLT"),
           .nccl = variable(environment, "ZTC_LIBNCCL"),
+          .nvml = variable(environment, "ZTC_LIBNVML"),
           .standIns = variable(environment, "ZTC_STAND_INS")};
 }
 
@@ -96,6 +97,21 @@ StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOption
   return describeLaunch(request, environment, getppid());
 }
 
+RunOptions withDefaultDevice(RunOptions options, const Environment &environment) {
+  if (options.gpus || options.ranks || !options.device.empty())
+    return options;
+  const StatusOr<std::vector<Gpu>> gpus = findGpus(cudaLibraries(environment));
+  const auto launched = describeLaunch(options, environment);
+  if (!gpus.isOk() || !launched.isOk()) // what is wrong with the latter is said elsewhere
+    return options;
+  const auto *identity = std::get_if<RankIdentity>(&*launched);
+  if (identity && identity->world > 1)
+    options.device = "cuda";
+  else
+    options.gpus = gpus->size();
+  return options;
+}
+
 JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity) {
   if (identity.world == 1)
     return createSingleChannel();
@@ -130,7 +146,7 @@ Status checkDevices(const RunOptions &options, const Environment &environment) {
   if (!gpus.isOk())
     return failedPrecondition(fmt::format("{}: no GPU can be used: {} (--device=cpu trains on the processor)", option,
                                           gpus.status().message()));
-  if (options.gpus.value_or(1) > gpus->size())
+  if (options.gpus.value_or(1) > gpus->size() && variable(environment, "ZTC_SHARE_GPUS") != "1")
     return failedPrecondition(
         fmt::format("{} {}: this host has {}: {}", option, *options.gpus, gpus->size(), gpus->front().name));
   return Status::ok();
@@ -148,24 +164,47 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
   if (wantsGpus(options))
     return createCudaDevice({.libraries = cudaLibraries(environment),
                              .localRank = identity.localRank,
-                             .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1"});
+                             .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1",
+                             .graphs = variable(environment, "ZTC_CUDA_GRAPHS") != "0",
+                             .timed = !options.profile.empty() || !options.trace.empty()});
   HostDeviceOptions host;
   host.threads = threads;
   host.oneDnnLibrary = variable(environment, "ZTC_LIBDNNL");
   return createHostDevice(std::move(host));
 }
 
+/// NCCL's own words for two ranks on one GPU name neither. Returns whether there are such.
+static StatusOr<bool> ranksShareGpus(const Environment &environment, const Device &device, ControlChannel &control) {
+  const uint64_t mine = hashOf(std::to_string(coreShare().host) + " " + device.memoryName());
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, allGatherValue(control, "GPUs", mine));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const size_t first = size_t(std::ranges::find(all, all[rank]) - all.begin());
+    if (first == rank)
+      continue;
+    if (variable(environment, "ZTC_SHARE_GPUS") == "1")
+      return true;
+    return failedPrecondition(
+        fmt::format("ranks {} and {} are on the same GPU{}: start as many ranks on a host as it has GPUs (for tests, "
+                    "ZTC_SHARE_GPUS=1 lets them share one)",
+                    first, rank, all[rank] == mine ? ", " + device.memoryName() : ""));
+  }
+  return false;
+}
+
 StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
-                                                           ControlChannel &control) {
+                                                           const Device &device, ControlChannel &control) {
   if (control.world() == 1)
     return std::unique_ptr<Communicator>();
   const auto timeoutMs = uint64_t(std::min(options.timeoutSeconds, 30.0) * 1000); // all ranks are here already
-  if (wantsGpus(options))
+  if (wantsGpus(options)) {
+    ZTC_ASSIGN_OR_RETURN(const bool sharesGpu, ranksShareGpus(environment, device, control));
     return createNcclCommunicator({.rank = control.rank(),
                                    .world = control.world(),
                                    .timeoutMs = timeoutMs,
+                                   .sharesGpu = sharesGpu,
                                    .libraries = cudaLibraries(environment),
                                    .store = storeOf(control)});
+  }
   GlooOptions gloo;
   gloo.rank = control.rank();
   gloo.world = control.world();

@@ -17,6 +17,10 @@ Environment readEnvironment();
 StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOptions &options,
                                                                  const Environment &environment);
 
+/// Where the command line names neither a device nor a number of ranks: all GPUs of this host or, where a launcher has
+/// started this rank, its own; unchanged where there is none.
+RunOptions withDefaultDevice(RunOptions options, const Environment &environment);
+
 /// Meets the other ranks; at one rank there is nobody to meet.
 JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
 
@@ -34,9 +38,9 @@ std::string standInNotice(const RunOptions &options, const Environment &environm
 StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const Environment &environment,
                                                const RankIdentity &identity, uint32_t threads);
 
-/// NCCL between GPUs, Gloo between CPU ranks, null at one rank. Their keys are values of the control channel. After
-/// createDevice, in the same thread.
+/// NCCL between GPUs, Gloo between CPU ranks, null at one rank. Their keys are values of the control channel. In the
+/// thread that created the device.
 StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
-                                                           ControlChannel &control);
+                                                           const Device &device, ControlChannel &control);
 
 } // namespace ztc

@@ -93,8 +93,8 @@ StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environme
     fmt::print(stderr, "{}\n", notice);
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createDevice(options, environment, identity, threads));
   if (options.trains() && options.device.empty() && !wantsGpus(options) && !options.ranks && control.world() == 1)
-    fmt::print("no GPU was asked for: one CPU rank\n");
-  ZTC_ASSIGN_OR_RETURN(communicator, createCommunicator(options, environment, control));
+    fmt::print("no GPU was found: one CPU rank\n");
+  ZTC_ASSIGN_OR_RETURN(communicator, createCommunicator(options, environment, *device, control));
   AbortOnFailure abortOnFailure(control, communicator.get());
   return runPlan(options, std::move(loaded), std::move(device), {.out = stdout, .live = isatty(STDOUT_FILENO) == 1},
                  {.control = control, .communicator = communicator.get()});
@@ -107,8 +107,9 @@ bool reportsHere(const RunFailure &failure, const RankIdentity &identity) {
   return failure.reportHere || (identity.localRank == 0 && !isToldHere);
 }
 
-int run(const RunOptions &options, const std::vector<std::string> &arguments) {
+int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   const Environment environment = readEnvironment();
+  const RunOptions options = withDefaultDevice(given, environment);
   auto described = describeLaunch(options, environment);
   if (!described.isOk())
     return report(described.status(), kUsage);

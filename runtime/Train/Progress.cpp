@@ -16,9 +16,9 @@ std::string humanSeconds(double seconds) {
 }
 
 std::string progressText(const ProgressState &state) {
-  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  left {}", state.step,
+  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}  left {}", state.step,
                      state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond,
-                     humanSeconds(state.secondsLeft));
+                     state.device.empty() ? "" : "  ", state.device, humanSeconds(state.secondsLeft));
 }
 
 bool Progress::isDue(double now, bool last) const {

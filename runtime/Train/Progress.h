@@ -18,6 +18,7 @@ struct ProgressState {
   double learningRate = 0;
   double tokensPerSecond = 0;
   double secondsLeft = 0;
+  std::string device = {}; ///< what it says about itself, or empty
 };
 
 /// The text of one progress line, without end of line.

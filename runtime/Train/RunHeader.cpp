@@ -38,11 +38,34 @@ const char *scheduleName(ScheduleKind kind) {
   return "constant";
 }
 
+/// What the ranks' devices can do together at the plan's precision; 0: unknown.
+double peakOfRun(const Session &session) {
+  const std::string &precision = session.plan().precision();
+  const plan::DataType type = precision == "bf16" ? plan::BF16 : precision == "fp16" ? plan::F16 : plan::F32;
+  return session.device().peakFlopsPerSecond(type) * session.shape().world;
+}
+
 } // namespace
 
 std::string communicatorText(const Session &session) {
   const Communicator *communicator = session.ranks().communicator;
   return communicator ? communicator->description() : "none";
+}
+
+std::string deviceText(const Session &session, double tokensPerSecond) {
+  std::string text;
+  const auto add = [&text](std::string part) { text += (text.empty() ? "" : "  ") + part; };
+  const double peak = peakOfRun(session), flops = session.plan().model().flops_per_token();
+  if (peak > 0 && flops > 0)
+    add(fmt::format("MFU {:.1f} %", 100 * flops * tokensPerSecond / peak));
+  const DeviceTelemetry now = session.device().telemetry();
+  if (now.clockMhz)
+    add(fmt::format("{} MHz", now.clockMhz));
+  if (now.watts > 0)
+    add(fmt::format("{:.0f} W", now.watts));
+  if (now.celsius)
+    add(fmt::format("{} C", now.celsius));
+  return text;
 }
 
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
@@ -54,10 +77,15 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   const uint32_t world = session.shape().world;
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
                       world > 1 ? " per rank" : "", classText(session.memory()));
+  if (const uint64_t measured = session.device().libraryBytes(); measured && plan.reserve_bytes())
+    text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured),
+                        formatSize(plan.reserve_bytes()));
   text += fmt::format("device  {}\n", session.device().description());
   if (world > 1)
-    text += fmt::format("ranks   {} x {} threads, ZeRO-{}, accumulate {}, {}\n", world, session.shape().threads,
-                        plan.zero(), session.shape().accumulate, communicatorText(session));
+    text +=
+        fmt::format("ranks   {}{}, ZeRO-{}, accumulate {}, {}\n", world,
+                    session.shape().threads ? fmt::format(" x {} threads", session.shape().threads) : ", a GPU each",
+                    plan.zero(), session.shape().accumulate, communicatorText(session));
   text += fmt::format("weights {}\n", facts.weights);
   if (options.isTrial())
     text += "data    none: a trial run on random tokens, nothing is saved\n";
@@ -81,6 +109,11 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["allocated_bytes"] = session.arena().bytes();
   head["by_class"] = byClass;
   head["library_bytes"] = session.device().libraryBytes();
+  head["reserve_bytes"] = plan.reserve_bytes();
+  if (const double peak = peakOfRun(session); peak > 0)
+    head["peak_flops"] = peak;
+  if (plan.model().flops_per_token() > 0)
+    head["flops_per_token"] = plan.model().flops_per_token();
   head["plan_sha256"] = session.planSha256();
   head["versions"] = {{"ztc", plan.ztc_version()},
                       {"device", session.device().description()},

@@ -24,6 +24,11 @@ struct RunFacts {
 /// Name and version of what moves bytes between ranks; "none" at one rank.
 std::string communicatorText(const Session &session);
 
+/// What a progress line says about the device: the share of its peak that the model's own arithmetic takes (MFU,
+/// without what is recomputed), clock, power and temperature, as far as they are known. `tokensPerSecond`: of all ranks
+/// together.
+std::string deviceText(const Session &session, double tokensPerSecond);
+
 /// Some lines for a person: model, memory by class, device, data.
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts);
 

@@ -69,6 +69,8 @@ static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape
 Session::~Session() {
   // The board shows names of this plan.
   ranks_.control.progress().forgetNames();
+  if (ranks_.communicator)
+    ranks_.communicator->forgetMemory();
 }
 
 StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,

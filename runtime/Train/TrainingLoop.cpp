@@ -150,13 +150,15 @@ void TrainingLoop::report(const StepReport &report, bool last) {
   }
   if (!progress_.isDue(now, last))
     return;
+  const double tokensPerSecond = double(batch_.globalTokens()) / pace_.stepSeconds;
   progress_.show({.step = report.step,
                   .steps = settings_.schedule.steps,
                   .loss = report.loss,
                   .gradientNorm = report.gradientNorm,
                   .learningRate = report.learningRate,
-                  .tokensPerSecond = double(batch_.globalTokens()) / pace_.stepSeconds,
-                  .secondsLeft = double(settings_.stopAt - report.step - 1) * pace_.stepSeconds},
+                  .tokensPerSecond = tokensPerSecond,
+                  .secondsLeft = double(settings_.stopAt - report.step - 1) * pace_.stepSeconds,
+                  .device = hooks_.describeDevice ? hooks_.describeDevice(tokensPerSecond) : ""},
                  now);
 }
 

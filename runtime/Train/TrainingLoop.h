@@ -46,6 +46,8 @@ struct LoopHooks {
   std::function<Status(float factor)> dumpGradients;
   std::function<Status(const LoopPosition &)> save; ///< writes a checkpoint
   std::function<void(double seconds)> afterStep;    ///< an optimizer step is done; it took that long
+  /// What a progress line says about the device: at the pace of all ranks together.
+  std::function<std::string(double tokensPerSecond)> describeDevice;
 };
 
 enum class LoopEnd {

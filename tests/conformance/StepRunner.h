@@ -124,6 +124,8 @@ public:
     ZTC_ASSIGN_OR_RETURN(arena_, device_->allocateArena(memory.arenaBytes));
     return executor_->initialize(*arena_);
   }
+  /// Ends the executor: before a communicator that it uses.
+  void release() { executor_.reset(); }
   Status run(uint32_t microstep = 0) { return executor_->execute("microstep", microstep); }
   /// prepare and one run, as a test assertion.
   void runOnce(uint32_t threads) {
@@ -142,10 +144,11 @@ public:
   Device &device() { return *device_; }
 
 private:
-  /// What the compiler made for the stand-ins' kind of GPU (tests/standin/kernels/ServiceKernels.cpp).
+  /// What the compiler made for this kind of GPU (tests/standin/kernels/ServiceKernels.cpp): in the file that
+  /// ZTC_SERVICE_KERNELS names, else beside the stand-ins.
   void addGpuKernels() {
-    const char *folder = std::getenv("ZTC_STAND_INS");
-    const std::string path = std::string(folder ? folder : "") + "/service-kernels.plan";
+    const char *named = std::getenv("ZTC_SERVICE_KERNELS"), *folder = std::getenv("ZTC_STAND_INS");
+    const std::string path = named ? named : std::string(folder ? folder : "") + "/service-kernels.plan";
     std::ifstream file(path, std::ios::binary);
     plan::Plan made;
     ASSERT_TRUE(file && made.ParseFromIstream(&file)) << "cannot read " << path;

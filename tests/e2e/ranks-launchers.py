@@ -4,23 +4,10 @@ import os
 import re
 import shutil
 import signal
-import socket
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, rank_processes, read_log, scratch, wait_until
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, free_port, rank_processes, read_log, scratch, wait_until
 
 data = GOLDEN / "grouped" / "data.safetensors"
-
-
-def free_port():
-    """A free port whose neighbour is free too: torchrun takes the first, ztc-run the second."""
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            try:
-                two.bind(("127.0.0.1", one.getsockname()[1] + 1))
-            except OSError:
-                continue
-            return one.getsockname()[1]
 
 
 launchers = {}

@@ -31,6 +31,27 @@ with scratch() as work:
     refused("too few GPUs", plan, "--gpus=2", **on_stand_ins, needs=["--gpus 2: this host has 1: STAND-IN (NO GPU)"])
     refused("a plan for the processor", plan, "--gpus=1", **on_stand_ins,
             needs=["NO GPU IS USED, THIS IS A TEST", "the plan's kernels are for x86-64-v3", "STAND-IN (NO GPU) runs simt"])
+
+    # What the toy plan of gpu-training.py needs besides a driver.
+    toy = work / "toy.bin"
+    run("toy-gpu-plan", BUILD / "lib/libztc-standin-toy.so", toy)
+    trial = ("--init=normal:0.02", "--steps=1")
+    no_nccl = work / "without NCCL"
+    no_nccl.mkdir()
+    for name in ("cuda", "cublaslt", "nvml"):
+        (no_nccl / f"libztc-standin-{name}.so").symlink_to(STAND_INS / f"libztc-standin-{name}.so")
+    refused("no NCCL", toy, "--gpus=2", *trial, ZTC_STAND_INS=str(no_nccl), ZTC_STAND_IN_GPUS="2",
+            needs=["NCCL cannot be loaded", "several GPUs need it", "nvidia-nccl", "ZTC_LIBNCCL"])
+    refused("an old NCCL", toy, "--gpus=2", *trial, **on_stand_ins, ZTC_STAND_IN_GPUS="2", ZTC_STAND_IN_NCCL="21701",
+            needs=["NCCL 2.17.1 was found, 2.18 is needed"])
+    refused("too little memory", toy, "--gpus=2", *trial, **on_stand_ins, ZTC_STAND_IN_GPUS="2", ZTC_STAND_IN_MEMORY="1000",
+            needs=["bytes more than the 1000 B that are free"])
+    refused("too little memory for two on one GPU", toy, "--gpus=2", *trial, **on_stand_ins, ZTC_SHARE_GPUS="1", ZTC_STAND_IN_MEMORY="30000",
+            needs=["for the 2 ranks on GPU 0000:00:00.0"])
+    done = run("ztc-run", toy, *trial, env={**os.environ, **on_stand_ins, "ZTC_STAND_IN_GPUS": "2"})
+    check("without a word about devices all GPUs are taken", "ranks   2, a GPU each" in done.stdout, done.stdout[-600:] + done.stderr[-600:])
+    done = run("ztc-run", plan, "--steps=1", env={**os.environ, "ZTC_LIBCUDA": "/nowhere/libcuda.so.1"})
+    check("where there is none, the processor, and it says so", "no GPU was found: one CPU rank" in done.stdout, done.stdout[-600:])
     done = run("ztc-run", plan, "--device=cpu", "--steps=1", env={**os.environ, **on_stand_ins})
     check("a run on the processor takes no stand-ins", "NO GPU" not in done.stdout + done.stderr)
 finish()

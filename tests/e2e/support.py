@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -37,6 +38,18 @@ def run(program, *arguments, expect=0, timeout=240, **more):
         print(done.stdout[-2000:], done.stderr[-4000:], sep="\n")
         check(f"{program} exits with {expect}", False, f"(it was {done.returncode})")
     return done
+
+
+def free_port():
+    """A free port whose neighbour is free too: torchrun takes the first, ztc-run the second."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            try:
+                two.bind(("127.0.0.1", one.getsockname()[1] + 1))
+            except OSError:
+                continue
+            return one.getsockname()[1]
 
 
 def descendants(pid):

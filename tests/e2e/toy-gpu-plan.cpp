@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 using namespace ztc;
 
@@ -23,12 +24,27 @@ plan::Step &addCollective(plan::Program &program, const char *name, plan::Collec
   plan::Step &step = *program.add_steps();
   step.set_name(name);
   step.set_layer(-1);
+  step.set_stream(1);
   plan::Collective &collective = *step.mutable_collective();
   collective.set_kind(kind);
   collective.set_axis("data");
   collective.set_type(plan::F32);
   collective.set_launch_order(order);
   return step;
+}
+
+/// Orders what `stream` was given so far ahead of what the other one gets from now on.
+void addOrder(plan::Program &program, uint32_t stream, uint32_t event) {
+  plan::Step &record = *program.add_steps();
+  record.set_name("record " + std::to_string(event));
+  record.set_layer(-1);
+  record.set_stream(stream);
+  record.mutable_record()->set_event(event);
+  plan::Step &wait = *program.add_steps();
+  wait.set_name("wait " + std::to_string(event));
+  wait.set_layer(-1);
+  wait.set_stream(1 - stream);
+  wait.mutable_wait()->set_event(event);
 }
 
 /// The gradient becomes a full bucket; update begins with its sum over ranks.
@@ -43,12 +59,14 @@ void addOverRanks(plan::Plan &plan) {
       continue;
     plan::Program summed;
     summed.set_name(program.name());
+    addOrder(summed, 0, 0);
     plan::Step &reduce = addCollective(summed, "reduce_scatter all", plan::Collective::REDUCE_SCATTER, 0);
     addOperand(reduce, toy::Gradient, plan::Operand::READ_WRITE);
     addOperand(reduce, scratch, plan::Operand::WRITE);
     plan::Step &gather = addCollective(summed, "all_gather all", plan::Collective::ALL_GATHER, 1);
     addOperand(gather, toy::Gradient, plan::Operand::READ)->set_own_shard(true);
     addOperand(gather, toy::Gradient, plan::Operand::WRITE);
+    addOrder(summed, 1, 1);
     for (const plan::Step &step : program.steps())
       *summed.add_steps() = step;
     program = summed;

@@ -43,8 +43,6 @@ inline constexpr int kSum = 0; ///< ncclRedOp_t
   X(ncclCommDestroy, Result, (Comm comm))                                                                              \
   X(ncclCommAbort, Result, (Comm comm))                                                                                \
   X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                                        \
-  X(ncclCommRegister, Result, (const Comm comm, void *buffer, size_t bytes, void **handle))                            \
-  X(ncclCommDeregister, Result, (const Comm comm, void *handle))                                                       \
   X(ncclAllGather, Result,                                                                                             \
     (const void *shard, void *full, size_t shardElements, int type, Comm comm, cuda::Stream stream))                   \
   X(ncclReduceScatter, Result,                                                                                         \
@@ -53,5 +51,10 @@ inline constexpr int kSum = 0; ///< ncclRedOp_t
     (const void *from, void *to, size_t elements, int type, int operation, Comm comm, cuda::Stream stream))            \
   X(ncclGroupStart, Result, ())                                                                                        \
   X(ncclGroupEnd, Result, ())
+
+/// Those of NCCL 2.19 and later, which we do without where they are missing.
+#define ZTC_NCCL_LATER_FUNCTIONS(X)                                                                                    \
+  X(ncclCommRegister, Result, (const Comm comm, void *buffer, size_t bytes, void **handle))                            \
+  X(ncclCommDeregister, Result, (const Comm comm, void *handle))
 
 } // namespace ztc::nccl

@@ -2,6 +2,7 @@
 #include "runtime/Collective/nccl/NcclApi.h"
 #include "runtime/Format/PlanValidator.h"
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -28,7 +29,9 @@ struct Nccl {
   using Config = nccl::Config;
 #define ZTC_DECLARE(function, result, arguments) result(*function) arguments = nullptr;
   ZTC_NCCL_FUNCTIONS(ZTC_DECLARE)
+  ZTC_NCCL_LATER_FUNCTIONS(ZTC_DECLARE)
 #undef ZTC_DECLARE
+  int number = 0; ///< 22809 is 2.28.9
   std::string version;
 
   static StatusOr<const Nccl *> load(const CudaLibraryPaths &paths);
@@ -48,11 +51,16 @@ StatusOr<const Nccl *> Nccl::load(const CudaLibraryPaths &paths) {
     return missingSymbol(kNcclName, #function);
   ZTC_NCCL_FUNCTIONS(ZTC_RESOLVE)
 #undef ZTC_RESOLVE
-  int number = 0;
-  library->ncclGetVersion(&number);
+#define ZTC_RESOLVE(function, result, arguments)                                                                       \
+  library->function = reinterpret_cast<decltype(library->function)>(dlsym(opened, #function));
+  ZTC_NCCL_LATER_FUNCTIONS(ZTC_RESOLVE)
+#undef ZTC_RESOLVE
+  library->ncclGetVersion(&library->number);
+  const int number = library->number;
   library->version = fmt::format("NCCL {}.{}.{}", number / 10000, number / 100 % 100, number % 100);
   if (number < kOldestNccl)
-    return failedPrecondition(fmt::format("{} found, 2.18 is needed", library->version));
+    return failedPrecondition(fmt::format("{} was found, 2.18 is needed: install a later one, or name one in {}",
+                                          library->version, kNcclName.variable));
   loaded = library.release();
   return loaded;
 }
@@ -70,6 +78,34 @@ StatusOr<int> libraryType(plan::DataType type) {
   }
 }
 
+/// A variable of NCCL's, unless the user has set it. Returns what holds.
+std::string preset(const char *variable, const std::string &value) {
+  setenv(variable, value.c_str(), 0);
+  return std::getenv(variable);
+}
+
+/// NCCL chooses algorithms by size and by what it measures: sums in another order have other bits. Rings with whole
+/// messages are as fast as any for buckets. Returns what is pinned, for the log.
+std::string pinSums() {
+  const std::string algorithm = preset("NCCL_ALGO", "Ring"), protocol = preset("NCCL_PROTO", "Simple");
+  return algorithm + " " + protocol;
+}
+
+/// Several ranks on one GPU, which NCCL refuses unless it is told otherwise.
+void allowSharedGpu(int version, uint32_t rank) {
+  constexpr int kHasSwitch = 23000;
+  if (version >= kHasSwitch) {
+    preset("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    preset("NCCL_NVLS_ENABLE", "0");
+  } else {
+    // To earlier ones each rank is a host of its own: they talk through sockets.
+    preset("NCCL_HOSTID", fmt::format("ztc-{}", rank));
+    preset("NCCL_SOCKET_IFNAME", "lo");
+    preset("NCCL_IB_DISABLE", "1");
+  }
+  preset("NCCL_MAX_CTAS", "2"); // kernels that wait for the other rank leave it room
+}
+
 class NcclCommunicator : public Communicator {
 public:
   NcclCommunicator(const Nccl &library, uint32_t rank, uint32_t world) : Communicator(rank, world), library_(library) {}
@@ -78,6 +114,8 @@ public:
     std::lock_guard lock(mutex_);
     if (!comm_)
       return;
+    if (registered_)
+      library_.ncclCommDeregister(comm_, registered_);
     // Destroying waits for what is under way; nobody knows whether that ends after an error.
     if (error_.isOk() && asyncError() == nccl::kSuccess)
       library_.ncclCommDestroy(comm_);
@@ -87,6 +125,9 @@ public:
 
   /// Meets the other ranks.
   Status join(const NcclOptions &options) {
+    pinned_ = pinSums();
+    if (options.sharesGpu)
+      allowSharedGpu(library_.number, rank());
     nccl::UniqueId id;
     if (rank() == 0) {
       if (nccl::Result result = library_.ncclGetUniqueId(&id); result != nccl::kSuccess)
@@ -107,15 +148,22 @@ public:
   }
 
   std::string name() const override { return "nccl"; }
-  std::string description() const override { return library_.version; }
+  std::string description() const override { return library_.version + ", " + pinned_; }
 
   Status registerMemory(std::byte *base, uint64_t bytes) override {
     std::lock_guard lock(mutex_);
     // Only a matter of speed: where it is refused, NCCL copies.
-    void *handle = nullptr;
-    if (comm_ && error_.isOk())
-      library_.ncclCommRegister(comm_, base, bytes, &handle);
+    if (comm_ && error_.isOk() && library_.ncclCommRegister && library_.ncclCommDeregister &&
+        library_.ncclCommRegister(comm_, base, bytes, &registered_) != nccl::kSuccess)
+      registered_ = nullptr;
     return Status::ok();
+  }
+
+  void forgetMemory() override {
+    std::lock_guard lock(mutex_);
+    if (comm_ && registered_)
+      library_.ncclCommDeregister(comm_, registered_);
+    registered_ = nullptr;
   }
 
   Status allGather(const void *shard, void *full, uint64_t shardElements, plan::DataType type,
@@ -176,6 +224,7 @@ public:
     if (comm_)
       library_.ncclCommAbort(comm_);
     comm_ = nullptr;
+    registered_ = nullptr;
   }
 
 private:
@@ -242,7 +291,9 @@ private:
 
   const Nccl &library_;
   nccl::Comm comm_ = nullptr;
-  mutable std::mutex mutex_; ///< of everything below and of the communicator: abort() comes from other threads
+  void *registered_ = nullptr; ///< the arena, where NCCL took it
+  std::string pinned_;         ///< algorithm and protocol
+  mutable std::mutex mutex_;   ///< of everything below and of the communicator: abort() comes from other threads
   Status error_;
   std::string last_; ///< the collective that was given last
 };

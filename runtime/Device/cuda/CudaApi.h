@@ -9,6 +9,8 @@ struct CUmod_st;
 struct CUfunc_st;
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace ztc::cuda {
 
@@ -20,6 +22,8 @@ using Module = CUmod_st *;
 using Function = CUfunc_st *;
 using Stream = CUstream_st *;
 using Event = CUevent_st *;
+using Graph = CUgraph_st *;
+using GraphExec = CUgraphExec_st *;
 
 // CUresult.
 inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kStubLibrary = 34,
@@ -27,13 +31,17 @@ inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotI
                         kNoBinaryForGpu = 209, kInvalidPtx = 218, kUnsupportedPtxVersion = 222, kInvalidHandle = 400,
                         kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchOutOfResources = 701,
                         kMisalignedAddress = 716, kLaunchFailed = 719, kSystemNotReady = 802,
-                        kSystemDriverMismatch = 803;
+                        kSystemDriverMismatch = 803, kCaptureUnsupported = 900, kCaptureInvalidated = 901,
+                        kCaptureMerge = 902, kCaptureUnmatched = 903, kCaptureUnjoined = 904, kCaptureIsolation = 905,
+                        kCapturedEvent = 907, kCaptureWrongThread = 908;
 // CUdevice_attribute.
-inline constexpr int kMaxThreadsPerBlock = 1, kMultiprocessorCount = 16, kComputeCapabilityMajor = 75,
-                     kComputeCapabilityMinor = 76;
+inline constexpr int kMaxThreadsPerBlock = 1, kClockKilohertz = 13, kMultiprocessorCount = 16,
+                     kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
 // CUfunction_attribute.
 inline constexpr int kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionLocalBytes = 3, kFunctionRegisters = 4;
-inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0, kEventDisableTiming = 2;
+// CUstreamCaptureMode: calls of this thread alone that cannot be recorded end a capture.
+inline constexpr int kCaptureThreadLocal = 1;
 // cuLaunchKernel's `extra`: the parameters as one buffer.
 inline void *const kLaunchEnd = nullptr;
 inline void *const kLaunchBufferPointer = reinterpret_cast<void *>(uintptr_t(1));
@@ -71,6 +79,13 @@ inline void *const kLaunchBufferSize = reinterpret_cast<void *>(uintptr_t(2));
   X(cuEventDestroy_v2, (Event event))                                                                                  \
   X(cuEventRecord, (Event event, Stream stream))                                                                       \
   X(cuEventSynchronize, (Event event))                                                                                 \
+  X(cuEventElapsedTime, (float *milliseconds, Event from, Event to))                                                   \
+  X(cuStreamBeginCapture_v2, (Stream stream, int mode))                                                                \
+  X(cuStreamEndCapture, (Stream stream, Graph * graph))                                                                \
+  X(cuGraphInstantiateWithFlags, (GraphExec * made, Graph graph, unsigned long long flags))                            \
+  X(cuGraphLaunch, (GraphExec graph, Stream stream))                                                                   \
+  X(cuGraphExecDestroy, (GraphExec graph))                                                                             \
+  X(cuGraphDestroy, (Graph graph))                                                                                     \
   X(cuModuleLoadData, (Module * module, const void *image))                                                            \
   X(cuModuleUnload, (Module module))                                                                                   \
   X(cuModuleGetFunction, (Function * function, Module module, const char *name))                                       \

@@ -43,6 +43,7 @@ public:
       return driver().check(driver().cuMemcpyDtoDAsync_v2(address(1), address(0), shardBytes_, stream_),
                             "cuMemcpyDtoDAsync");
     }
+    resources_.collective = name_;
     if (board_)
       board_->beginCollective(name_);
     const CollectiveCall call{name_, stream_};

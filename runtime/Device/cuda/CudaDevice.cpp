@@ -1,7 +1,10 @@
 #include "runtime/Device/cuda/CudaDevice.h"
-#include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Device/cuda/CudaGraph.h"
+#include "runtime/Device/cuda/CudaLimits.h"
+#include "runtime/Device/cuda/CudaMonitor.h"
+#include "runtime/Device/cuda/CudaStaging.h"
+#include "runtime/Device/cuda/CudaTimer.h"
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -58,92 +61,59 @@ private:
   const cuda::Stream stream_;
 };
 
-/// Page-locked memory through which everything between the host and the arena goes: pieces in turn, so that the next is
-/// filled while the one before is on its way, and the caller's memory is free when a call returns.
-class PinnedStaging {
+/// Events behind the programs that the streams were given: a wait goes from one to the next, so that others see that
+/// this rank moves. The host is never more than kMost programs ahead.
+class CudaProgramEnds : public ProgramEnds {
 public:
-  static constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
-  static constexpr uint32_t kPieces = 2;
+  static constexpr uint64_t kMost = 64;
 
-  explicit PinnedStaging(const CudaDriver &driver) : driver_(driver) {}
-  ~PinnedStaging() {
+  explicit CudaProgramEnds(const CudaResources &resources) : resources_(resources) {}
+  ~CudaProgramEnds() override {
     for (cuda::Event event : events_)
       if (event)
-        driver_.cuEventDestroy_v2(event);
-    if (memory_)
-      driver_.cuMemFreeHost(memory_);
+        resources_.driver.cuEventDestroy_v2(event);
   }
-  PinnedStaging(const PinnedStaging &) = delete;
-  PinnedStaging &operator=(const PinnedStaging &) = delete;
 
   Status create() {
-    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemHostAlloc(&memory_, kPieces * kPieceBytes, 0), "cuMemHostAlloc"));
+    const CudaDriver &driver = resources_.driver;
     for (cuda::Event &event : events_)
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(&event, cuda::kEventDisableTiming), "cuEventCreate"));
+      ZTC_RETURN_IF_ERROR(driver.check(driver.cuEventCreate(&event, cuda::kEventDisableTiming), "cuEventCreate"));
     return Status::ok();
   }
 
-  /// Comes behind everything that `stream` was given, and the host goes on.
-  Status upload(cuda::Address to, const void *from, uint64_t bytes, cuda::Stream stream) {
-    for (uint64_t at = 0; at < bytes; at += kPieceBytes) {
-      const uint64_t piece = std::min(kPieceBytes, bytes - at);
-      void *buffer = nullptr;
-      ZTC_RETURN_IF_ERROR(nextPiece(buffer));
-      std::memcpy(buffer, static_cast<const std::byte *>(from) + at, piece);
-      ZTC_RETURN_IF_ERROR(
-          driver_.check(driver_.cuMemcpyHtoDAsync_v2(to + at, buffer, piece, stream), "cuMemcpyHtoDAsync"));
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[turn_], stream), "cuEventRecord"));
-      turn_ = (turn_ + 1) % kPieces;
-    }
-    return Status::ok();
+  Status mark() override {
+    const CudaDriver &driver = resources_.driver;
+    if (marked_ - seen_ == kMost)
+      ZTC_RETURN_IF_ERROR(see());
+    return driver.check(driver.cuEventRecord(events_[marked_++ % kMost], resources_.streams[kComputeStream]),
+                        "cuEventRecord");
   }
 
-  /// Waits for everything that `stream` was given.
-  Status download(void *to, cuda::Address from, uint64_t bytes, cuda::Stream stream) {
-    struct {
-      uint32_t turn = 0;
-      uint64_t at = 0, bytes = 0;
-    } flying; // one piece is on its way while the one before is copied out
-    const auto land = [&] {
-      if (flying.bytes == 0)
-        return Status::ok();
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventSynchronize(events_[flying.turn]), "cuEventSynchronize"));
-      std::memcpy(static_cast<std::byte *>(to) + flying.at, piece(flying.turn), flying.bytes);
-      return Status::ok();
-    };
-    for (uint64_t at = 0; at < bytes; at += kPieceBytes) {
-      const uint64_t count = std::min(kPieceBytes, bytes - at);
-      void *buffer = nullptr;
-      ZTC_RETURN_IF_ERROR(nextPiece(buffer));
-      ZTC_RETURN_IF_ERROR(
-          driver_.check(driver_.cuMemcpyDtoHAsync_v2(buffer, from + at, count, stream), "cuMemcpyDtoHAsync"));
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[turn_], stream), "cuEventRecord"));
-      ZTC_RETURN_IF_ERROR(land());
-      flying = {turn_, at, count};
-      turn_ = (turn_ + 1) % kPieces;
-    }
-    return land();
+  Status waitForAll() {
+    while (seen_ < marked_)
+      ZTC_RETURN_IF_ERROR(see());
+    return Status::ok();
   }
 
 private:
-  std::byte *piece(uint32_t turn) const { return static_cast<std::byte *>(memory_) + turn * kPieceBytes; }
-  /// Waits until the piece whose turn it is has been used.
-  Status nextPiece(void *&buffer) {
-    buffer = piece(turn_);
-    return driver_.check(driver_.cuEventSynchronize(events_[turn_]), "cuEventSynchronize");
+  Status see() {
+    const CudaDriver &driver = resources_.driver;
+    ZTC_RETURN_IF_ERROR(driver.check(driver.cuEventSynchronize(events_[seen_++ % kMost]), "cuEventSynchronize"));
+    if (resources_.board)
+      resources_.board->endCollective(); // also work
+    return Status::ok();
   }
 
-  const CudaDriver &driver_;
-  void *memory_ = nullptr;
-  cuda::Event events_[kPieces] = {}; ///< a piece's last use
-  uint32_t turn_ = 0;
+  const CudaResources &resources_;
+  std::array<cuda::Event, kMost> events_{};
+  uint64_t marked_ = 0, seen_ = 0;
 };
 
 class CudaDevice : public Device {
 public:
   CudaDevice(CudaDeviceOptions options, const CudaDriver &driver, Gpu gpu)
       : options_(std::move(options)), driver_(driver), resources_(driver, std::move(gpu), options_.libraries),
-        staging_(driver) {}
+        staging_(driver), recorder_(resources_), ends_(resources_), timer_(driver) {}
 
   ~CudaDevice() override {
     for (cuda::Stream stream : resources_.streams)
@@ -154,8 +124,9 @@ public:
     for (cuda::Event event : resources_.events)
       if (event)
         driver_.cuEventDestroy_v2(event);
-    if (joined_)
-      driver_.cuEventDestroy_v2(joined_);
+    for (cuda::Event event : {forked_, joined_})
+      if (event)
+        driver_.cuEventDestroy_v2(event);
     for (cuda::Stream stream : resources_.streams)
       if (stream)
         driver_.cuStreamDestroy_v2(stream);
@@ -163,6 +134,11 @@ public:
   }
 
   Status create() {
+    monitor_.open(options_.libraries, resources_.gpu);
+    usedBefore_ = monitor_.usedBytes();
+    int kilohertz = 0; // gone from later drivers
+    if (driver_.cuDeviceGetAttribute(&kilohertz, cuda::kClockKilohertz, resources_.gpu.index) == cuda::kSuccess)
+      clockHertz_ = 1000.0 * kilohertz;
     cuda::Context context = nullptr;
     ZTC_RETURN_IF_ERROR(
         driver_.check(driver_.cuDevicePrimaryCtxRetain(&context, resources_.gpu.index), "cuDevicePrimaryCtxRetain"));
@@ -174,8 +150,10 @@ public:
           driver_.check(driver_.cuStreamCreateWithPriority(&resources_.streams[i], cuda::kStreamNonBlocking, priority),
                         "cuStreamCreate"));
     }
-    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(&joined_, cuda::kEventDisableTiming), "cuEventCreate"));
-    return staging_.create();
+    for (cuda::Event *event : {&forked_, &joined_})
+      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(event, cuda::kEventDisableTiming), "cuEventCreate"));
+    ZTC_RETURN_IF_ERROR(ends_.create());
+    return staging_.create(stream(kComputeStream));
   }
 
   std::string name() const override { return "cuda"; }
@@ -199,13 +177,17 @@ public:
     if (Status status = driver_.check(driver_.cuMemAlloc_v2(&address, allocated), "cuMemAlloc"); !status.isOk())
       return status.withContext(fmt::format("the arena of {} bytes on {}", bytes, resources_.gpu.name));
     auto arena = std::make_unique<CudaArena>(driver_, address, bytes);
+    arenaBytes_ = allocated;
     ZTC_RETURN_IF_ERROR(
         driver_.check(driver_.cuMemsetD8Async(address, 0, allocated, stream(kComputeStream)), "cuMemsetD8Async"));
     ZTC_RETURN_IF_ERROR(synchronize());
     return std::unique_ptr<Arena>(std::move(arena));
   }
 
-  Status loadKernels(const plan::Plan &plan) override { return resources_.kernels.load(plan, resources_.gpu); }
+  Status loadKernels(const plan::Plan &plan) override {
+    productType_ = plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+    return resources_.kernels.load(plan, resources_.gpu);
+  }
 
   StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
     if (context.shape.threads != 0)
@@ -213,11 +195,16 @@ public:
     if (step.stream() > kCommunicationStream)
       return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
     const CudaPrepare from{step, context, resources_};
+    resources_.board = context.board;
     for (const StepKind &kind : kStepKinds) {
       if (kind.kind != step.kind_case())
         continue;
       auto prepared = kind.prepare(from);
-      if (!prepared.isOk() || !options_.synchronous)
+      if (!prepared.isOk())
+        return prepared;
+      if (options_.timed)
+        return std::unique_ptr<DeviceStep>(std::make_unique<TimedStep>(std::move(*prepared), from, timer_));
+      if (!options_.synchronous)
         return prepared;
       return std::unique_ptr<DeviceStep>(std::make_unique<SynchronousStep>(std::move(*prepared), from));
     }
@@ -227,29 +214,52 @@ public:
   }
 
   Status upload(std::byte *to, const void *from, uint64_t bytes) override {
-    return staging_.upload(reinterpret_cast<cuda::Address>(to), from, bytes, stream(kComputeStream));
+    return staging_.upload(reinterpret_cast<cuda::Address>(to), from, bytes);
   }
   Status download(void *to, const std::byte *from, uint64_t bytes) override {
-    ZTC_RETURN_IF_ERROR(
-        explain(staging_.download(to, reinterpret_cast<cuda::Address>(from), bytes, stream(kComputeStream))));
+    ZTC_RETURN_IF_ERROR(explain(ends_.waitForAll()));
+    ZTC_RETURN_IF_ERROR(explain(staging_.download(to, reinterpret_cast<cuda::Address>(from), bytes)));
     return takeFaults();
   }
 
   Status synchronize() override {
+    ZTC_RETURN_IF_ERROR(explain(ends_.waitForAll()));
     for (cuda::Stream stream : resources_.streams)
       ZTC_RETURN_IF_ERROR(explain(driver_.check(driver_.cuStreamSynchronize(stream), "cuStreamSynchronize")));
     ZTC_RETURN_IF_ERROR(takeFaults());
     return resources_.communicator ? resources_.communicator->status() : Status::ok();
   }
 
-  Status finishProgram() override {
-    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(joined_, stream(kCommunicationStream)), "cuEventRecord"));
-    ZTC_RETURN_IF_ERROR(
-        driver_.check(driver_.cuStreamWaitEvent(stream(kComputeStream), joined_, 0), "cuStreamWaitEvent"));
+  Status beginProgram(bool severalStreams) override {
+    ++resources_.program;
+    if (options_.timed) // events count from here: nothing may be on its way
+      ZTC_RETURN_IF_ERROR(synchronize());
+    if (options_.timed)
+      ZTC_RETURN_IF_ERROR(timer_.begin(stream(kComputeStream)));
+    return severalStreams ? order(kComputeStream, kCommunicationStream, forked_) : Status::ok();
+  }
+
+  Status finishProgram(bool severalStreams) override {
+    if (severalStreams)
+      ZTC_RETURN_IF_ERROR(order(kCommunicationStream, kComputeStream, joined_));
+    if (!recorder_.isRecording())
+      ZTC_RETURN_IF_ERROR(explain(ends_.mark()));
+    if (options_.timed) {
+      ZTC_RETURN_IF_ERROR(synchronize());
+      ZTC_RETURN_IF_ERROR(timer_.collect());
+    }
     return resources_.communicator ? resources_.communicator->status() : Status::ok();
   }
 
+  // Where errors or times of single steps are wanted, they are executed one by one.
+  bool recordsPrograms() const override { return options_.graphs && !options_.synchronous && !options_.timed; }
+  Status beginRecording() override { return recorder_.begin(); }
+  StatusOr<std::unique_ptr<RecordedProgram>> endRecording() override { return recorder_.end(ends_); }
+  bool timesSteps() const override { return true; }
+
   void abandon(const std::string &reason) override {
+    if (recorder_.isRecording())
+      (void)recorder_.end(ends_);
     if (resources_.communicator)
       resources_.communicator->abort(reason);
     for (cuda::Stream stream : resources_.streams)
@@ -262,11 +272,25 @@ public:
     return uint64_t(freeNow);
   }
   std::string memoryName() const override { return "GPU " + resources_.gpu.busId; }
-  uint64_t libraryBytes() const override { return 0; }
-  StatusOr<DeviceLimits> measureLimits() override { return DeviceLimits{}; }
-  void setTrace(TraceRecorder *) override {}
+  /// Context, kernels, libraries: what this GPU's use has grown by, so that other processes may be in it.
+  uint64_t libraryBytes() const override {
+    const uint64_t used = monitor_.usedBytes(), known = usedBefore_ + arenaBytes_;
+    return used > known ? used - known : 0;
+  }
+  DeviceTelemetry telemetry() const override { return monitor_.telemetry(); }
+  double peakFlopsPerSecond(plan::DataType type) const override {
+    return ztc::peakFlopsPerSecond(resources_.gpu, type, clockHertz_);
+  }
+  StatusOr<DeviceLimits> measureLimits() override { return measureCudaLimits(resources_, productType_); }
+  void setTrace(TraceRecorder *trace) override { timer_.setTrace(trace); }
 
 private:
+  /// What `after` gets from now on comes behind what `before` was given.
+  Status order(CudaStreamIndex before, CudaStreamIndex after, cuda::Event event) {
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(event, stream(before)), "cuEventRecord"));
+    return driver_.check(driver_.cuStreamWaitEvent(stream(after), event, 0), "cuStreamWaitEvent");
+  }
+
   cuda::Stream stream(CudaStreamIndex index) const { return resources_.streams[index]; }
 
   /// What kernels have noted, once the streams have been waited for.
@@ -276,22 +300,27 @@ private:
     return Status::ok();
   }
 
-  /// A communicator's own words are better than those of the stream that its failure ended. And what a stream reports
-  /// happened some time before.
+  /// A communicator's own words are better than those of the stream that its failure ended.
   Status explain(Status status) const {
     if (resources_.communicator)
       if (Status communicated = resources_.communicator->status(); !communicated.isOk())
         return communicated;
-    if (status.isOk() || options_.synchronous)
-      return status;
-    return Status(status.code(), status.message() + ": a step of some time ago failed; ZTC_CUDA_SYNC=1 names it");
+    return status;
   }
 
   const CudaDeviceOptions options_;
   const CudaDriver &driver_;
   CudaResources resources_;
+  CudaMonitor monitor_;
+  uint64_t usedBefore_ = 0; ///< bytes of the GPU before this process had anything there
+  uint64_t arenaBytes_ = 0;
+  double clockHertz_ = 0; ///< the highest
+  plan::DataType productType_ = plan::F32;
   PinnedStaging staging_;
-  cuda::Event joined_ = nullptr; ///< the communication stream's end of a program
+  CudaRecorder recorder_;
+  CudaProgramEnds ends_;
+  CudaTimer timer_;
+  cuda::Event forked_ = nullptr, joined_ = nullptr; ///< where the communication stream begins and ends a program
 };
 
 } // namespace

@@ -12,6 +12,10 @@ struct CudaDeviceOptions {
   uint32_t localRank = 0; ///< of this host: chooses the GPU, modulo their number
   /// Waits after each step, so that an error is reported by the step that made it. For tests and the search for errors.
   bool synchronous = false;
+  /// Programs become CUDA graphs after their first execution; not where one of the other two is wanted.
+  bool graphs = true;
+  /// Takes the time of each step, for a profile or a trace. The host then waits behind each program.
+  bool timed = false;
 };
 
 /// The device is for the thread that makes it. Fails (FailedPrecondition) with what was found and what is needed.

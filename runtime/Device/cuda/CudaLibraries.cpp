@@ -94,6 +94,9 @@ Status CudaDriver::check(Result result, const char *what) const {
   cuGetErrorString(result, &text);
   std::string message =
       fmt::format("{}: {} ({})", what, name ? name : fmt::format("error {}", result), text ? text : "no description");
+  // Whatever call comes next returns what a kernel did wrong.
+  if (result == cuda::kIllegalAddress || result == cuda::kMisalignedAddress || result == cuda::kLaunchFailed)
+    message += ": a kernel that was called some time ago failed; ZTC_CUDA_SYNC=1 names it";
   return result == cuda::kOutOfMemory ? resourceExhausted(std::move(message)) : unavailable(std::move(message));
 }
 

@@ -14,6 +14,7 @@ struct CudaLibraryPaths {
   std::string driver;   ///< main fills it from ZTC_LIBCUDA
   std::string cublasLt; ///< ZTC_LIBCUBLASLT
   std::string nccl;     ///< ZTC_LIBNCCL
+  std::string nvml;     ///< ZTC_LIBNVML
   /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
   /// there is no other way to load one.
   std::string standIns;
@@ -45,6 +46,8 @@ struct CudaDriver {
   using Function = cuda::Function;
   using Stream = cuda::Stream;
   using Event = cuda::Event;
+  using Graph = cuda::Graph;
+  using GraphExec = cuda::GraphExec;
   ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
 #undef ZTC_DECLARE
   int version = 0; ///< of CUDA that the driver supports at most: 1000 major + 10 minor

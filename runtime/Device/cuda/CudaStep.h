@@ -53,12 +53,16 @@ struct CudaResources {
   Gpu gpu;
   CudaLibraryPaths libraries;
   std::array<cuda::Stream, kStreamCount> streams{};
-  std::vector<cuda::Event> events; ///< by the plan's number; null: not used
+  std::vector<cuda::Event> events;     ///< by the plan's number; null: not used
+  std::vector<uint64_t> eventPrograms; ///< by the plan's number: the execution of a program that recorded it last
+  uint64_t program = 0;                ///< executions of programs so far
   CudaKernels kernels;
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
   std::vector<TokenFault *> faults;     ///< of the prepared steps
+  ProgressBoard *board = nullptr;       ///< may be null
+  const char *collective = nullptr;     ///< the name of the one that was given last; belongs to the plan
 
   CudaResources(const CudaDriver &driver, Gpu gpu, CudaLibraryPaths libraries)
       : driver(driver), gpu(std::move(gpu)), libraries(std::move(libraries)), kernels(driver) {}

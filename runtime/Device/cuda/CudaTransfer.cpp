@@ -97,22 +97,30 @@ private:
   bool inPlace_ = false;
 };
 
-/// Marks what a stream has been given so far, or holds it back until that is done. A wait for what was never recorded
-/// waits for nothing.
+/// Marks what a stream has been given so far, or holds it back until that is done.
 class CudaEvent : public DeviceStep {
 public:
-  CudaEvent(const CudaPrepare &from, cuda::Event event)
-      : driver_(from.resources.driver), stream_(from.stream()), event_(event), isWait_(from.step.has_wait()) {}
+  CudaEvent(const CudaPrepare &from, uint32_t number)
+      : resources_(from.resources), stream_(from.stream()), number_(number), isWait_(from.step.has_wait()) {}
   Status initialize(std::byte *) override { return Status::ok(); }
   Status execute(uint32_t) override {
-    return isWait_ ? driver_.check(driver_.cuStreamWaitEvent(stream_, event_, 0), "cuStreamWaitEvent")
-                   : driver_.check(driver_.cuEventRecord(event_, stream_), "cuEventRecord");
+    const CudaDriver &driver = resources_.driver;
+    const cuda::Event event = resources_.events[number_];
+    uint64_t &recordedIn = resources_.eventPrograms[number_];
+    if (!isWait_) {
+      recordedIn = resources_.program;
+      return driver.check(driver.cuEventRecord(event, stream_), "cuEventRecord");
+    }
+    // What was recorded in an earlier execution has happened: the streams met since. A graph may not wait for it.
+    if (recordedIn != resources_.program)
+      return Status::ok();
+    return driver.check(driver.cuStreamWaitEvent(stream_, event, 0), "cuStreamWaitEvent");
   }
 
 private:
-  const CudaDriver &driver_;
+  CudaResources &resources_;
   const cuda::Stream stream_;
-  const cuda::Event event_;
+  const uint32_t number_;
   const bool isWait_;
 };
 
@@ -147,13 +155,15 @@ PreparedStep prepareCudaEvent(const CudaPrepare &from) {
   if (number >= 1u << 20)
     return dataLoss(fmt::format("event {} is out of any range", number));
   std::vector<cuda::Event> &events = from.resources.events;
-  if (events.size() <= number)
+  if (events.size() <= number) {
     events.resize(size_t(number) + 1);
+    from.resources.eventPrograms.resize(size_t(number) + 1);
+  }
   const CudaDriver &driver = from.resources.driver;
   if (!events[number])
     ZTC_RETURN_IF_ERROR(
         driver.check(driver.cuEventCreate(&events[number], cuda::kEventDisableTiming), "cuEventCreate"));
-  return PreparedStep(std::make_unique<CudaEvent>(from, events[number]));
+  return PreparedStep(std::make_unique<CudaEvent>(from, number));
 }
 
 PreparedStep prepareCudaNothing(const CudaPrepare &) {

@@ -7,13 +7,12 @@
 // of a grid take their turns in that order).
 #include "tests/standin/Simt.h"
 #include "tests/standin/libraries/StandIn.h"
+#include "tests/standin/libraries/Streams.h"
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <elf.h>
 #include <map>
 #include <memory>
@@ -26,61 +25,8 @@
 using namespace ztc;
 using cuda::Address;
 using cuda::Result;
-
-/// An event: how often it was recorded, and how many of these have happened. Lives as long as somebody waits for it.
-struct EventState {
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t recorded = 0, happened = 0;
-};
-struct CUevent_st {
-  std::shared_ptr<EventState> state = std::make_shared<EventState>();
-};
-
-/// A stream: a queue and the thread that serves it.
-struct CUstream_st {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> queue;
-  bool busy = false, ending = false;
-  std::thread thread{[this] { serve(); }};
-
-  void serve() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      changed.wait(lock, [&] { return ending || !queue.empty(); });
-      if (queue.empty())
-        return;
-      std::function<void()> work = std::move(queue.front());
-      queue.pop_front();
-      busy = true;
-      lock.unlock();
-      work();
-      work = nullptr;
-      lock.lock();
-      busy = false;
-      changed.notify_all();
-    }
-  }
-  void give(std::function<void()> work) {
-    std::lock_guard lock(mutex);
-    queue.push_back(std::move(work));
-    changed.notify_all();
-  }
-  void drain() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return queue.empty() && !busy; });
-  }
-  ~CUstream_st() {
-    drain();
-    {
-      std::lock_guard lock(mutex);
-      ending = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
-};
+using standin::EventState;
+using standin::later;
 
 struct CUmod_st {
   std::unique_ptr<simt::Image> image;
@@ -103,6 +49,7 @@ struct Driver {
   std::set<CUevent_st *> events;
   std::set<CUmod_st *> modules;
   uint64_t allocated = 0;
+  std::atomic<bool> hasContext{false};
   std::atomic<Result> sticky{cuda::kSuccess}; ///< what a kernel or copy did wrong: every later call returns it
   CUctx_st context;
 };
@@ -164,19 +111,6 @@ bool knowsEvent(CUevent_st *event) {
   return driver().events.count(event) != 0;
 }
 
-/// Runs `work` in the stream unless something has failed by then.
-Result later(CUstream_st *stream, std::function<void()> work) {
-  if (Result result = ready(); result != cuda::kSuccess)
-    return result;
-  if (!knowsStream(stream))
-    return cuda::kInvalidHandle;
-  stream->give([work = std::move(work)] {
-    if (driver().sticky == cuda::kSuccess)
-      work();
-  });
-  return cuda::kSuccess;
-}
-
 /// Bytes of an ELF file that lies in memory.
 uint64_t elfBytes(const void *image) {
   Elf64_Ehdr header;
@@ -208,6 +142,21 @@ Result copy(Address to, Address from, size_t bytes, CUstream_st *stream, bool to
 
 namespace ztc::standin {
 
+Result later(cuda::Stream stream, std::function<void()> work) {
+  if (Result result = ready(); result != cuda::kSuccess)
+    return result;
+  if (!knowsStream(stream))
+    return cuda::kInvalidHandle;
+  const auto unlessFailed = [work = std::move(work)] {
+    if (driver().sticky == cuda::kSuccess)
+      work();
+  };
+  Result result = cuda::kSuccess;
+  if (!noteWork(stream, unlessFailed, result))
+    stream->give(unlessFailed);
+  return result;
+}
+
 bool enqueue(cuda::Stream stream, std::function<void()> work) {
   return later(stream, std::move(work)) == cuda::kSuccess;
 }
@@ -222,6 +171,11 @@ static bool isReachable(const void *address, uint64_t bytes) {
   std::lock_guard lock(driver().mutex);
   const auto at = reinterpret_cast<uint64_t>(address);
   return inside(driver().device, at, bytes) || inside(driver().pinned, at, bytes);
+}
+
+uint64_t usedBytes() {
+  std::lock_guard lock(driver().mutex);
+  return driver().allocated + (driver().hasContext ? uint64_t(64) << 20 : 0);
 }
 
 void misuse(const std::string &what) {
@@ -303,6 +257,9 @@ Result cuDeviceGetAttribute(int *value, int attribute, GpuIndex) {
   case kMultiprocessorCount:
     *value = 1;
     return kSuccess;
+  case kClockKilohertz:
+    *value = 1000000;
+    return kSuccess;
   case kComputeCapabilityMajor:
     *value = 9;
     return kSuccess;
@@ -319,6 +276,7 @@ Result cuDeviceTotalMem_v2(size_t *bytes, GpuIndex) {
 }
 Result cuDevicePrimaryCtxRetain(Context *context, GpuIndex) {
   *context = &driver().context;
+  driver().hasContext = true;
   return driver().initialized ? kSuccess : kNotInitialized;
 }
 Result cuDevicePrimaryCtxRelease_v2(GpuIndex) {
@@ -339,6 +297,8 @@ Result cuMemGetInfo_v2(size_t *freeBytes, size_t *totalBytes) {
   return kSuccess;
 }
 Result cuMemAlloc_v2(Address *address, size_t bytes) {
+  if (Result result = standin::mayChange("cuMemAlloc"); result != kSuccess)
+    return result;
   if (Result result = ready(); result != kSuccess)
     return result;
   size_t freeBytes = 0, totalBytes = 0;
@@ -359,6 +319,8 @@ Result cuMemAlloc_v2(Address *address, size_t bytes) {
   return kSuccess;
 }
 Result cuMemFree_v2(Address address) {
+  if (Result result = standin::mayChange("cuMemFree"); result != kSuccess)
+    return result;
   {
     std::lock_guard lock(driver().mutex);
     if (!driver().device.count(address))
@@ -372,6 +334,8 @@ Result cuMemFree_v2(Address address) {
   return kSuccess;
 }
 Result cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  if (Result result = standin::mayChange("cuMemHostAlloc"); result != kSuccess)
+    return result;
   if (Result result = ready(); result != kSuccess)
     return result;
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -394,6 +358,8 @@ Result cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, Stream s
   }
   if (isPinned) // read when its turn comes: who changes it before sees wrong data, as with the real one
     return copy(to, reinterpret_cast<Address>(from), bytes, stream, true, false);
+  if (Result result = standin::mayChange("a copy from memory that is not page-locked"); result != kSuccess)
+    return result;
   auto staged =
       std::make_shared<std::vector<char>>(static_cast<const char *>(from), static_cast<const char *>(from) + bytes);
   if (!standin::isDeviceMemory(reinterpret_cast<void *>(to), bytes))
@@ -448,6 +414,8 @@ Result cuStreamDestroy_v2(Stream stream) {
 Result cuStreamSynchronize(Stream stream) {
   if (!knowsStream(stream))
     return kInvalidHandle;
+  if (Result result = standin::mayWait(stream); result != kSuccess)
+    return result;
   stream->drain();
   return ready();
 }
@@ -455,6 +423,8 @@ Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   if (!knowsStream(stream) || !knowsEvent(event))
     return kInvalidHandle;
   const std::shared_ptr<EventState> state = event->state;
+  if (Result result = kSuccess; standin::noteWait(stream, *state, result))
+    return result;
   std::unique_lock lock(state->mutex);
   const uint64_t turn = state->recorded;
   lock.unlock();
@@ -466,10 +436,11 @@ Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   });
   return ready();
 }
-Result cuEventCreate(Event *event, unsigned) {
+Result cuEventCreate(Event *event, unsigned flags) {
   if (Result result = ready(); result != kSuccess)
     return result;
   *event = new CUevent_st;
+  (*event)->state->hasTime = !(flags & kEventDisableTiming);
   std::lock_guard lock(driver().mutex);
   driver().events.insert(*event);
   return kSuccess;
@@ -485,6 +456,8 @@ Result cuEventRecord(Event event, Stream stream) {
   if (!knowsStream(stream) || !knowsEvent(event))
     return kInvalidHandle;
   const std::shared_ptr<EventState> state = event->state;
+  if (Result result = kSuccess; standin::noteRecord(stream, *state, result))
+    return result;
   std::unique_lock lock(state->mutex);
   const uint64_t turn = ++state->recorded;
   lock.unlock();
@@ -492,6 +465,7 @@ Result cuEventRecord(Event event, Stream stream) {
   stream->give([state, turn] {
     std::lock_guard inner(state->mutex);
     state->happened = std::max(state->happened, turn);
+    state->at = std::chrono::steady_clock::now();
     state->changed.notify_all();
   });
   return ready();
@@ -500,14 +474,34 @@ Result cuEventSynchronize(Event event) {
   if (!knowsEvent(event))
     return kInvalidHandle;
   const std::shared_ptr<EventState> state = event->state;
+  if (Result result = standin::mayWait(*state); result != kSuccess)
+    return result;
   std::unique_lock lock(state->mutex);
   const uint64_t turn = state->recorded;
   state->changed.wait(lock, [&] { return state->happened >= turn; });
   return ready();
 }
+Result cuEventElapsedTime(float *milliseconds, Event from, Event to) {
+  std::chrono::steady_clock::time_point at[2];
+  int i = 0;
+  for (Event event : {from, to}) {
+    if (!knowsEvent(event) || !event->state->hasTime || event->state->captured.capture)
+      return kInvalidHandle;
+    std::lock_guard lock(event->state->mutex);
+    if (event->state->recorded == 0)
+      return kInvalidHandle;
+    if (event->state->happened < event->state->recorded)
+      return kNotReady;
+    at[i++] = event->state->at;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(at[1] - at[0]).count();
+  return ready();
+}
 
 // Kernels.
 Result cuModuleLoadData(Module *module, const void *image) {
+  if (Result result = standin::mayChange("cuModuleLoadData"); result != kSuccess)
+    return result;
   if (Result result = ready(); result != kSuccess)
     return result;
   if (std::memcmp(image, ELFMAG, SELFMAG) != 0)

@@ -13,6 +13,9 @@ bool enqueue(cuda::Stream stream, std::function<void()> work);
 /// True where [address, address + bytes) lies in one live allocation of device memory.
 bool isDeviceMemory(const void *address, uint64_t bytes);
 
+/// Bytes of device memory that are in use, the context's own 64 MiB among them.
+uint64_t usedBytes();
+
 /// The caller did what a real library might not survive: tells it on stderr and, from the thread of a stream, fails the
 /// context for good, as an error of a kernel does.
 void misuse(const std::string &what);

@@ -3,11 +3,15 @@
 #include "runtime/Collective/nccl/NcclApi.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "runtime/Device/cuda/CudaApi.h"
+#include "runtime/Device/cuda/NvmlApi.h"
 #include <gtest/gtest.h>
 #ifdef ZTC_CUDA_HEADERS
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nccl.h>
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+#endif
 #include <type_traits>
 
 namespace {
@@ -52,13 +56,18 @@ static_assert(kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY && kStubLibrary == CUDA_E
               kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS && kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
               kInvalidHandle == CUDA_ERROR_INVALID_HANDLE && kNotFound == CUDA_ERROR_NOT_FOUND &&
               kInvalidImage == CUDA_ERROR_INVALID_IMAGE && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT &&
-              kSystemDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+              kSystemDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH &&
+              kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+              kCaptureUnjoined == CUDA_ERROR_STREAM_CAPTURE_UNJOINED &&
+              kCaptureWrongThread == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 static_assert(kMaxThreadsPerBlock == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
               kMultiprocessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              kClockKilohertz == CU_DEVICE_ATTRIBUTE_CLOCK_RATE &&
               kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               kComputeCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kFunctionMaxThreads == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
-              kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+              kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
+              kEventDefault == CU_EVENT_DEFAULT && kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 } // namespace ztc::cuda
 
 namespace ztc::cublaslt {
@@ -83,10 +92,22 @@ static_assert(kOperationN == CUBLAS_OP_N && kOperationT == CUBLAS_OP_T &&
               kExecutionFailed == CUBLAS_STATUS_EXECUTION_FAILED);
 } // namespace ztc::cublaslt
 
+#if __has_include(<nvml.h>)
+namespace ztc::nvml {
+#define ZTC_CHECK(function, arguments)                                                                                 \
+  static_assert(kSame<decltype(::function), Result arguments>, "the declaration of " #function);
+ZTC_NVML_FUNCTIONS(ZTC_CHECK)
+#undef ZTC_CHECK
+static_assert(sizeof(MemoryInfo) == sizeof(nvmlMemory_t) && offsetof(MemoryInfo, used) == offsetof(nvmlMemory_t, used));
+static_assert(kClockSm == NVML_CLOCK_SM && kTemperatureGpu == NVML_TEMPERATURE_GPU);
+} // namespace ztc::nvml
+#endif
+
 namespace ztc::nccl {
 #define ZTC_CHECK(function, result, arguments)                                                                         \
   static_assert(kSame<decltype(::function), result arguments>, "the declaration of " #function);
 ZTC_NCCL_FUNCTIONS(ZTC_CHECK)
+ZTC_NCCL_LATER_FUNCTIONS(ZTC_CHECK)
 #undef ZTC_CHECK
 // The library reads as many bytes of the configuration as its first field says.
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t) &&

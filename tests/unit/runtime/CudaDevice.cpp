@@ -1,65 +1,12 @@
 // The CUDA device on the stand-ins of tests/standin: no GPU is needed, and none is used.
-#include "runtime/Device/cuda/CudaDevice.h"
-#include "runtime/Collective/nccl/NcclCommunicator.h"
-#include "tests/conformance/CommunicatorFactories.h"
-#include "tests/conformance/StepRunner.h"
-#include <fstream>
+#include "tests/unit/runtime/CudaRunner.h"
 #include <gmock/gmock.h>
-#include <iterator>
 #include <numeric>
-#include <thread>
 
 namespace ztc::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-CudaLibraryPaths standIns() {
-  CudaLibraryPaths paths;
-  paths.standIns = ZTC_STAND_INS_FOLDER;
-  return paths;
-}
-
-DeviceFactory standInDevice(bool synchronous = false) {
-  return [synchronous](uint32_t) { return createCudaDevice({standIns(), 0, synchronous}); };
-}
-
-/// A runner with the hand-written kernels, each over one row a block.
-class CudaRunner : public StepRunner {
-public:
-  explicit CudaRunner(bool synchronous = false) : StepRunner(standInDevice(synchronous)) {
-    std::ifstream file(ZTC_STANDIN_KERNELS, std::ios::binary);
-    plan::Image *image = plan().add_images();
-    image->set_target("simt");
-    image->set_data(std::string(std::istreambuf_iterator<char>(file), {}));
-  }
-  uint32_t addKernel(const std::string &name, uint32_t blockThreads, const std::string &target = "simt") {
-    plan::Kernel *kernel = plan().add_kernels();
-    kernel->set_name(name);
-    plan::Kernel::Version *version = kernel->add_versions();
-    version->set_target(target);
-    version->set_block_threads(blockThreads);
-    version->set_units_per_block(1);
-    return uint32_t(plan().kernels_size() - 1);
-  }
-  plan::Launch *launch(const std::string &name, std::initializer_list<uint32_t> slots, uint32_t kernel, uint64_t rows,
-                       int64_t width) {
-    plan::Launch *launch = step(name, slots)->mutable_launch();
-    launch->set_kernel(kernel);
-    launch->set_extent(rows);
-    launch->add_scalars(width);
-    return launch;
-  }
-  /// Orders what `stream` was given so far ahead of what `later` gets from now on.
-  void order(uint32_t stream, uint32_t later, uint32_t event) {
-    plan::Step *record = step("record " + std::to_string(event), {});
-    record->set_stream(stream);
-    record->mutable_record()->set_event(event);
-    plan::Step *wait = step("wait " + std::to_string(event), {});
-    wait->set_stream(later);
-    wait->mutable_wait()->set_event(event);
-  }
-};
 
 TEST(CudaDevice, KernelsOverwriteAndAdd) {
   const std::vector<float> x = randomFloats(5 * 300, 1);
@@ -186,7 +133,7 @@ TEST(CudaDeviceDeathTest, AFailedKernelIsReportedAndNamedOnRequest) {
   for (bool synchronous : {false, true})
     EXPECT_EXIT(
         {
-          CudaRunner runner(synchronous);
+          CudaRunner runner({.libraries = {}, .synchronous = synchronous});
           const uint32_t slot = runner.scratch(256, false);
           runner.launch("bad step", {slot}, runner.addKernel("reads_outside", 32), 1, 0);
           Status status = runner.prepare(1);
@@ -256,36 +203,6 @@ TEST(CudaLibraries, ArchitecturesThatAGpuRuns) {
   gpu.major = 8, gpu.minor = 9;
   EXPECT_TRUE(gpu.runs("sm_80") && gpu.runs("sm_86") && gpu.runs("sm_89"));
   EXPECT_FALSE(gpu.runs("sm_80a"));
-}
-
-/// Each rank in a thread with its own device, communicator and steps. `body` gets them prepared by `build`.
-template <typename Build, typename Body> void onRanks(uint32_t world, Build &&build, Body &&body) {
-  LocalStore store;
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < world; ++rank)
-    threads.emplace_back([&, rank] {
-      CudaRunner runner;
-      Status status = runner.makeDevice(1); // its context belongs to this thread
-      ASSERT_TRUE(status.isOk()) << status.message();
-      NcclOptions options{rank, world, 20000, standIns(), store.callbacks()};
-      auto communicator = createNcclCommunicator(options);
-      ASSERT_TRUE(communicator.isOk()) << communicator.status().message();
-      build(runner, rank);
-      status = runner.prepareOn(communicator->get());
-      ASSERT_TRUE(status.isOk()) << status.message();
-      body(runner, rank, **communicator);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
-plan::Step *collectiveStep(StepRunner &runner, const std::string &name, std::initializer_list<uint32_t> slots,
-                           plan::Collective::Kind kind) {
-  plan::Step *step = runner.step(name, slots);
-  step->set_stream(1);
-  step->mutable_collective()->set_kind(kind);
-  step->mutable_collective()->set_type(plan::F32);
-  return step;
 }
 
 TEST(CudaRanks, CollectivesAsThePlanOrdersThem) {

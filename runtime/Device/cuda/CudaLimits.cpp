@@ -1,0 +1,121 @@
+#include "runtime/Device/cuda/CudaLimits.h"
+#include "runtime/Format/PlanValidator.h"
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace ztc {
+namespace {
+
+constexpr int kRepetitions = 10;
+constexpr uint64_t kWorkspaceBytes = uint64_t(32) << 20;
+
+/// Device memory and two events that are released with it.
+class Measurement {
+public:
+  explicit Measurement(CudaResources &resources)
+      : driver_(resources.driver), stream_(resources.streams[kComputeStream]) {}
+  ~Measurement() {
+    driver_.cuStreamSynchronize(stream_);
+    if (memory_)
+      driver_.cuMemFree_v2(memory_);
+    for (cuda::Event event : events_)
+      if (event)
+        driver_.cuEventDestroy_v2(event);
+  }
+  Measurement(const Measurement &) = delete;
+  Measurement &operator=(const Measurement &) = delete;
+
+  Status create(uint64_t bytes) {
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemAlloc_v2(&memory_, bytes), "cuMemAlloc"));
+    for (cuda::Event &event : events_)
+      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(&event, cuda::kEventDefault), "cuEventCreate"));
+    return driver_.check(driver_.cuMemsetD8Async(memory_, 0, bytes, stream_), "cuMemsetD8Async");
+  }
+  cuda::Address memory() const { return memory_; }
+
+  /// Seconds of the fastest run of `work`.
+  template <typename Work> StatusOr<double> shortest(Work &&work) {
+    float best = 1e30f;
+    for (int i = 0; i < kRepetitions; ++i) {
+      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[0], stream_), "cuEventRecord"));
+      ZTC_RETURN_IF_ERROR(work());
+      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[1], stream_), "cuEventRecord"));
+      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventSynchronize(events_[1]), "cuEventSynchronize"));
+      float milliseconds = 0;
+      ZTC_RETURN_IF_ERROR(
+          driver_.check(driver_.cuEventElapsedTime(&milliseconds, events_[0], events_[1]), "cuEventElapsedTime"));
+      best = std::min(best, milliseconds);
+    }
+    return std::max(1e-9, double(best) / 1000);
+  }
+
+private:
+  const CudaDriver &driver_;
+  const cuda::Stream stream_;
+  cuda::Address memory_ = 0;
+  cuda::Event events_[2] = {};
+};
+
+StatusOr<double> copyRate(CudaResources &resources, uint64_t bytes) {
+  Measurement measurement(resources);
+  ZTC_RETURN_IF_ERROR(measurement.create(2 * bytes));
+  ZTC_ASSIGN_OR_RETURN(const double seconds, measurement.shortest([&] {
+    return resources.driver.check(resources.driver.cuMemcpyDtoDAsync_v2(measurement.memory() + bytes,
+                                                                        measurement.memory(), bytes,
+                                                                        resources.streams[kComputeStream]),
+                                  "cuMemcpyDtoDAsync");
+  }));
+  return 2 * double(bytes) / seconds;
+}
+
+/// A plan's step: what is measured is what a plan gets.
+StatusOr<double> productRate(CudaResources &resources, uint64_t size, plan::DataType type) {
+  plan::Step step;
+  plan::Gemm &gemm = *step.mutable_gemm();
+  gemm.set_m(size), gemm.set_n(size), gemm.set_k(size);
+  gemm.set_lda(size), gemm.set_ldb(size), gemm.set_ldc(size);
+  gemm.set_alpha(1);
+  gemm.set_type_a(type);
+  gemm.set_type_c(type);
+  const uint64_t matrixBytes = size * size * dataTypeBytes(type);
+  MemoryPlan memory;
+  for (uint64_t bytes : {matrixBytes, matrixBytes, matrixBytes, kWorkspaceBytes}) {
+    step.add_operands()->set_slot(uint32_t(memory.slots.size()));
+    memory.slots.push_back({memory.arenaBytes, bytes});
+    memory.arenaBytes += bytes;
+  }
+  plan::Plan plan;
+  for (size_t i = 0; i < memory.slots.size(); ++i)
+    plan.add_slots();
+  const PrepareContext context{.plan = plan, .memory = memory, .shape = {1, 1, 0}};
+  Measurement measurement(resources);
+  ZTC_RETURN_IF_ERROR(measurement.create(memory.arenaBytes));
+  ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceStep> product, prepareCudaGemm({step, context, resources}));
+  ZTC_RETURN_IF_ERROR(product->initialize(reinterpret_cast<std::byte *>(measurement.memory())));
+  ZTC_ASSIGN_OR_RETURN(const double seconds, measurement.shortest([&] { return product->execute(0); }));
+  return 2 * double(size) * double(size) * double(size) / seconds;
+}
+
+} // namespace
+
+StatusOr<DeviceLimits> measureCudaLimits(CudaResources &resources, plan::DataType type) {
+  // A stand-in multiplies one number after the other.
+  const uint64_t copyBytes = resources.driver.isStandIn ? 1 << 20 : uint64_t(512) << 20;
+  const uint64_t size = resources.driver.isStandIn ? 64 : 8192;
+  DeviceLimits limits;
+  const StatusOr<double> copied = copyRate(resources, copyBytes), multiplied = productRate(resources, size, type);
+  for (const auto &[rate, into] :
+       {std::pair{&copied, &limits.copyBytesPerSecond}, std::pair{&multiplied, &limits.matmulFlopsPerSecond}}) {
+    if (rate->isOk())
+      *into = **rate;
+    else if (rate->status().code() != StatusCode::ResourceExhausted)
+      return rate->status();
+  }
+  const char *name = type == plan::F32 ? "f32" : type == plan::BF16 ? "bf16" : "f16";
+  if (multiplied.isOk())
+    limits.matmulName = fmt::format("{0}x{0}x{0} {1} by {2}", size, name, resources.cublasLt->version);
+  return limits;
+}
+
+} // namespace ztc

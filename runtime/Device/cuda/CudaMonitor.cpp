@@ -1,0 +1,74 @@
+#include "runtime/Device/cuda/CudaMonitor.h"
+#include <dlfcn.h>
+
+namespace ztc {
+namespace {
+
+constexpr CudaLibraryName kNvmlName = {
+    "NVML", "ZTC_LIBNVML", "libztc-standin-nvml.so", "it comes with the driver", {"libnvidia-ml.so.1"}};
+
+struct KnownGpu {
+  const char *name; ///< a part of it; the first that fits counts
+  double teraflops; ///< bf16 and f16, dense
+};
+constexpr KnownGpu kKnownGpus[] = {
+    {"GB200", 2500}, {"B200", 2250},  {"GH200", 989.4}, {"H200", 989.4}, {"H100 PCIe", 756}, {"H100 NVL", 835},
+    {"H800", 989.4}, {"H100", 989.4}, {"A100", 312},    {"A800", 312},   {"L40S", 362},
+};
+
+/// Floating-point operations of a multiprocessor per cycle.
+double flopsPerCycle(const Gpu &gpu, plan::DataType type) {
+  if (type == plan::F32)
+    return gpu.major == 8 && gpu.minor == 0 ? 128 : 256;
+  if (gpu.major == 9)
+    return 4096;
+  if (gpu.major == 10)
+    return 8192;
+  return gpu.major == 8 && gpu.minor == 0 ? 2048 : gpu.major >= 8 ? 1024 : 0;
+}
+
+} // namespace
+
+void CudaMonitor::open(const CudaLibraryPaths &paths, const Gpu &gpu) {
+  const StatusOr<void *> opened = openCudaLibrary(kNvmlName, paths.nvml, paths.standIns);
+  if (!opened.isOk())
+    return;
+#define ZTC_RESOLVE(function, arguments)                                                                               \
+  nvml_.function = reinterpret_cast<decltype(nvml_.function)>(dlsym(*opened, #function));                              \
+  if (!nvml_.function)                                                                                                 \
+    return;
+  ZTC_NVML_FUNCTIONS(ZTC_RESOLVE)
+#undef ZTC_RESOLVE
+  if (nvml_.nvmlInit_v2() != nvml::kSuccess ||
+      nvml_.nvmlDeviceGetHandleByPciBusId_v2(gpu.busId.c_str(), &gpu_) != nvml::kSuccess)
+    gpu_ = nullptr;
+}
+
+DeviceTelemetry CudaMonitor::telemetry() const {
+  DeviceTelemetry now;
+  if (!gpu_)
+    return now;
+  unsigned clock = 0, milliwatts = 0, celsius = 0;
+  if (nvml_.nvmlDeviceGetClockInfo(gpu_, nvml::kClockSm, &clock) == nvml::kSuccess)
+    now.clockMhz = clock;
+  if (nvml_.nvmlDeviceGetPowerUsage(gpu_, &milliwatts) == nvml::kSuccess)
+    now.watts = double(milliwatts) / 1000;
+  if (nvml_.nvmlDeviceGetTemperature(gpu_, nvml::kTemperatureGpu, &celsius) == nvml::kSuccess)
+    now.celsius = celsius;
+  return now;
+}
+
+uint64_t CudaMonitor::usedBytes() const {
+  nvml::MemoryInfo memory;
+  return gpu_ && nvml_.nvmlDeviceGetMemoryInfo(gpu_, &memory) == nvml::kSuccess ? memory.used : 0;
+}
+
+double peakFlopsPerSecond(const Gpu &gpu, plan::DataType type, double clockHertz) {
+  if (type != plan::F32)
+    for (const KnownGpu &known : kKnownGpus)
+      if (gpu.name.find(known.name) != std::string::npos)
+        return known.teraflops * 1e12;
+  return flopsPerCycle(gpu, type) * gpu.multiprocessors * clockHertz;
+}
+
+} // namespace ztc
