@@ -1,19 +1,23 @@
-// Writes the kernels of a GPU's library calls, as the compiler makes them, for the conformance tests on the stand-ins:
-// a plan without programs.
+// Writes the kernels of a GPU's library calls, as the compiler makes them, for the conformance tests: a plan without
+// programs. Without targets it is for the stand-ins.
 //
-//     ztc-service-kernels OUTPUT
+//     ztc-service-kernels OUTPUT [TARGET...]
 #include "compiler/Codegen/Codegen.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdio>
 #include <fstream>
+#include <vector>
 
 using namespace ztc;
 
 int main(int argc, char **argv) {
-  if (argc != 2)
-    return std::fprintf(stderr, "usage: ztc-service-kernels OUTPUT\n"), 2;
+  if (argc < 2)
+    return std::fprintf(stderr, "usage: ztc-service-kernels OUTPUT [TARGET...]\n"), 2;
+  std::vector<llvm::StringRef> targets(argv + 2, argv + argc);
+  if (targets.empty())
+    targets.emplace_back("simt");
   KernelModule module({/*host=*/false, /*device=*/true});
   std::vector<KernelDescription> kernels;
   for (int64_t bytes : {2, 4, 8, 16})
@@ -33,22 +37,27 @@ int main(int argc, char **argv) {
   for (int64_t lanes : {1, 2, 4})
     kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));
   kernels.push_back(module.addGpuLossSum());
-  auto images = module.emit({"simt"});
+  auto images = module.emit(targets);
   if (failed(images))
     return 1;
   plan::Plan plan;
-  plan::Image *image = plan.add_images();
-  image->set_target(images->front().target);
-  image->set_data(images->front().bytes);
+  for (const KernelImage &made : *images) {
+    plan::Image *image = plan.add_images();
+    image->set_target(made.target);
+    image->set_data(made.bytes);
+  }
   for (const KernelDescription &description : kernels) {
     plan::Kernel *kernel = plan.add_kernels();
     kernel->set_name(description.name);
     kernel->set_form(description.form);
-    plan::Kernel::Version *version = kernel->add_versions();
-    version->set_target(images->front().target);
-    version->set_block_threads(description.device.blockThreads);
-    version->set_units_per_block(description.device.unitsPerBlock);
-    version->set_shared_bytes(description.device.sharedBytes);
+    for (size_t i = 0; i < images->size(); ++i) {
+      plan::Kernel::Version *version = kernel->add_versions();
+      version->set_target((*images)[i].target);
+      version->set_image(uint32_t(i));
+      version->set_block_threads(description.device.blockThreads);
+      version->set_units_per_block(description.device.unitsPerBlock);
+      version->set_shared_bytes(description.device.sharedBytes);
+    }
   }
   std::ofstream file(argv[1], std::ios::binary);
   return plan.SerializeToOstream(&file) ? 0 : 1;

@@ -1,0 +1,34 @@
+// What tests of generated kernels give them to work on.
+#pragma once
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/plan.pb.h"
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace ztc::test {
+
+inline uint32_t mix(uint64_t value) {
+  value = (value ^ (value >> 31)) * 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 29)) * 0xbf58476d1ce4e5b9u;
+  return static_cast<uint32_t>(value >> 32);
+}
+
+/// Reproducible contents: reals in (0.5, 1.5), small integers. A sum of positive numbers has no cancellation, a root
+/// has an argument.
+inline void fill(std::vector<char> &bytes, plan::DataType type, uint64_t seed) {
+  for (size_t i = 0, step = dataTypeBytes(type); i + step <= bytes.size(); i += step) {
+    const uint32_t random = mix(seed * 1000003 + i);
+    const float real = 0.5f + static_cast<float>(random >> 8) / 16777216.0f;
+    if (type == plan::F32)
+      std::memcpy(&bytes[i], &real, 4);
+    else if (type == plan::BF16)
+      std::memcpy(&bytes[i], reinterpret_cast<const char *>(&real) + 2, 2);
+    else if (type == plan::F16)
+      bytes[i] = static_cast<char>(random), bytes[i + 1] = static_cast<char>(0x38 | (random >> 8 & 3));
+    else
+      bytes[i] = static_cast<char>(random & (type == plan::I1 ? 1 : 3));
+  }
+}
+
+} // namespace ztc::test
