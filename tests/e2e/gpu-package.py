@@ -54,7 +54,7 @@ with scratch() as work:
     failed = [line for line in said.splitlines() if line.startswith("FAIL")]
     check("the script: other bits and other losses are failures", status == 1 and [line.split(":")[0] for line in failed] == ["FAIL toy", "FAIL toy bf16"], said[-1500:])
 
-    if not all((BIN / name).exists() for name in ("ztc", "ztc-runtime-tests")):
+    if not all((BIN / name).exists() for name in ("ztc", "ztc-runtime-tests", "ztc-service-kernels")):
         print("skip the package: a build folder with the compiler and the tests is needed")
         finish()
     packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=grouped", work / "ztc-gpu.tar.gz"],
