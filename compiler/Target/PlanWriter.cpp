@@ -396,6 +396,8 @@ LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp 
     return failure();
   record.set_type(*type);
   record.set_gpu_chunk(op.getGpuChunk());
+  if (!op.getRowsKernelAttr())
+    record.set_rows_kernel(kAbsent);
   return failure(failed(setGpuKernels(op, op.getGpuKernelsAttr(), record)) ||
                  failed(setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); })));
 }

@@ -134,6 +134,11 @@ private:
     return Status::ok();
   }
 
+  /// A kernel of the host's library call: absent in a plan for GPUs alone.
+  template <typename Record> Status hostKernel(uint32_t index, const Record &record) const {
+    return index == kAbsent && !record.gpu_kernels().empty() ? Status::ok() : kernel(index);
+  }
+
   static Status event(uint32_t index) {
     if (index >= 1u << 20)
       return dataLoss(fmt::format("event {} is out of any range", index));
@@ -324,10 +329,10 @@ private:
     if (attention.heads() % attention.kv_heads() != 0)
       return dataLoss(fmt::format("attention: {} heads over {} key heads", attention.heads(), attention.kv_heads()));
     if (grad) {
-      ZTC_RETURN_IF_ERROR(kernel(attention.softmax_grad_kernel()));
-      ZTC_RETURN_IF_ERROR(kernel(attention.row_dot_kernel()));
+      ZTC_RETURN_IF_ERROR(hostKernel(attention.softmax_grad_kernel(), attention));
+      ZTC_RETURN_IF_ERROR(hostKernel(attention.row_dot_kernel(), attention));
     } else {
-      ZTC_RETURN_IF_ERROR(kernel(attention.softmax_kernel()));
+      ZTC_RETURN_IF_ERROR(hostKernel(attention.softmax_kernel(), attention));
     }
     const Bytes rows = Bytes(attention.batch()) * attention.seq();
     const Bytes q = rows * attention.heads() * attention.head_dim(),
@@ -351,7 +356,7 @@ private:
   Status checkLinearCrossEntropy(const LinearCrossEntropy &loss) const {
     ZTC_RETURN_IF_ERROR(real(loss.type()));
     ZTC_RETURN_IF_ERROR(count((loss.training() ? 8 : 5) + (isNarrow(loss.type()) ? 1 : 0)));
-    ZTC_RETURN_IF_ERROR(kernel(loss.rows_kernel()));
+    ZTC_RETURN_IF_ERROR(hostKernel(loss.rows_kernel(), loss));
     ZTC_RETURN_IF_ERROR(gpuKernels(loss));
     if (!loss.gpu_kernels().empty() && !loss.gpu_chunk())
       return dataLoss("linear_cross_entropy without a chunk for GPUs");
