@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The planner wastes nothing: the arena is at most 1.03 times the largest live set, and only training makes the peak."""
+import itertools
 import json
 import os
 import pathlib
@@ -18,15 +19,16 @@ else:
 
 for model, arguments in models:
     name = model.parent.name
-    for accumulate, recompute in ((1, "none"), (4, "none"), (1, "cheap"), (4, "cheap"), (1, "layer"), (4, "layer")):
-        text = run("ztc", "memory", model, *arguments, "--precision=fp32", "--gpus=1,3,8", "--zero=0,1,2,3", f"--accumulate={accumulate}", f"--recompute={recompute}", "--json").stdout
+    for precision, accumulate, recompute in itertools.product(("fp32", "bf16"), (1, 4), ("none", "cheap", "layer")):
+        text = run("ztc", "memory", model, *arguments, f"--precision={precision}", "--gpus=1,3,8", "--zero=0,1,2,3", f"--accumulate={accumulate}",
+                   f"--recompute={recompute}", "--json").stdout
         worst_ratio, worst_unused, elsewhere = 0, 0, []
         for row in json.loads(text)["rows"]:
             worst_ratio = max(worst_ratio, row["peak_bytes"] / row["largest_live_bytes"])
             worst_unused = max(worst_unused, row["by_class"]["unused"] / row["peak_bytes"])
             if row["peak_program"] not in ("microstep", "update"):
                 elsewhere.append((row["gpus"], row["zero"], row["peak_program"]))
-        what = f"{name} {arguments[0]} M={accumulate} --recompute={recompute}"
+        what = f"{name} {precision} {arguments[0]} M={accumulate} --recompute={recompute}"
         check(f"{what}: arena over largest live set", worst_ratio <= 1.03, f"{worst_ratio:.4f}")
         check(f"{what}: unused share of the arena", worst_unused <= 0.03, f"{worst_unused:.4f}")
         check(f"{what}: evaluation, text and checkpoints stay below training", not elsewhere, str(elsewhere))
