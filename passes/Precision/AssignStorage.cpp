@@ -171,13 +171,18 @@ private:
       return;
     if (type == narrow)
       return use.set(narrowed(value));
-    builder.setInsertionPoint(use.getOwner());
-    use.set(castOf(value, type));
+    use.set(widened(value, use.getOwner()));
   }
 
-  Value castOf(Value value, Type element) {
+  /// A wide form belongs to the layer of its reader: where that is computed again, so is this.
+  Value widened(Value value, Operation *reader) {
+    builder.setInsertionPoint(reader);
+    return castOf(reader->getLoc(), value, f32);
+  }
+
+  Value castOf(Location loc, Value value, Type element) {
     Type type = cast<RankedTensorType>(value.getType()).clone(element);
-    return graph::CastOp::create(builder, value.getLoc(), type, value);
+    return graph::CastOp::create(builder, loc, type, value);
   }
 
   Value narrowed(Value value) {
@@ -193,7 +198,7 @@ private:
                                         cast<RankedTensorType>(reshape.getType()).clone(narrow), source);
     } else {
       builder.setInsertionPointAfterValue(value);
-      result = castOf(value, narrow);
+      result = castOf(value.getLoc(), value, narrow);
     }
     return narrowForms[value] = result;
   }
@@ -234,8 +239,7 @@ private:
       } else if (isa<graph::ReduceSumOp>(user)) {
         use.set(stored);
       } else {
-        builder.setInsertionPoint(user);
-        use.set(castOf(stored, f32));
+        use.set(widened(stored, user));
       }
     }
   }
