@@ -21,14 +21,14 @@ models=${*:-$(cd plans/bench && ls *.bin | sed 's/\.bin$//')}
 status=0
 for model in $models; do
   log=$results/$model.jsonl
-  if ! bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --no-save --log-json="$log" > "$results/$model.txt" 2>&1; then
+  if ! bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --log-json="$log" > "$results/$model.txt" 2>&1; then
     grep 'error:' "$results/$model.txt" >&2
     status=1
     continue
   fi
   echo "$model: $(rate "$log") tokens/s; $(tr '\r' '\n' < "$results/$model.txt" | grep -o 'MFU.*C' | tail -n 1)" | tee -a "$results/summary.txt"
   # Its own run: taking times waits behind each program.
-  bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=6 --accumulate=8 --no-save --profile > "$results/$model-profile.txt" 2>&1 || status=1
+  bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=6 --accumulate=8 --profile > "$results/$model-profile.txt" 2>&1 || status=1
 done
 if python3 -c 'import torch, transformers; assert torch.cuda.is_available()' 2> /dev/null; then
   for config in plans/bench/*.json; do
