@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
+#include "passes/Fusion/CanFuse.h"
 #include "passes/Fusion/Group.h"
 #include "passes/Fusion/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -22,12 +23,6 @@ bool isPointwise(Operation *op) {
 bool isScalar(Operation *op) {
   auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
   return type && type.getRank() == 0;
-}
-bool computes(Operation *op) {
-  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op) && !isCollective(op);
-}
-ArrayRef<int64_t> shapeOf(Operation *op) {
-  return cast<RankedTensorType>(op->getResult(0).getType()).getShape();
 }
 
 /// Sorts ops of one block into their order in it.
@@ -70,20 +65,10 @@ void groupScalars(Block &block) {
   for (Operation &op : block)
     if (isCollective(&op))
       stretches.emplace_back();
-    else if (computes(&op) && isPointwise(&op) && isScalar(&op))
+    else if (isComputed(&op) && isPointwise(&op) && isScalar(&op))
       stretches.back().insert(&op);
   for (const auto &stretch : stretches)
     groupScalars(stretch);
-}
-
-/// The one rule of what becomes one kernel with what reads it. Whether `producer` can stand in the group of `root`:
-/// nobody outside reads it, it is computed element by element, and it has the shape of `root`.
-bool canFuse(Operation *producer, Operation *root, const llvm::SetVector<Operation *> &group) {
-  if (!producer || producer->getBlock() != root->getBlock() || !computes(producer) || group.contains(producer))
-    return false;
-  bool perElement = isPointwise(producer) || isa<graph::BroadcastOp, graph::IotaOp, graph::SliceOp>(producer);
-  return perElement && shapeOf(producer) == shapeOf(root) &&
-         llvm::all_of(producer->getUsers(), [&](Operation *user) { return group.contains(user); });
 }
 
 /// A pointwise op with the producers that nothing else reads.
@@ -93,10 +78,10 @@ void groupChain(Operation *root) {
   if (isPointwise(root))
     for (unsigned i = 0; i < group.size(); ++i)
       for (Value operand : group[i]->getOperands())
-        if (canFuse(operand.getDefiningOp(), root, group))
+        if (canFuse(operand.getDefiningOp(), root, [&](Operation *reader) { return group.contains(reader); }))
           group.insert(operand.getDefiningOp());
   SmallVector<Operation *> ops = inOrder(group);
-  groupOps(ops, groupName(ops), ops.size() > 1 ? "pointwise chain of one shape" : "");
+  groupOps(ops, groupName(ops), ops.size() > 1 ? kChainReason : "");
 }
 
 /// The result that `value` is, through reshapes that nobody else reads; null where another reader sees it on the way.
@@ -210,7 +195,7 @@ struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
       // From the end: a consumer takes in its producers before they can become groups of their own.
       for (Operation *op = &block.back(); op;) {
         Operation *previous = op->getPrevNode();
-        if (computes(op)) {
+        if (isComputed(op)) {
           // Producers that join disappear: go on from what then stands before the new group.
           Operation *next = op->getNextNode();
           groupChain(op);

@@ -1,5 +1,6 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Fusion/CanFuse.h"
 #include "passes/Verify/Passes.h"
 
 #define DEBUG_TYPE "ztc-verify-fuse"
@@ -12,12 +13,25 @@ namespace ztc {
 
 namespace {
 
+/// A pointwise chain holds what its last op may take in.
+LogicalResult checkChain(Block &body) {
+  Operation *terminator = body.getTerminator(), *root = terminator->getOperand(0).getDefiningOp();
+  if (!root || terminator->getNumOperands() != 1)
+    return terminator->emitOpError("F4: hands on something else than the last op of a pointwise chain");
+  auto isInside = [&](Operation *reader) { return reader != terminator; };
+  for (Operation &op : body.without_terminator())
+    if (&op != root && !isa<graph::ConstantOp>(op) && !canFuse(&op, root, isInside))
+      return op.emitOpError("F4: stands in a pointwise chain that may not take it in");
+  return success();
+}
+
 LogicalResult checkOp(Operation *op) {
   if (auto fusion = dyn_cast<graph::FusionOp>(op)) {
-    for (Operation &inner : fusion->getRegion(0).front())
+    Block &body = fusion->getRegion(0).front();
+    for (Operation &inner : body)
       if (isa<DecomposableOpInterface>(inner))
         return inner.emitOpError("F2: is a macro op inside of a group");
-    return success();
+    return fusion.getReason() == StringRef(kChainReason) ? checkChain(body) : success();
   }
   if (!isFree(op) && !isLibraryCall(op) && !isCollective(op))
     return op->emitOpError("F1: computes, but is neither in a group nor a library call");

@@ -1,0 +1,22 @@
+#include "passes/Fusion/CanFuse.h"
+#include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Graph.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+bool isComputed(Operation *op) {
+  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op) && !isCollective(op);
+}
+
+bool canFuse(Operation *producer, Operation *root, function_ref<bool(Operation *)> isInside) {
+  if (!producer || producer->getBlock() != root->getBlock() || !isComputed(producer))
+    return false;
+  auto shapeOf = [](Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()).getShape(); };
+  bool perElement =
+      producer->hasTrait<OpTrait::Elementwise>() || isa<graph::BroadcastOp, graph::IotaOp, graph::SliceOp>(producer);
+  return perElement && shapeOf(producer) == shapeOf(root) && llvm::all_of(producer->getUsers(), isInside);
+}
+
+} // namespace ztc
