@@ -59,6 +59,22 @@ void addMacro(Operation *macro, OpSet &group) {
   group.insert(macro);
 }
 
+/// Adds the sum that a result of `macro` is a term of and nothing else, as where a norm's cotangent joins the residual
+/// stream's: the term is not stored. The sum moves up to the macro op, behind its other term.
+void addSum(Operation *macro, OpSet &group) {
+  for (Value result : macro->getResults()) {
+    auto sum = result.hasOneUse() ? dyn_cast<graph::AddOp>(*result.user_begin()) : graph::AddOp();
+    if (!sum || sum->getBlock() != macro->getBlock())
+      continue;
+    Operation *other = (sum.getA() == result ? sum.getB() : sum.getA()).getDefiningOp();
+    if (other && !other->isBeforeInBlock(macro))
+      continue;
+    sum->moveAfter(macro);
+    group.insert(sum);
+    return;
+  }
+}
+
 /// The only op that reads `value`, through reshapes; null where there are several.
 Operation *soleReader(Value value) {
   while (value.hasOneUse()) {
@@ -98,7 +114,7 @@ LogicalResult groupMacros(const OpSet &group) {
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   std::string name;
   for (Operation *op : ops)
-    if (isMacro(op))
+    if (isMacro(op) || isa<graph::AddOp>(op))
       name += (name.empty() ? "" : "_") + op->getName().stripDialect().str();
   return decomposeInside(groupOps(ops, name, "macro op, one kernel"));
 }
@@ -119,6 +135,7 @@ struct GroupMacroOps : impl::GroupMacroOpsBase<GroupMacroOps> {
       for (Operation *op : macros) {
         OpSet group;
         addMacro(op, group);
+        addSum(op, group);
         if (failed(groupMacros(group)))
           return signalPassFailure();
       }

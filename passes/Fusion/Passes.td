@@ -59,7 +59,7 @@ def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
         }
 
     Slices that nothing else reads come with it. So do macro ops whose results are parts of one matrix and nothing else: with the `graph.concat` they
-    are one kernel, which writes the parts at their places in the rows of the matrix.
+    are one kernel, which writes the parts at their places in the rows of the matrix; and a sum that one result is a term of, and nothing else.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }

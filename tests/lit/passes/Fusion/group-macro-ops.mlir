@@ -30,3 +30,17 @@ func.func @slices(%y: tensor<8x32xf32>, %ds: tensor<8x16xf32>, %w: tensor<32x4xf
   %z = graph.matmul %dy, %w : tensor<8x32xf32>, tensor<32x4xf32> -> tensor<8x4xf32>
   return %z : tensor<8x4xf32>
 }
+
+// What the residual stream's cotangent is added to is not stored.
+// CHECK-LABEL: func.func @residual
+// CHECK:         %[[R:.*]]:2 = graph.fusion "rms_norm_grad_add"
+// CHECK:           %[[DX:.*]] = graph.sub
+// CHECK:           %[[SUM:.*]] = graph.add %{{.*}}, %[[DX]]
+// CHECK:           graph.yield {{.*}}%[[SUM]]
+// CHECK:         return %[[R]]
+func.func @residual(%x: tensor<8x16xf32>, %w: tensor<16xf32>, %dy: tensor<8x16xf32>, %d: tensor<8x16xf32>, %slot: tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
+  %dx, %dw = graph.rms_norm_grad %x, %w, %dy, 1.0e-5 : tensor<8x16xf32>, tensor<16xf32>
+  %a = graph.accumulate %slot, %dw {first_writes} : tensor<16xf32>
+  %s = graph.add %d, %dx : tensor<8x16xf32>
+  return %s, %a : tensor<8x16xf32>, tensor<16xf32>
+}
