@@ -157,7 +157,7 @@ public:
   /// place and keeps the order that gives where the top does not rise. Only pieces that `isCritical` take part, the
   /// others are placed behind them, the largest first. `stream`: which random numbers.
   template <typename IsCritical> void moveForward(IsCritical isCritical, uint64_t goal, uint32_t stream) {
-    constexpr uint64_t kComparisons = 12'000'000, kRounds = 600;
+    constexpr uint64_t kComparisons = 12'000'000, kRounds = 1500;
     std::vector<uint32_t> order, others, next, tops;
     for (uint32_t item : order_)
       (isCritical(entries_[item]) ? order : others).push_back(item);
