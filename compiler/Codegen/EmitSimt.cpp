@@ -34,19 +34,53 @@ static void reportAccesses(Function &kernel) {
   }
 }
 
+/// Whether C and LLVM pass a value of this type in the same way, alone or as a result.
+static bool isPlain(Type *type) {
+  if (auto *record = dyn_cast<StructType>(type))
+    return record->getNumElements() <= 2 && all_of(record->elements(), isPlain);
+  return !type->isVectorTy();
+}
+
+/// Calls `import` (void *result, const void *operands), which finds the operands one behind the other: fragments of
+/// matrices do not travel in registers alike.
+static Value *callThroughMemory(CallInst &call, Function &import) {
+  LLVMContext &context = call.getContext();
+  Type *pointer = PointerType::get(context, 0);
+  IRBuilder<> entry(&call.getFunction()->getEntryBlock(), call.getFunction()->getEntryBlock().begin()), builder(&call);
+  SmallVector<Value *> values;
+  SmallVector<Type *> types;
+  for (Value *value : call.args()) {
+    values.push_back(value->getType()->isPointerTy() ? builder.CreateAddrSpaceCast(value, pointer) : value);
+    types.push_back(values.back()->getType());
+  }
+  StructType *record = StructType::get(context, types);
+  Value *operands = entry.CreateAlloca(record), *result = entry.CreateAlloca(call.getType());
+  for (auto [number, value] : enumerate(values))
+    builder.CreateStore(value, builder.CreateStructGEP(record, operands, number));
+  builder.CreateCall(&import, {result, operands});
+  return builder.CreateLoad(call.getType(), result);
+}
+
 /// NVVM's intrinsics become functions that somebody else provides.
 static void importIntrinsics(Module &module) {
   SmallVector<Function *> intrinsics;
   for (Function &function : module)
     if (function.getName().starts_with("llvm.nvvm."))
       intrinsics.push_back(&function);
+  Type *pointer = PointerType::get(module.getContext(), 0);
   for (Function *intrinsic : intrinsics) {
     std::string name = intrinsic->getName().str();
     llvm::replace(name, '.', '_');
-    Function *import = Function::Create(intrinsic->getFunctionType(), GlobalValue::ExternalLinkage, name, module);
+    FunctionType *type = intrinsic->getFunctionType();
+    bool throughMemory = !isPlain(type->getReturnType()) || !all_of(type->params(), isPlain);
+    if (throughMemory)
+      type = FunctionType::get(Type::getVoidTy(module.getContext()), {pointer, pointer}, false);
+    Function *import = Function::Create(type, GlobalValue::ExternalLinkage, name, module);
     for (User *user : make_early_inc_range(intrinsic->users())) {
       auto *call = cast<CallInst>(user);
-      CallInst *replacement = CallInst::Create(import, SmallVector<Value *>(call->args()), "", call->getIterator());
+      Value *replacement = throughMemory
+                               ? callThroughMemory(*call, *import)
+                               : CallInst::Create(import, SmallVector<Value *>(call->args()), "", call->getIterator());
       call->replaceAllUsesWith(replacement);
       call->eraseFromParent();
     }

@@ -41,6 +41,8 @@ const char *operationName(const Thread &thread) {
     return "waits at a vote";
   case WarpOperation::Barrier:
     return "waits at a barrier of its warp";
+  case WarpOperation::Together:
+    return "waits at an operation of the whole warp";
   default:
     return "waits at a shuffle";
   }
@@ -240,6 +242,17 @@ void Block::meet(LaneRequest &request) {
     fail("a shuffle that reads from a lane outside its mask or its block");
 }
 
+void Block::together(WarpFunction function, const void *operands, void *results) {
+  if (liveLanes() != ~0u)
+    fail("an operation of a whole warp, some of whose lanes have returned or are not there");
+  LaneRequest request{.operation = WarpOperation::Together,
+                      .mask = ~0u,
+                      .function = function,
+                      .operands = operands,
+                      .results = results};
+  meet(request);
+}
+
 bool Block::completeWarp(uint32_t mask) {
   Thread &thread = *self_;
   const uint32_t first = thread.warp() * kWarpLanes;
@@ -249,7 +262,7 @@ bool Block::completeWarp(uint32_t mask) {
       continue;
     const Thread &other = threads_[first + lane];
     if (other.state != ThreadState::InWarp || other.request.operation != thread.request.operation ||
-        other.request.mask != mask)
+        other.request.mask != mask || other.request.function != thread.request.function)
       return false;
   }
   ++counters_->warpOperations;
@@ -293,6 +306,13 @@ static uint32_t sourceLane(const LaneRequest &request, uint32_t lane, bool &vali
 void Block::computeResults(Thread *lanes, uint32_t mask) {
   const uint32_t existing = threadCount_ - uint32_t(lanes - threads_);
   const uint32_t present = existing >= kWarpLanes ? mask : mask & ((1u << existing) - 1);
+  if (mask == ~0u && lanes[0].request.operation == WarpOperation::Together) {
+    LaneRequest *requests[kWarpLanes];
+    for (uint32_t lane = 0; lane < kWarpLanes; ++lane)
+      requests[lane] = &lanes[lane].request;
+    lanes[0].request.function(requests);
+    return;
+  }
   uint32_t votes = 0;
   for (uint32_t lane = 0; lane < kWarpLanes; ++lane)
     if (present >> lane & 1 && lanes[lane].request.value)
@@ -313,6 +333,7 @@ void Block::computeResults(Thread *lanes, uint32_t mask) {
       break;
     case WarpOperation::Barrier:
     case WarpOperation::None:
+    case WarpOperation::Together:
       break;
     default: {
       const uint32_t source = sourceLane(request, lane, request.valid);

@@ -16,8 +16,13 @@ enum class WarpOperation : uint8_t {
   All,
   Any,
   Ballot,
-  Barrier
+  Barrier,
+  Together
 };
+
+struct LaneRequest;
+/// Computes what all lanes of a warp get, from what all of them give.
+using WarpFunction = void (*)(LaneRequest *const *lanes);
 
 /// A lane's part of a warp operation.
 struct LaneRequest {
@@ -27,7 +32,10 @@ struct LaneRequest {
   uint32_t lane = 0;  ///< of a shuffle: index or distance
   uint32_t clamp = 0; ///< of a shuffle: segments and limit, as PTX's operand c
   uint32_t result = 0;
-  bool valid = false; ///< of a shuffle: the source was in range
+  bool valid = false;              ///< of a shuffle: the source was in range
+  WarpFunction function = nullptr; ///< of Together
+  const void *operands = nullptr;
+  void *results = nullptr;
 };
 
 enum class ThreadState : uint8_t { Ready, AtBarrier, InWarp, Done };
@@ -61,6 +69,8 @@ public:
   void barrier();
   /// Waits for the lanes of request.mask and fills in the result.
   void meet(LaneRequest &request);
+  /// Calls `function` once with the requests of all lanes of a whole warp.
+  void together(WarpFunction function, const void *operands, void *results);
   /// Of an access to global memory.
   void countRead(const void *address, uint64_t bytes);
   void countWrite(const void *address, uint64_t bytes);

@@ -1,9 +1,71 @@
 // What simt images import: NVVM intrinsics under their LLVM names with '_' for '.', and the counting of accesses.
+// Intrinsics over vectors and matrices take and give them in memory: (void *result, const void *operands).
+#include "runtime/Core/FloatTypes.h"
 #include "tests/standin/SimtBlock.h"
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 using namespace ztc::simt;
+
+namespace {
+/// PTX ISA, mma.m16n8k16 over 16-bit floats: lane l has rows l / 4 and l / 4 + 8 of A (16 x 16, row-major) and of C (16
+/// x 8), column l / 4 of B (16 x 8), of the other dimension 2 (l % 4) and the next, and those 8 further on.
+template <float (*widen)(uint16_t)> void multiply(LaneRequest *const *lanes) {
+  struct Operands {
+    uint16_t a[4][2], b[2][2];
+    float c[2][2];
+  };
+  float a[16][16], b[16][8], c[16][8];
+  for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    Operands own;
+    std::memcpy(&own, lanes[lane]->operands, sizeof own);
+    const uint32_t outer = lane / 4, inner = lane % 4 * 2;
+    for (uint32_t i = 0; i < 2; ++i)
+      for (uint32_t half = 0; half < 2; ++half) {
+        for (uint32_t row = 0; row < 2; ++row)
+          a[outer + 8 * row][inner + 8 * half + i] = widen(own.a[2 * half + row][i]);
+        b[inner + 8 * half + i][outer] = widen(own.b[half][i]);
+        c[outer + 8 * half][inner + i] = own.c[half][i];
+      }
+  }
+  for (uint32_t k = 0; k < 16; ++k)
+    for (uint32_t row = 0; row < 16; ++row)
+      for (uint32_t column = 0; column < 8; ++column)
+        c[row][column] += a[row][k] * b[k][column]; // the product is exact
+  for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    auto *result = static_cast<float *>(lanes[lane]->results);
+    for (uint32_t i = 0; i < 4; ++i)
+      result[i] = c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+  }
+}
+
+/// PTX ISA, ldmatrix .x4 of 8 x 8 16-bit elements: lanes 8 i to 8 i + 7 give the rows' addresses of matrix i; lane l
+/// gets of each matrix two elements of row l / 4, transposed: of column l / 4.
+template <bool transposed> void loadMatrices(LaneRequest *const *lanes) {
+  for (uint32_t matrix = 0; matrix < 4; ++matrix) {
+    uint16_t rows[8][8];
+    for (uint32_t row = 0; row < 8; ++row) {
+      const void *address = nullptr;
+      std::memcpy(&address, lanes[matrix * 8 + row]->operands, sizeof address);
+      std::memcpy(rows[row], address, sizeof rows[row]);
+    }
+    for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      auto *result = static_cast<uint16_t *>(lanes[lane]->results) + matrix * 2;
+      for (uint32_t i = 0; i < 2; ++i)
+        result[i] = transposed ? rows[lane % 4 * 2 + i][lane / 4] : rows[lane / 4][lane % 4 * 2 + i];
+    }
+  }
+}
+
+/// Two f32: the first becomes the upper half.
+template <uint16_t (*narrow)(float)> void narrowPair(void *result, const void *operands) {
+  float values[2];
+  std::memcpy(values, operands, sizeof values);
+  const uint16_t halves[] = {narrow(values[1]), narrow(values[0])};
+  std::memcpy(result, halves, sizeof halves);
+}
+} // namespace
 
 extern "C" {
 
@@ -108,6 +170,26 @@ float llvm_nvvm_add_rn_f(float x, float y) {
 }
 float llvm_nvvm_mul_rn_f(float x, float y) {
   return x * y;
+}
+
+// Matrices, and the fragments of them that lanes hold.
+void llvm_nvvm_mma_m16n8k16_row_col_bf16(void *result, const void *operands) {
+  Block::current().together(multiply<ztc::fromBf16>, operands, result);
+}
+void llvm_nvvm_mma_m16n8k16_row_col_f32_f32(void *result, const void *operands) {
+  Block::current().together(multiply<ztc::fromF16>, operands, result);
+}
+void llvm_nvvm_ldmatrix_sync_aligned_m8n8_x4_b16_p3(void *result, const void *operands) {
+  Block::current().together(loadMatrices<false>, operands, result);
+}
+void llvm_nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16_p3(void *result, const void *operands) {
+  Block::current().together(loadMatrices<true>, operands, result);
+}
+void llvm_nvvm_ff2bf16x2_rn(void *result, const void *operands) {
+  narrowPair<ztc::toBf16>(result, operands);
+}
+void llvm_nvvm_ff2f16x2_rn(void *result, const void *operands) {
+  narrowPair<ztc::toF16>(result, operands);
 }
 
 // Before an access to global memory, where the image was made to say so.

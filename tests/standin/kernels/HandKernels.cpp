@@ -10,6 +10,7 @@ int32_t llvm_nvvm_read_ptx_sreg_ctaid_x();
 void llvm_nvvm_barrier_cta_sync_aligned_all(int32_t);
 float llvm_nvvm_shfl_sync_bfly_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
 float llvm_nvvm_shfl_sync_down_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
+void llvm_nvvm_mma_m16n8k16_row_col_bf16(void *result, const void *operands);
 void ztc_simt_read(const void *address, int64_t bytes);
 void ztc_simt_write(void *address, int64_t bytes);
 
@@ -69,6 +70,32 @@ void row_sum(void *const *parameters) {
     sum += llvm_nvvm_shfl_sync_down_f32(-1, sum, distance, 31);
   if (thread == 0)
     store(sums + row, sum);
+}
+
+/// Operands a (16 x 16), b (16 x 8), both bf16, c (16 x 8, f32): c := a b by one warp. Elements of fragments as the PTX
+/// ISA numbers them.
+void multiplies_matrices(void *const *parameters) {
+  const auto *a = *static_cast<const uint16_t *const *>(parameters[0]);
+  const auto *b = *static_cast<const uint16_t *const *>(parameters[1]);
+  auto *c = *static_cast<float *const *>(parameters[2]);
+  const int32_t lane = llvm_nvvm_read_ptx_sreg_tid_x(), group = lane / 4, inGroup = lane % 4;
+  struct {
+    uint16_t a[8], b[4];
+    float c[4];
+  } operands = {};
+  float result[4];
+  for (int32_t i = 0; i < 8; ++i) {
+    const int32_t row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+    const int32_t column = i < 4 ? inGroup * 2 + (i & 1) : inGroup * 2 + (i & 1) + 8;
+    operands.a[i] = a[row * 16 + column];
+  }
+  for (int32_t i = 0; i < 4; ++i) {
+    const int32_t row = i < 2 ? inGroup * 2 + (i & 1) : inGroup * 2 + (i & 1) + 8;
+    operands.b[i] = b[row * 8 + group];
+  }
+  llvm_nvvm_mma_m16n8k16_row_col_bf16(result, &operands);
+  for (int32_t i = 0; i < 4; ++i)
+    c[(i < 2 ? group : group + 8) * 8 + inGroup * 2 + (i & 1)] = result[i];
 }
 
 /// Wrong: thread 0 does not come to the barrier.

@@ -1,4 +1,5 @@
 // The engine that runs GPU kernels on this processor.
+#include "runtime/Core/FloatTypes.h"
 #include "tests/standin/Simt.h"
 #include <fstream>
 #include <gtest/gtest.h>
@@ -91,6 +92,29 @@ TEST_F(SimtEngine, WrongKernelsAreTold) {
   });
   EXPECT_EQ(error("reads_outside", 1), "block (0, 0, 0), thread (0, 0, 0): a read outside of allocated memory");
   setMemoryCheck(nullptr);
+}
+
+TEST_F(SimtEngine, MatricesAreMultipliedByWholeWarps) {
+  uint16_t a[16 * 16], b[16 * 8];
+  float c[16 * 8] = {}, *result = c;
+  for (int i = 0; i < 256; ++i)
+    a[i] = toBf16(float(i * 7 % 23 - 11));
+  for (int i = 0; i < 128; ++i)
+    b[i] = toBf16(float(i * 5 % 19 - 9));
+  uint16_t *left = a, *right = b;
+  void *parameters[] = {&left, &right, &result};
+  const Entry kernel = image_->find("multiplies_matrices");
+  ASSERT_TRUE(launch(kernel, {{1}, {32}}, parameters).isOk());
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      float sum = 0;
+      for (int k = 0; k < 16; ++k)
+        sum += fromBf16(a[row * 16 + k]) * fromBf16(b[k * 8 + column]);
+      EXPECT_EQ(c[row * 8 + column], sum) << row << ", " << column;
+    }
+  EXPECT_EQ(launch(kernel, {{1}, {16}}, parameters).message(),
+            "block (0, 0, 0), thread (0, 0, 0): an operation of a whole warp, some of whose lanes have returned or are "
+            "not there");
 }
 
 TEST_F(SimtEngine, ShapesThatNoGpuTakes) {
