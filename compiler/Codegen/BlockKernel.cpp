@@ -9,7 +9,7 @@ static constexpr unsigned kSharedSpace = 3;
 
 BlockKernel::Values BlockKernel::forRange(Value begin, Value end, int64_t step, Values carried,
                                           llvm::function_ref<void(Value, Values &)> body) {
-  auto loop = scf::ForOp::create(b, begin, end, b.i64(step), carried);
+  auto loop = scf::ForOp::create(b, begin, end, b.integer(begin.getType(), step), carried);
   OpBuilder::InsertionGuard guard(b);
   if (carried.empty()) {
     b.setInsertionPoint(loop.getBody()->getTerminator());
@@ -69,7 +69,7 @@ DeviceLaunch BlockKernel::finish(int64_t unitsPerBlock) {
                            LLVM::Linkage::Internal, (function_.getName() + "_shared").str(), Attribute(),
                            /*alignment=*/16, kSharedSpace);
   }
-  return {threads_, unitsPerBlock, sharedBytes_};
+  return {threads_, unitsPerBlock, sharedBytes_, blocksTogether};
 }
 
 KernelDescription deviceService(KernelModule::State &state, StringRef name, ArrayRef<bool> written, unsigned scalars,

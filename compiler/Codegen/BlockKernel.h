@@ -42,8 +42,8 @@ public:
   /// The address of `bytes` of shared memory, aligned to 16.
   mlir::Value shared(int64_t bytes);
 
-  /// A loop with carried values, which it returns. What stands in it may be a barrier only if all threads make equally
-  /// many turns.
+  /// A loop over i64 or i32 with carried values, which it returns. What stands in it may be a barrier only if all
+  /// threads make equally many turns.
   Values forRange(mlir::Value begin, mlir::Value end, int64_t step, Values carried,
                   llvm::function_ref<void(mlir::Value, Values &)> body);
   void forRange(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body) {
@@ -59,6 +59,7 @@ public:
   DeviceLaunch finish(int64_t unitsPerBlock);
 
   KernelBuilder b;
+  int64_t blocksTogether = 0; ///< as DeviceLaunch has it
 
 private:
   mlir::Value special(llvm::StringRef name) {

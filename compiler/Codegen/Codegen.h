@@ -24,7 +24,8 @@ struct KernelBuffer {
 struct DeviceLaunch {
   int64_t blockThreads = 0; ///< 0: there is no version for GPUs
   int64_t unitsPerBlock = 1;
-  int64_t sharedBytes = 0; ///< static, of a block
+  int64_t sharedBytes = 0;    ///< static, of a block
+  int64_t blocksTogether = 0; ///< for which a multiprocessor's registers must do; 0: the assembler decides
 };
 
 /// One launch of `void kernel(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end)`.
@@ -76,6 +77,14 @@ struct KernelModuleOptions {
   bool host = true, device = false;
 };
 
+/// What is built into a GPU's attention kernels.
+struct AttentionForm {
+  int64_t headDim = 0;
+  bool causal = true, windowed = false; ///< windowed: with causal alone
+  mlir::Type type;                      ///< f32, bf16 or f16, of the tensors
+};
+inline constexpr int64_t kMaxGpuHeadDim = 256;
+
 /// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
 /// thread-safe.
 class KernelModule {
@@ -93,6 +102,9 @@ public:
   KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type);
   KernelDescription addRowDot();
   KernelDescription addCrossEntropyRows(bool training, mlir::Type type);
+  /// Attention's kernels for GPUs in the order of `gpu_kernels`; none where the module makes none for GPUs, or for
+  /// heads of more than kMaxGpuHeadDim.
+  std::vector<KernelDescription> addGpuAttention(const AttentionForm &form, bool grad);
 
   /// What a GPU executes in place of library calls, by the same document. There are versions for GPUs only.
   KernelDescription addGpuGather(int64_t rowBytes);

@@ -3,6 +3,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -47,7 +48,14 @@ static Error prepare(Module &module, TargetMachine &machine, const StringMap<Dev
       return createStringError("kernel " + function.getName() + " has no launch");
     function.setCallingConv(CallingConv::PTX_Kernel);
     function.addFnAttr("nvvm.reqntid", std::to_string(launch->second.blockThreads));
+    if (launch->second.blocksTogether)
+      function.addFnAttr("nvvm.minctasm", std::to_string(launch->second.blocksTogether));
     function.addFnAttr(Attribute::NoUnwind);
+    // A product of matrices is the whole warp's: it may not move into a branch. LLVM does not know.
+    for (Instruction &instruction : instructions(function))
+      if (auto *call = dyn_cast<CallInst>(&instruction))
+        if (Function *callee = call->getCalledFunction(); callee && callee->getName().starts_with("llvm.nvvm.mma."))
+          call->setConvergent();
   }
   optimizeKernels(module, machine);
   return Error::success();

@@ -94,7 +94,20 @@ private:
       return {kernels.addGpuCrossEntropyRows(bool(loss.getScale()), getElementTypeOrSelf(loss.getHidden().getType()),
                                              cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0)),
               kernels.addGpuLossSum()};
+    if (auto attention = dyn_cast<graph::AttentionOp>(op))
+      return attentionServices(attention, attention.getQ(), /*grad=*/false);
+    if (auto attention = dyn_cast<graph::AttentionGradOp>(op))
+      return attentionServices(attention, attention.getQ(), /*grad=*/true);
     return {};
+  }
+
+  template <typename Attention>
+  SmallVector<KernelDescription> attentionServices(Attention attention, Value q, bool grad) {
+    auto type = cast<RankedTensorType>(q.getType());
+    AttentionForm form{type.getShape().back(), attention.getCausal(),
+                       attention.getCausal() && attention.getWindow() != 0, type.getElementType()};
+    std::vector<KernelDescription> services = kernels.addGpuAttention(form, grad);
+    return SmallVector<KernelDescription>(services.begin(), services.end());
   }
 
   LogicalResult selectGroup(graph::FusionOp fusion) {

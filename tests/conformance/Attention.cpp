@@ -1,78 +1,11 @@
-// Attention and its gradient against textbook loops in double.
+// Steps of attention and its gradient.
 #include "runtime/Format/ScratchSizes.h"
+#include "tests/conformance/AttentionReference.h"
 #include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
 
 namespace ztc::test {
 namespace {
-
-struct AttentionCase {
-  uint64_t batch, seq, heads, kvHeads, dim, block;
-  bool causal = true;
-  uint64_t window = 0;
-  plan::DataType type = plan::F32;
-};
-
-/// Inputs, and the results in double.
-struct AttentionReference {
-  std::vector<float> q, k, v, dout;
-  std::vector<double> out, lse, dq, dk, dv;
-
-  explicit AttentionReference(const AttentionCase &c) {
-    uint64_t queries = c.batch * c.seq * c.heads * c.dim, keys = c.batch * c.seq * c.kvHeads * c.dim;
-    q = randomFloats(queries, 1);
-    k = randomFloats(keys, 2);
-    v = randomFloats(keys, 3);
-    dout = randomFloats(queries, 4);
-    for (std::vector<float> *tensor : {&q, &k, &v, &dout})
-      roundTo(*tensor, c.type);
-    out.assign(queries, 0);
-    dq.assign(queries, 0);
-    dk.assign(keys, 0);
-    dv.assign(keys, 0);
-    lse.assign(c.batch * c.heads * c.seq, 0);
-    for (uint64_t b = 0; b < c.batch; ++b)
-      for (uint64_t h = 0; h < c.heads; ++h)
-        for (uint64_t i = 0; i < c.seq; ++i)
-          row(c, b, h, i);
-  }
-
-  void row(const AttentionCase &c, uint64_t b, uint64_t h, uint64_t i) {
-    auto queryAt = [&](uint64_t position) { return ((b * c.seq + position) * c.heads + h) * c.dim; };
-    auto keyAt = [&](uint64_t position) {
-      return ((b * c.seq + position) * c.kvHeads + h / (c.heads / c.kvHeads)) * c.dim;
-    };
-    uint64_t first = c.window && i + 1 > c.window ? i + 1 - c.window : 0, end = c.causal ? i + 1 : c.seq;
-    std::vector<double> p(c.seq, 0);
-    double sum = 0, delta = 0;
-    for (uint64_t j = first; j < end; ++j) {
-      double score = 0;
-      for (uint64_t d = 0; d < c.dim; ++d)
-        score += double(q[queryAt(i) + d]) * k[keyAt(j) + d];
-      p[j] = std::exp(score * kReferenceScale);
-      sum += p[j];
-    }
-    lse[(b * c.heads + h) * c.seq + i] = std::log(sum);
-    for (uint64_t j = first; j < end; ++j) {
-      p[j] /= sum;
-      for (uint64_t d = 0; d < c.dim; ++d)
-        out[queryAt(i) + d] += p[j] * v[keyAt(j) + d];
-    }
-    for (uint64_t d = 0; d < c.dim; ++d)
-      delta += out[queryAt(i) + d] * dout[queryAt(i) + d];
-    for (uint64_t j = first; j < end; ++j) {
-      double dp = 0;
-      for (uint64_t d = 0; d < c.dim; ++d)
-        dp += double(dout[queryAt(i) + d]) * v[keyAt(j) + d];
-      double ds = p[j] * (dp - delta) * kReferenceScale;
-      for (uint64_t d = 0; d < c.dim; ++d) {
-        dq[queryAt(i) + d] += ds * k[keyAt(j) + d];
-        dk[keyAt(j) + d] += ds * q[queryAt(i) + d];
-        dv[keyAt(j) + d] += p[j] * dout[queryAt(i) + d];
-      }
-    }
-  }
-};
 
 struct AttentionResult {
   std::vector<float> out, lse, dq, dk, dv;
@@ -124,6 +57,11 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   grad.set_grad(true);
   grad.set_softmax_grad_kernel(runner.kernel("softmax_grad"));
   grad.set_row_dot_kernel(runner.kernel("row_dot"));
+  const std::string visible = c.window ? "_window" : c.causal ? "_causal" : "";
+  const std::string heads = gpuSuffix(c.type) + "_" + std::to_string(c.dim), form = heads + visible;
+  runner.useGpuKernels(forward, {"gpu_attention" + form});
+  runner.useGpuKernels(
+      grad, {"gpu_attention_delta" + heads, "gpu_attention_grad_keys" + form, "gpu_attention_grad_queries" + form});
   runner.runOnce(threads);
   size_t queries = reference.q.size(), keys = reference.k.size();
   const auto result = [&](uint32_t slot, size_t count) { return readTyped(runner, slot, count, c.type); };
@@ -139,11 +77,15 @@ void expectAttention(const AttentionCase &c) {
   AttentionResult one = runAttention(c, reference, 1);
   // P, dS and the results are rounded: several times what one rounding may cost.
   const double rounding = 2 * roundingError(c.type);
+  // In the gradient four roundings follow one another: P, out (in delta), dS, the result. With a GPU's P, rounded
+  // before it is divided by its sum, one of these inputs costs 2.7 times one, computed in double with the same rounding
+  // points.
+  const double gradRounding = onGpu() ? 3 * roundingError(c.type) : rounding;
   EXPECT_LT(relativeError(one.out, reference.out), 2e-6 + rounding);
   EXPECT_LT(relativeError(one.lse, reference.lse), 2e-6);
-  EXPECT_LT(relativeError(one.dq, reference.dq), 5e-6 + rounding);
-  EXPECT_LT(relativeError(one.dk, reference.dk), 5e-6 + rounding);
-  EXPECT_LT(relativeError(one.dv, reference.dv), 5e-6 + rounding);
+  EXPECT_LT(relativeError(one.dq, reference.dq), 5e-6 + gradRounding);
+  EXPECT_LT(relativeError(one.dk, reference.dk), 5e-6 + gradRounding);
+  EXPECT_LT(relativeError(one.dv, reference.dv), 5e-6 + gradRounding);
   for (uint32_t threads : {2u, 3u}) {
     AttentionResult more = runAttention(c, reference, threads);
     EXPECT_TRUE(sameBits(one.out, more.out) && sameBits(one.lse, more.lse)) << threads << " threads";

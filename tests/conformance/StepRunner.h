@@ -4,6 +4,7 @@
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Memory/Planner.h"
+#include "tests/conformance/Values.h"
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -169,30 +170,5 @@ private:
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Executor> executor_;
 };
-
-/// Normally distributed numbers of a fixed sequence.
-inline std::vector<float> randomFloats(size_t count, uint32_t seed, float scale = 1) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> distribution(0, scale);
-  std::vector<float> values(count);
-  for (float &value : values)
-    value = distribution(generator);
-  return values;
-}
-
-/// Largest difference relative to the largest magnitude of the reference.
-inline double relativeError(std::span<const float> got, std::span<const double> want) {
-  double difference = 0, magnitude = 1e-30;
-  for (size_t i = 0; i < want.size(); ++i) {
-    double error = std::abs(double(got[i]) - want[i]);
-    difference = error > difference || error != error ? error : difference;
-    magnitude = std::max(magnitude, std::abs(want[i]));
-  }
-  return difference / magnitude;
-}
-
-inline bool sameBits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
 
 } // namespace ztc::test

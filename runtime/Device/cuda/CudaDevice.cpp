@@ -18,6 +18,7 @@ struct StepKind {
 constexpr std::array kStepKinds = {
     StepKind{plan::Step::kLaunch, prepareCudaLaunch},
     StepKind{plan::Step::kGemm, prepareCudaGemm},
+    StepKind{plan::Step::kAttention, prepareCudaAttention},
     StepKind{plan::Step::kLinearCrossEntropy, prepareCudaLinearCrossEntropy},
     StepKind{plan::Step::kGather, prepareCudaGather},
     StepKind{plan::Step::kScatterAdd, prepareCudaScatterAdd},
@@ -208,9 +209,7 @@ public:
         return prepared;
       return std::unique_ptr<DeviceStep>(std::make_unique<SynchronousStep>(std::move(*prepared), from));
     }
-    if (step.kind_case() == plan::Step::KIND_NOT_SET)
-      return dataLoss("the step is of no known kind");
-    return failedPrecondition("steps of this kind do not run on a GPU yet: give --device=cpu");
+    return dataLoss("the step is of no known kind");
   }
 
   Status upload(std::byte *to, const void *from, uint64_t bytes) override {

@@ -127,6 +127,7 @@ protected:
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
 PreparedStep prepareCudaLaunch(const CudaPrepare &from);
 PreparedStep prepareCudaGemm(const CudaPrepare &from);
+PreparedStep prepareCudaAttention(const CudaPrepare &from);
 PreparedStep prepareCudaLinearCrossEntropy(const CudaPrepare &from);
 PreparedStep prepareCudaGather(const CudaPrepare &from);
 PreparedStep prepareCudaScatterAdd(const CudaPrepare &from);

@@ -12,6 +12,12 @@
 
 using namespace ztc;
 
+/// Those of the attention tests.
+struct Heads {
+  int64_t dim;
+  bool causal = true, windowed = false;
+};
+
 int main(int argc, char **argv) {
   if (argc < 2)
     return std::fprintf(stderr, "usage: ztc-service-kernels OUTPUT [TARGET...]\n"), 2;
@@ -37,6 +43,12 @@ int main(int argc, char **argv) {
   for (int64_t lanes : {1, 2, 4})
     kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));
   kernels.push_back(module.addGpuLossSum());
+  for (mlir::Type type : {f32, bf16, f16})
+    for (Heads heads : {Heads{8}, {16}, {24}, {32}, {8, true, true}, {16, true, true}, {16, false}})
+      for (bool grad : {false, true})
+        for (const KernelDescription &kernel :
+             module.addGpuAttention({heads.dim, heads.causal, heads.windowed, type}, grad))
+          kernels.push_back(kernel);
   auto images = module.emit(targets);
   if (failed(images))
     return 1;

@@ -3,7 +3,6 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/Core/FloatTypes.h"
-#include "tests/standin/Simt.h"
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -239,24 +238,35 @@ std::vector<Bytes> runGroup(graph::FusionOp group, ArrayRef<Bytes> arguments, co
   return memory.results;
 }
 
-static bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, std::vector<void *> buffers,
-                        const RunOptions &options, simt::Order order) {
-  auto [scalars, extent] = rangeOf(kernel, options);
+static bool launchOnGpu(const simt::Image &image, const std::string &symbol, const DeviceLaunch &device,
+                        std::vector<void *> buffers, std::vector<int64_t> scalars, int64_t extent, simt::Order order) {
   scalars.push_back(extent);
   std::vector<void *> parameters;
   for (void *&buffer : buffers)
     parameters.push_back(&buffer);
   for (int64_t &scalar : scalars)
     parameters.push_back(&scalar);
-  const DeviceLaunch &device = options.add && kernel.hasAdd ? kernel.deviceAdd : kernel.device;
   simt::LaunchShape shape;
   shape.grid.x = llvm::divideCeil(extent, device.unitsPerBlock);
   shape.block.x = device.blockThreads;
   shape.order = order;
-  simt::Entry entry = image.find(symbolOf(kernel, options));
+  simt::Entry entry = image.find(symbol);
+  simt::setMemoryCheck(isAllowed);
   Status status = entry ? simt::launch(entry, shape, parameters.data()) : failedPrecondition("no such kernel");
-  EXPECT_TRUE(status.isOk()) << kernel.name << ": " << status.message();
+  simt::setMemoryCheck(nullptr);
+  EXPECT_TRUE(status.isOk()) << symbol << ": " << status.message();
   return status.isOk();
+}
+
+bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, ArrayRef<Bytes *> buffers,
+                 std::vector<int64_t> scalars, int64_t extent, simt::Order order) {
+  allowed.clear();
+  std::vector<void *> addresses;
+  for (Bytes *buffer : buffers) {
+    allowed.push_back(*buffer);
+    addresses.push_back(buffer->data());
+  }
+  return launchOnGpu(image, kernel.name, kernel.device, addresses, std::move(scalars), extent, order);
 }
 
 std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {
@@ -281,11 +291,12 @@ std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> argument
     allowed.assign(run->operands.begin(), run->operands.end());
     allowed.insert(allowed.end(), run->results.begin(), run->results.end());
     allowed.push_back(run->workspace);
-    simt::setMemoryCheck(isAllowed);
-    for (const KernelDescription &kernel : lowered->kernels)
-      if (!launchOnGpu(**image, kernel, run->pointers(kernel), options, order))
+    for (const KernelDescription &kernel : lowered->kernels) {
+      auto [scalars, extent] = rangeOf(kernel, options);
+      const DeviceLaunch &device = options.add && kernel.hasAdd ? kernel.deviceAdd : kernel.device;
+      if (!launchOnGpu(**image, symbolOf(kernel, options), device, run->pointers(kernel), scalars, extent, order))
         return {};
-    simt::setMemoryCheck(nullptr);
+    }
   }
   EXPECT_EQ(memory.results, descending.results) << "results depend on the order of threads";
   return memory.results;

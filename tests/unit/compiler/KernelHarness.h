@@ -3,6 +3,7 @@
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Reference/Interpreter.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "tests/standin/Simt.h"
 #include <string>
 #include <vector>
 
@@ -64,6 +65,10 @@ std::vector<Bytes> runGroup(graph::FusionOp group, llvm::ArrayRef<Bytes> argumen
 /// failure. `parts` is of no meaning.
 std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, llvm::ArrayRef<Bytes> arguments,
                                  const RunOptions &options = {});
+
+/// Launches a kernel for GPUs on the SIMT engine; `buffers` are all that it may touch. False after a test failure.
+bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, llvm::ArrayRef<Bytes *> buffers,
+                 std::vector<int64_t> scalars, int64_t extent, simt::Order order);
 
 /// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and
 /// compares with the interpreter, and so what the SIMT engine makes of its kernels for GPUs: |difference| <= tolerance

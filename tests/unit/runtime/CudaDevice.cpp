@@ -114,8 +114,17 @@ TEST(CudaDevice, WhatThePlanLacksIsNamed) {
             "kernel row_sum has no geometry for simt");
   EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t) { runner.addKernel("row_sum", 2048); }),
             "kernel row_sum wants blocks of 2048 threads, STAND-IN (NO GPU) can run 1024 of it");
-  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t slot) { runner.step("attend", {slot})->mutable_attention(); }),
-            "program microstep, step 'attend': steps of this kind do not run on a GPU yet: give --device=cpu");
+  EXPECT_EQ(prepared([](CudaRunner &runner, uint32_t slot) {
+              plan::Attention &attention =
+                  *runner.step("attend", {slot, slot, slot, slot, slot, slot})->mutable_attention();
+              attention.set_batch(1);
+              attention.set_seq(2);
+              attention.set_heads(1);
+              attention.set_kv_heads(1);
+              attention.set_head_dim(4);
+            }),
+            "program microstep, step 'attend': the plan has no kernel for this step on a GPU: compile with "
+            "--target=simt");
 }
 
 TEST(CudaDevice, AnArenaThatDoesNotFit) {

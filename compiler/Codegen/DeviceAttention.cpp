@@ -1,0 +1,128 @@
+#include "compiler/Codegen/DeviceAttention.h"
+#include "compiler/Codegen/MathExpand.h"
+
+using namespace mlir;
+
+namespace ztc {
+namespace codegen {
+
+AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, const AttentionForm &form, int64_t rows)
+    : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed), dim_(form.headDim),
+      rows_(rows) {
+  element_ = form.type.isBF16()  ? Type(b.getBF16Type())
+             : form.type.isF16() ? Type(b.getF16Type())
+                                 : Type(b.getF32Type());
+  // Left to itself, the assembler rather spills registers than let fewer than three blocks share a multiprocessor.
+  k.blocksTogether = 2;
+  auto narrow = [&](Value value) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), value); };
+  auto over = [&](Value x, Value y) -> Value { return arith::DivUIOp::create(b, x, y); };
+  auto modulo = [&](Value x, Value y) -> Value { return arith::RemUIOp::create(b, x, y); };
+  seq_ = narrow(k.scalar(0));
+  heads_ = narrow(k.scalar(1));
+  kvHeads_ = narrow(k.scalar(2));
+  window_ = narrow(k.scalar(3));
+  scale_ = b.bitcast(narrow(k.scalar(4)), b.getF32Type());
+  thread_ = narrow(k.thread());
+  // Blocks of all heads take turns; those with the most to do come first.
+  Value perHead = over(b.add(seq_, i32(rows - 1)), i32(rows)), block = narrow(k.block());
+  Value pairs = over(narrow(over(k.extent(), b.i64(rows))), perHead), pair = modulo(block, pairs);
+  Value number = over(block, pairs);
+  bool ofKeys = kind == AttentionKernel::KeyGrad;
+  row_ = b.mul(ofKeys ? number : b.sub(b.sub(perHead, i32(1)), number), i32(rows));
+  group_ = over(heads_, kvHeads_);
+  Value ownHeads = ofKeys ? kvHeads_ : heads_, own = modulo(pair, ownHeads);
+  batch_ = over(pair, ownHeads);
+  head_ = ofKeys ? b.mul(own, group_) : own;
+  kvHead_ = ofKeys ? own : over(own, group_);
+}
+
+Value AttentionEmitter::wide(Value value) {
+  return arith::ExtSIOp::create(b, b.getI64Type(), value);
+}
+
+Value AttentionEmitter::rowOf(const Tensor &tensor, Value row) {
+  Value position = b.add(b.mul(wide(batch_), wide(seq_)), wide(row));
+  Value index = b.add(b.mul(position, wide(tensor.heads)), wide(tensor.head));
+  return b.address(tensor.base, element_, b.mul(index, b.i64(dim_)));
+}
+
+Value AttentionEmitter::statistics(unsigned buffer, Value head) {
+  Value index = b.mul(b.add(b.mul(wide(batch_), wide(heads_)), wide(head)), wide(seq_));
+  return b.address(k.buffer(buffer), b.getF32Type(), index);
+}
+
+Value AttentionEmitter::statistic(Value base, Value row) {
+  return guarded(less(row, seq_), zero(),
+                 [&] { return b.load(b.address(base, b.getF32Type(), row), b.getF32Type(), 1); });
+}
+
+void AttentionEmitter::storeStatistic(Value value, Value base, Value row, Value condition) {
+  k.ifThen(both(condition, less(row, seq_)), [&] { b.store(value, b.address(base, b.getF32Type(), row)); });
+}
+
+std::pair<Value, Value> AttentionEmitter::columnRange(int64_t step) {
+  Value first = i32(0), end = seq_, last = b.add(row_, i32(rows_ - 1));
+  if (!causal_)
+    return {first, end};
+  if (kind_ == AttentionKernel::KeyGrad)
+    return {row_, windowed_ ? b.minimum(end, b.add(last, window_)) : end};
+  if (windowed_) {
+    Value oldest = b.maximum(b.add(b.sub(row_, window_), i32(1)), i32(0));
+    first = arith::AndIOp::create(b, oldest, i32(-step));
+  }
+  return {first, b.minimum(end, b.add(last, i32(1)))};
+}
+
+Value AttentionEmitter::sees(Value query, Value key) {
+  if (!causal_)
+    return less(key, seq_);
+  // Queries behind the sequence are nobody's: what they see does not count.
+  Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
+  return windowed_ ? both(visible, less(b.sub(query, window_), key)) : visible;
+}
+
+void AttentionEmitter::emitSoftmaxGrad(Value &score, Value &cotangent, Value visible, Value lse, Value delta) {
+  Value p = expandExp(b, b.sub(b.mul(score, scale_), lse));
+  Value ds = b.mul(b.mul(p, b.sub(cotangent, delta)), scale_);
+  score = b.select(visible, p, zero());
+  cotangent = b.select(visible, ds, zero());
+}
+
+Value AttentionEmitter::acrossLanes(Value value, int64_t lanes, bool sum) {
+  for (int64_t mask = 1; mask < lanes; mask *= 2) {
+    Value other = k.exchange(value, mask);
+    value = sum ? b.add(value, other) : b.maximum(value, other);
+  }
+  return value;
+}
+
+} // namespace codegen
+
+using namespace codegen;
+
+static KernelDescription addAttention(KernelModule::State &state, AttentionKernel kind, StringRef name,
+                                      ArrayRef<bool> written, const AttentionForm &form) {
+  StringRef type = form.type.isBF16() ? "_bf16" : form.type.isF16() ? "_f16" : "";
+  std::string full = (name + type + "_" + Twine(form.headDim)).str();
+  if (form.causal && kind != AttentionKernel::Delta)
+    full += form.windowed ? "_window" : "_causal";
+  int64_t rows = attentionRowsMma(kind, form);
+  auto emit = rows ? emitAttentionMma : emitAttentionFma;
+  return deviceService(state, full, written, /*scalars=*/5, AttentionEmitter::kThreads,
+                       rows ? rows : attentionRowsFma(kind, form),
+                       [&](BlockKernel &kernel) { emit(kernel, kind, form); });
+}
+
+std::vector<KernelDescription> KernelModule::addGpuAttention(const AttentionForm &form, bool grad) {
+  if (form.headDim > kMaxGpuHeadDim)
+    return {};
+  if (!grad)
+    return {addAttention(*state_, AttentionKernel::Forward, "gpu_attention", {false, false, false, true, true}, form)};
+  return {addAttention(*state_, AttentionKernel::Delta, "gpu_attention_delta", {false, false, true}, form),
+          addAttention(*state_, AttentionKernel::KeyGrad, "gpu_attention_grad_keys",
+                       {false, false, false, false, false, false, true, true}, form),
+          addAttention(*state_, AttentionKernel::QueryGrad, "gpu_attention_grad_queries",
+                       {false, false, false, false, false, false, true}, form)};
+}
+
+} // namespace ztc

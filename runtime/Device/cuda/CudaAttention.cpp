@@ -1,0 +1,81 @@
+// Attention and its gradient by generated kernels, see runtime/Format/ServiceKernels.md. Nothing of the size of the
+// scores is in memory.
+#include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/ScratchSizes.h"
+#include <bit>
+#include <fmt/format.h>
+
+namespace ztc {
+namespace {
+
+class CudaAttention : public CudaStep {
+public:
+  explicit CudaAttention(const CudaPrepare &from) : CudaStep(from), attention_(from.step.attention()) {}
+
+  Status prepare(const CudaPrepare &from) {
+    const bool grad = attention_.grad();
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {grad ? 10 : 6}));
+    const uint64_t batch = attention_.batch(), seq = attention_.seq(), heads = attention_.heads(),
+                   kvHeads = attention_.kv_heads(), dim = attention_.head_dim();
+    if (!batch || !seq || !heads || !kvHeads || !dim || heads % kvHeads != 0)
+      return dataLoss("attention has an empty dimension or heads that do not divide");
+    // Kernels number what is in a batch, and all rows, with 31 bits.
+    if (static_cast<unsigned __int128>(batch) * heads * (seq + kMaxRows) >> 31)
+      return dataLoss(
+          fmt::format("attention over {} sequences of {} in {} heads has too many rows", batch, seq, heads));
+    const uint64_t bytes = dataTypeBytes(attention_.type());
+    const auto queries = {batch, seq, heads, dim}, keys = {batch, seq, kvHeads, dim};
+    for (size_t index : grad ? std::vector<size_t>{Q, Out, DOut, DQ} : std::vector<size_t>{Q, Out})
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(index, queries, bytes));
+    for (size_t index : grad ? std::vector<size_t>{K, V, DK, DV} : std::vector<size_t>{K, V})
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(index, keys, bytes));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Lse, {batch, heads, seq}));
+    if (grad)
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(Delta, {gpuAttentionGradScratchBytes(batch, seq, heads)}, 1));
+    ZTC_RETURN_IF_ERROR(requireAligned());
+    ZTC_ASSIGN_OR_RETURN(kernels_, gpuKernels(attention_.gpu_kernels(), grad ? 3 : 1));
+    return Status::ok();
+  }
+
+  Status execute(uint32_t) override {
+    if (!attention_.grad())
+      return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
+    ZTC_RETURN_IF_ERROR(launchOver(kernels_[0], {DOut, Out, Delta}, attention_.heads()));
+    ZTC_RETURN_IF_ERROR(launchOver(kernels_[1], {Q, K, V, DOut, Lse, Delta, DK, DV}, attention_.kv_heads()));
+    return launchOver(kernels_[2], {Q, K, V, DOut, Lse, Delta, DQ}, attention_.heads());
+  }
+
+private:
+  /// Of the forward step only those up to Lse.
+  enum Operands : size_t { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Delta };
+  /// No block has more.
+  static constexpr uint64_t kMaxRows = 1024;
+
+  /// A block's rows are of one head: the extent counts whole blocks.
+  Status launchOver(const CudaKernel &kernel, std::initializer_list<Operands> operands, uint64_t heads) {
+    const uint64_t rows = kernel.unitsPerBlock, blocks = (attention_.seq() + rows - 1) / rows;
+    parameters_.clear();
+    for (Operands operand : operands)
+      parameters_.push_back(address(operand));
+    for (uint64_t scalar : {attention_.seq(), attention_.heads(), attention_.kv_heads(), attention_.window(),
+                            uint64_t(std::bit_cast<uint32_t>(float(attention_.scale())))})
+      parameters_.push_back(scalar);
+    parameters_.push_back(attention_.batch() * heads * blocks * rows);
+    return launch(kernel, parameters_.data(), parameters_.size());
+  }
+
+  const plan::Attention attention_;
+  std::vector<CudaKernel> kernels_;
+  std::vector<uint64_t> parameters_;
+};
+
+} // namespace
+
+PreparedStep prepareCudaAttention(const CudaPrepare &from) {
+  auto step = std::make_unique<CudaAttention>(from);
+  ZTC_RETURN_IF_ERROR(step->prepare(from));
+  return PreparedStep(std::move(step));
+}
+
+} // namespace ztc
