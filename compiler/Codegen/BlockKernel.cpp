@@ -7,22 +7,6 @@ namespace ztc::codegen {
 /// Shared memory, as NVPTX numbers it.
 static constexpr unsigned kSharedSpace = 3;
 
-BlockKernel::Values BlockKernel::forRange(Value begin, Value end, int64_t step, Values carried,
-                                          llvm::function_ref<void(Value, Values &)> body) {
-  auto loop = scf::ForOp::create(b, begin, end, b.integer(begin.getType(), step), carried);
-  OpBuilder::InsertionGuard guard(b);
-  if (carried.empty()) {
-    b.setInsertionPoint(loop.getBody()->getTerminator());
-    body(loop.getInductionVar(), carried);
-    return {};
-  }
-  b.setInsertionPointToEnd(loop.getBody());
-  Values inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-  body(loop.getInductionVar(), inner);
-  scf::YieldOp::create(b, inner);
-  return Values(loop.getResults().begin(), loop.getResults().end());
-}
-
 void BlockKernel::ifThen(Value condition, llvm::function_ref<void()> then) {
   auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

@@ -45,7 +45,9 @@ public:
   /// A loop over i64 or i32 with carried values, which it returns. What stands in it may be a barrier only if all
   /// threads make equally many turns.
   Values forRange(mlir::Value begin, mlir::Value end, int64_t step, Values carried,
-                  llvm::function_ref<void(mlir::Value, Values &)> body);
+                  llvm::function_ref<void(mlir::Value, Values &)> body) {
+    return b.forRange(begin, end, step, std::move(carried), body);
+  }
   void forRange(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body) {
     forRange(begin, end, step, {}, [&](mlir::Value index, Values &) { body(index); });
   }

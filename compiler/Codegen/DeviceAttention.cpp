@@ -9,9 +9,7 @@ namespace codegen {
 AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, const AttentionForm &form, int64_t rows)
     : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed), dim_(form.headDim),
       rows_(rows) {
-  element_ = form.type.isBF16()  ? Type(b.getBF16Type())
-             : form.type.isF16() ? Type(b.getF16Type())
-                                 : Type(b.getF32Type());
+  element_ = b.element(form.type);
   // Left to itself, the assembler rather spills registers than let fewer than three blocks share a multiprocessor.
   k.blocksTogether = 2;
   auto narrow = [&](Value value) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), value); };
@@ -102,8 +100,7 @@ using namespace codegen;
 
 static KernelDescription addAttention(KernelModule::State &state, AttentionKernel kind, StringRef name,
                                       ArrayRef<bool> written, const AttentionForm &form) {
-  StringRef type = form.type.isBF16() ? "_bf16" : form.type.isF16() ? "_f16" : "";
-  std::string full = (name + type + "_" + Twine(form.headDim)).str();
+  std::string full = (name + typeSuffix(form.type) + "_" + Twine(form.headDim)).str();
   if (form.causal && kind != AttentionKernel::Delta)
     full += form.windowed ? "_window" : "_causal";
   int64_t rows = attentionRowsMma(kind, form);

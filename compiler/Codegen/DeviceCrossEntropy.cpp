@@ -98,15 +98,15 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
   constexpr int64_t threads = 512;
   const int64_t lanes = std::gcd(vocabulary, int64_t(4));
   const bool narrow = training && isNarrow(type);
-  std::string name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
-  name += (narrow ? type.isBF16() ? "_bf16_" : "_f16_" : "_") + std::to_string(lanes);
+  StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
+  std::string full = (name + (narrow ? typeSuffix(type) : "") + "_" + Twine(lanes)).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
-  return deviceService(*state_, name, written, 1, threads, 1, [&](BlockKernel &k) {
+  return deviceService(*state_, full, written, 1, threads, 1, [&](BlockKernel &k) {
     KernelBuilder &b = k.b;
     Row row(k, lanes);
     Type f32 = b.getF32Type(), i32 = b.getI32Type();
-    Type element = !narrow ? Type(f32) : type.isBF16() ? Type(b.getBF16Type()) : Type(b.getF16Type());
+    Type element = narrow ? b.element(type) : Type(f32);
     Value losses = k.buffer(training ? 3 : 2), zero = b.real(f32, 0.0);
     Value target = b.load(b.address(k.buffer(1), i32, k.block()), i32, 1);
     target = arith::ExtSIOp::create(b, b.getI64Type(), target);

@@ -52,23 +52,15 @@ KernelDescription KernelModule::addGpuGather(int64_t rowBytes) {
                        });
 }
 
-/// How a kernel for tensors of `type` is called.
-static std::string withType(StringRef name, Type type) {
-  return (name + (type.isBF16() ? "_bf16" : type.isF16() ? "_f16" : "")).str();
-}
-
 // A block per position. The block of the first position with an index adds that row and all later ones with the same
 // index, in order; the others have nothing to do. Which positions those are, warps find out 128 positions at a time.
 KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
   constexpr int64_t threads = 128, warps = threads / kWarp;
   int64_t bytes = storedBytes(dyType), lanes = std::gcd(width, kVectorBytes / bytes);
-  std::string name = withType("gpu_scatter_add", dyType) + "_" + std::to_string(lanes);
+  std::string name = ("gpu_scatter_add" + typeSuffix(dyType) + "_" + Twine(lanes)).str();
   return deviceService(*state_, name, {false, false, true, true}, 2, threads, 1, [&](BlockKernel &k) {
     KernelBuilder &b = k.b;
-    Type i32 = b.getI32Type(), f32 = b.getF32Type(),
-         element = dyType.isBF16()  ? Type(b.getBF16Type())
-                   : dyType.isF16() ? Type(b.getF16Type())
-                                    : f32;
+    Type i32 = b.getI32Type(), f32 = b.getF32Type(), element = b.element(dyType);
     Value indices = k.buffer(0), dy = k.buffer(1), dtable = k.buffer(2), fault = k.buffer(3);
     Value columns = k.scalar(0), rows = k.scalar(1), position = k.block(), thread = k.thread(), words = k.shared(16);
     Value lane = arith::AndIOp::create(b, thread, b.i64(kWarp - 1)), warp = arith::ShRUIOp::create(b, thread, b.i64(5));
@@ -133,19 +125,20 @@ KernelDescription KernelModule::addGpuScatterAdd(int64_t width, Type dyType) {
 // writes.
 KernelDescription KernelModule::addGpuNarrow(Type to) {
   constexpr int64_t threads = 256, lanes = 8;
-  return deviceService(*state_, withType("gpu_narrow", to), {false, true}, 0, threads, threads, [&](BlockKernel &k) {
-    KernelBuilder &b = k.b;
-    Type f32 = b.getF32Type(), element = to.isBF16() ? Type(b.getBF16Type()) : Type(b.getF16Type());
-    Value unit = b.add(b.mul(k.block(), b.i64(threads)), k.thread()), first = b.mul(unit, b.i64(lanes));
-    Value exists = b.compare(arith::CmpIPredicate::slt, unit, k.extent());
-    Value value = k.choose(
-        exists, [&] { return b.load(b.address(k.buffer(0), f32, first), f32, lanes, kVectorBytes); },
-        [&] { return b.real(VectorType::get({lanes}, f32), 0.0); });
-    k.barrier();
-    k.ifThen(exists, [&] {
-      b.store(b.convertReal(value, element), b.address(k.buffer(1), element, first), element, kVectorBytes);
-    });
-  });
+  return deviceService(
+      *state_, ("gpu_narrow" + typeSuffix(to)).str(), {false, true}, 0, threads, threads, [&](BlockKernel &k) {
+        KernelBuilder &b = k.b;
+        Type f32 = b.getF32Type(), element = b.element(to);
+        Value unit = b.add(b.mul(k.block(), b.i64(threads)), k.thread()), first = b.mul(unit, b.i64(lanes));
+        Value exists = b.compare(arith::CmpIPredicate::slt, unit, k.extent());
+        Value value = k.choose(
+            exists, [&] { return b.load(b.address(k.buffer(0), f32, first), f32, lanes, kVectorBytes); },
+            [&] { return b.real(VectorType::get({lanes}, f32), 0.0); });
+        k.barrier();
+        k.ifThen(exists, [&] {
+          b.store(b.convertReal(value, element), b.address(k.buffer(1), element, first), element, kVectorBytes);
+        });
+      });
 }
 
 } // namespace ztc

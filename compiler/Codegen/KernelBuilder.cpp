@@ -1,6 +1,8 @@
 #include "compiler/Codegen/KernelBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 
@@ -17,6 +19,10 @@ int64_t storedBytes(Type element) {
 
 bool isNarrow(Type element) {
   return isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+}
+
+StringRef typeSuffix(Type element) {
+  return element.isBF16() ? "_bf16" : element.isF16() ? "_f16" : "";
 }
 
 Type registerType(Type element) {
@@ -137,6 +143,37 @@ Value KernelBuilder::intrinsic(Type result, StringRef name, ValueRange operands)
     return LLVM::CallIntrinsicOp::create(*this, result, getStringAttr(name), operands)->getResult(0);
   LLVM::CallIntrinsicOp::create(*this, getStringAttr(name), operands);
   return {};
+}
+
+Type KernelBuilder::element(Type type) {
+  type = getElementTypeOrSelf(type);
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return getIntegerType(integer.getWidth());
+  if (type.isF32())
+    return getF32Type();
+  if (type.isF64())
+    return getF64Type();
+  if (type.isBF16())
+    return getBF16Type();
+  if (type.isF16())
+    return getF16Type();
+  return {};
+}
+
+SmallVector<Value> KernelBuilder::forRange(Value begin, Value end, int64_t step, SmallVector<Value> carried,
+                                           llvm::function_ref<void(Value, SmallVector<Value> &)> body) {
+  auto loop = scf::ForOp::create(*this, begin, end, integer(begin.getType(), step), carried);
+  OpBuilder::InsertionGuard guard(*this);
+  if (carried.empty()) {
+    setInsertionPoint(loop.getBody()->getTerminator());
+    body(loop.getInductionVar(), carried);
+    return {};
+  }
+  setInsertionPointToEnd(loop.getBody());
+  SmallVector<Value> inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+  body(loop.getInductionVar(), inner);
+  scf::YieldOp::create(*this, inner);
+  return SmallVector<Value>(loop.getResults().begin(), loop.getResults().end());
 }
 
 Value KernelBuilder::splat(Value scalar, int64_t lanes) {

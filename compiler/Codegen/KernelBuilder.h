@@ -48,6 +48,14 @@ public:
   /// A call of an intrinsic of LLVM; null where `result` is, for one that returns nothing.
   mlir::Value intrinsic(mlir::Type result, mlir::StringRef name, mlir::ValueRange operands);
 
+  /// The element type of `type`, which may be of another context, in this one; null for what kernels do not know.
+  mlir::Type element(mlir::Type type);
+
+  /// A loop over i64 or i32 from `begin` to before `end` with carried values, which it returns.
+  mlir::SmallVector<mlir::Value> forRange(mlir::Value begin, mlir::Value end, int64_t step,
+                                          mlir::SmallVector<mlir::Value> carried,
+                                          llvm::function_ref<void(mlir::Value, mlir::SmallVector<mlir::Value> &)> body);
+
   /// A scalar in every lane; the scalar itself for one lane.
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
   /// Folds 64 partial results, four vectors of kChunk, by halving: lane i with i + 32, then i + 16, ... down to one.
@@ -74,6 +82,8 @@ int64_t storedBytes(mlir::Type element);
 /// Whether `element` is bf16 or f16. Registers hold such numbers as f32: LLVM would make library calls of what it finds
 /// on bf16 vectors.
 bool isNarrow(mlir::Type element);
+/// What the name of a kernel for tensors of `element` ends with: "_bf16", "_f16", nothing for f32.
+llvm::StringRef typeSuffix(mlir::Type element);
 /// What a register holds an element as.
 mlir::Type registerType(mlir::Type element);
 

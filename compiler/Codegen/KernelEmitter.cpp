@@ -33,19 +33,7 @@ Element KernelEmitter::fail(Operation *op, const Twine &message) {
 }
 
 Type KernelEmitter::element(Type type) {
-  type = getElementTypeOrSelf(type);
-  MLIRContext *context = builder_.getContext();
-  if (auto integer = dyn_cast<IntegerType>(type))
-    return IntegerType::get(context, integer.getWidth());
-  if (type.isF32())
-    return Float32Type::get(context);
-  if (type.isF64())
-    return Float64Type::get(context);
-  if (type.isBF16())
-    return BFloat16Type::get(context);
-  if (type.isF16())
-    return Float16Type::get(context);
-  return {};
+  return builder_.element(type);
 }
 
 Element KernelEmitter::emit(Value value, ArrayRef<IndexExpr> wanted) {

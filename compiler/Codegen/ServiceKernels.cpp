@@ -40,18 +40,7 @@ public:
   /// A loop with carried values, which it returns.
   Values forRange(Value begin, Value end, int64_t step, Values carried,
                   llvm::function_ref<void(Value, Values &)> body) {
-    auto loop = scf::ForOp::create(b, begin, end, b.i64(step), carried);
-    OpBuilder::InsertionGuard guard(b);
-    if (carried.empty()) {
-      b.setInsertionPoint(loop.getBody()->getTerminator());
-      body(loop.getInductionVar(), carried);
-      return {};
-    }
-    b.setInsertionPointToEnd(loop.getBody());
-    Values inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    body(loop.getInductionVar(), inner);
-    scf::YieldOp::create(b, inner);
-    return Values(loop.getResults().begin(), loop.getResults().end());
+    return b.forRange(begin, end, step, std::move(carried), body);
   }
 
   /// Sixteen columns from `column` on; where `mask` is null, all of them count.
@@ -175,11 +164,7 @@ struct Visible {
 
 /// The narrow type that a kernel rounds through, in its own context, with the suffix of its name; null and "" for f32.
 static std::pair<Type, StringRef> narrowType(KernelModule::State &state, Type type) {
-  if (type.isBF16())
-    return {BFloat16Type::get(&state.context), "_bf16"};
-  if (type.isF16())
-    return {Float16Type::get(&state.context), "_f16"};
-  return {Type(), ""};
+  return {isNarrow(type) ? state.builder().element(type) : Type(), typeSuffix(type)};
 }
 
 /// A service kernel by its key; emits it on first use.
