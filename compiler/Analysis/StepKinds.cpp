@@ -93,6 +93,10 @@ bool isFree(Operation *op) {
          aliasOf(op);
 }
 
+bool isComputed(Operation *op) {
+  return !isFree(op) && !isLibraryCall(op) && !isCollective(op);
+}
+
 bool canAccumulate(Operation *op, unsigned index) {
   if (isa<graph::MatmulOp, graph::EmbeddingGradOp, graph::FusionOp>(op))
     return true;

@@ -44,6 +44,9 @@ bool isCollectiveDone(mlir::Operation *op);
 /// True for ops that cost nothing: aliases, constants, packs, accumulates, terminators.
 bool isFree(mlir::Operation *op);
 
+/// True for what a kernel computes: ops that are not free, no library calls and no collectives. A group is one.
+bool isComputed(mlir::Operation *op);
+
 /// True where result `index` of `op` can be added to what its storage holds, without a kernel of its own.
 bool canAccumulate(mlir::Operation *op, unsigned index);
 

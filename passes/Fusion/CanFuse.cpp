@@ -6,12 +6,12 @@ using namespace mlir;
 
 namespace ztc {
 
-bool isComputed(Operation *op) {
-  return !isa<graph::FusionOp>(op) && !isFree(op) && !isLibraryCall(op) && !isCollective(op);
+bool isUngrouped(Operation *op) {
+  return !isa<graph::FusionOp>(op) && isComputed(op);
 }
 
 bool canFuse(Operation *producer, Operation *root, function_ref<bool(Operation *)> isInside) {
-  if (!producer || producer->getBlock() != root->getBlock() || !isComputed(producer))
+  if (!producer || producer->getBlock() != root->getBlock() || !isUngrouped(producer))
     return false;
   auto shapeOf = [](Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()).getShape(); };
   bool perElement =

@@ -8,8 +8,8 @@ namespace ztc {
 /// Why a group of pointwise ops is one: what its last op takes in by canFuse.
 inline constexpr llvm::StringLiteral kChainReason = "pointwise chain of one shape";
 
-/// True for ops that a kernel computes: no group, alias, constant, library call or collective.
-bool isComputed(mlir::Operation *op);
+/// True for what a kernel computes and no group has yet.
+bool isUngrouped(mlir::Operation *op);
 
 /// Whether `producer` can stand in the group of `root`, an op of the same block: nobody outside reads it (`isInside`
 /// says who is in the group), it is computed element by element, and it has the shape of `root`.

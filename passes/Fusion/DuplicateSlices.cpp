@@ -30,11 +30,6 @@ void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
   }
 }
 
-/// Whether a group will compute `reader`: it can read a slice where it lies.
-bool readsInGroup(Operation *reader) {
-  return !isFree(reader) && !isLibraryCall(reader) && !isCollective(reader);
-}
-
 class SliceDuplicator {
 public:
   explicit SliceDuplicator(func::FuncOp function)
@@ -68,7 +63,7 @@ private:
       SmallVector<OpOperand *> uses;
       collectUses(slice, uses);
       for (OpOperand *use : uses)
-        if (uses.size() > 1 && readsInGroup(use->getOwner()))
+        if (uses.size() > 1 && isComputed(use->getOwner())) // a group reads a slice where it lies
           use->set(cloneChain(use->getOwner(), use->get()));
     }
   }
@@ -103,7 +98,7 @@ private:
     SmallVector<OpOperand *> uses;
     collectUses(slice, uses);
     return turningPoint && slice->isBeforeInBlock(turningPoint) && llvm::any_of(uses, [&](OpOperand *use) {
-             return turningPoint->isBeforeInBlock(use->getOwner()) && readsInGroup(use->getOwner());
+             return turningPoint->isBeforeInBlock(use->getOwner()) && isComputed(use->getOwner());
            });
   }
 

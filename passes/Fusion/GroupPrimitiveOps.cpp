@@ -65,7 +65,7 @@ void groupScalars(Block &block) {
   for (Operation &op : block)
     if (isCollective(&op))
       stretches.emplace_back();
-    else if (isComputed(&op) && isPointwise(&op) && isScalar(&op))
+    else if (isUngrouped(&op) && isPointwise(&op) && isScalar(&op))
       stretches.back().insert(&op);
   for (const auto &stretch : stretches)
     groupScalars(stretch);
@@ -195,7 +195,7 @@ struct GroupPrimitiveOps : impl::GroupPrimitiveOpsBase<GroupPrimitiveOps> {
       // From the end: a consumer takes in its producers before they can become groups of their own.
       for (Operation *op = &block.back(); op;) {
         Operation *previous = op->getPrevNode();
-        if (isComputed(op)) {
+        if (isUngrouped(op)) {
           // Producers that join disappear: go on from what then stands before the new group.
           Operation *next = op->getNextNode();
           groupChain(op);

@@ -96,8 +96,7 @@ bool isWrittenAnywhere(Value value) {
     if (!reshape.getX().hasOneUse())
       return false;
   Operation *producer = value.getDefiningOp();
-  return !isLibraryCall(producer) && !isCollective(producer) && !isFree(producer) &&
-         llvm::all_equal(producer->getResultTypes());
+  return isComputed(producer) && llvm::all_equal(producer->getResultTypes());
 }
 
 /// Calls `visit` with each op that reads `value` or a reshaped form of it.

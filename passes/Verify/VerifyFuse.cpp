@@ -33,7 +33,7 @@ LogicalResult checkOp(Operation *op) {
         return inner.emitOpError("F2: is a macro op inside of a group");
     return fusion.getReason() == StringRef(kChainReason) ? checkChain(body) : success();
   }
-  if (!isFree(op) && !isLibraryCall(op) && !isCollective(op))
+  if (isComputed(op))
     return op->emitOpError("F1: computes, but is neither in a group nor a library call");
   if (auto accumulate = dyn_cast<graph::AccumulateOp>(op)) {
     auto addend = dyn_cast<OpResult>(resolveAlias(accumulate.getX()).source);
