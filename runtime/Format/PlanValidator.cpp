@@ -35,6 +35,10 @@ bool isNarrow(DataType type) {
   return type == BF16 || type == F16;
 }
 
+DataType productType(const Plan &plan) {
+  return plan.precision() == "bf16" ? BF16 : plan.precision() == "fp16" ? F16 : F32;
+}
+
 const char *dataTypeName(DataType type) {
   switch (type) {
   case F32:

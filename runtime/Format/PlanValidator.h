@@ -17,6 +17,8 @@ uint64_t dataTypeBytes(plan::DataType type);
 bool isNarrow(plan::DataType type);
 /// "f32", "bf16", ...
 const char *dataTypeName(plan::DataType type);
+/// What most products of the plan multiply: bf16, f16 or f32, as its precision says.
+plan::DataType productType(const plan::Plan &plan);
 
 /// Elements of a shape, or nothing where a dimension is negative or the product exceeds 2^62.
 template <typename Dimensions> std::optional<uint64_t> elementCount(const Dimensions &shape) {

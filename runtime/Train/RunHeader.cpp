@@ -1,6 +1,7 @@
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -40,9 +41,7 @@ const char *scheduleName(ScheduleKind kind) {
 
 /// What the ranks' devices can do together at the plan's precision; 0: unknown.
 double peakOfRun(const Session &session) {
-  const std::string &precision = session.plan().precision();
-  const plan::DataType type = precision == "bf16" ? plan::BF16 : precision == "fp16" ? plan::F16 : plan::F32;
-  return session.device().peakFlopsPerSecond(type) * session.shape().world;
+  return session.device().peakFlopsPerSecond(productType(session.plan())) * session.shape().world;
 }
 
 } // namespace

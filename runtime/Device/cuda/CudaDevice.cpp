@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CudaMonitor.h"
 #include "runtime/Device/cuda/CudaStaging.h"
 #include "runtime/Device/cuda/CudaTimer.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -186,7 +187,7 @@ public:
   }
 
   Status loadKernels(const plan::Plan &plan) override {
-    productType_ = plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+    productType_ = productType(plan);
     return resources_.kernels.load(plan, resources_.gpu);
   }
 

@@ -112,9 +112,8 @@ StatusOr<DeviceLimits> measureCudaLimits(CudaResources &resources, plan::DataTyp
     else if (rate->status().code() != StatusCode::ResourceExhausted)
       return rate->status();
   }
-  const char *name = type == plan::F32 ? "f32" : type == plan::BF16 ? "bf16" : "f16";
   if (multiplied.isOk())
-    limits.matmulName = fmt::format("{0}x{0}x{0} {1} by {2}", size, name, resources.cublasLt->version);
+    limits.matmulName = fmt::format("{0}x{0}x{0} {1} by {2}", size, dataTypeName(type), resources.cublasLt->version);
   return limits;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
 #include "runtime/Device/host/Sgemm.h"
+#include "runtime/Format/PlanValidator.h"
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
@@ -77,7 +78,7 @@ public:
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override { return HostArena::allocate(bytes); }
 
   Status loadKernels(const plan::Plan &plan) override {
-    precision_ = plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+    precision_ = productType(plan);
     return resources_.kernels.load(plan, options_.kernels);
   }
 
