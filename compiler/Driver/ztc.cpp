@@ -1,6 +1,7 @@
 // ztc: the compiler's command line. The only file here that throws and catches (CLI11); everything else returns
 // results.
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/LocalGpus.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -44,8 +45,10 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", o.threads, "report for a host with so many threads a rank")->check(CLI::Range(1, 4096));
-  app.add_option("--target", o.targets,
-                 "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt")
+  app.add_option(
+         "--target", o.targets,
+         "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; the default is host "
+         "and the GPUs of this machine")
       ->delimiter(',');
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
@@ -62,6 +65,22 @@ void addShape(CLI::App &app, CompileOptions &o) {
   app.add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
   app.add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", o.threads, "lay out for a host with so many threads a rank")->check(CLI::Range(1, 4096));
+}
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Where nobody said for what: for the host and the GPUs that are here.
+void chooseTargets(CompileOptions &o) {
+  CudaLibraryPaths libraries;
+  libraries.driver = variable("ZTC_LIBCUDA");
+  libraries.standIns = variable("ZTC_STAND_INS");
+  DefaultTargets found = defaultTargets(libraries);
+  o.targets = found.targets;
+  if (!found.note.empty())
+    std::cerr << "ztc: " << found.note << "\n";
 }
 
 int run(int argc, char **argv) {
@@ -117,6 +136,9 @@ int run(int argc, char **argv) {
     // CLI11 prints help to stdout with code 0, errors to stderr; ours is always status 2.
     return app.exit(error) == 0 ? 0 : 2;
   }
+  for (CLI::App *command : {compile, memory})
+    if (*command && command->count("--target") == 0)
+      chooseTargets(o);
   if (*compile)
     return runCompile(o);
   if (*memory)

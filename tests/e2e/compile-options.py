@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Reports for several stages and world sizes from one import; options that no run could see."""
 import json
+import os
+import re
 
-from support import GOLDEN, check, finish, run
+from support import BUILD, GOLDEN, check, finish, run, scratch
 
 model = GOLDEN / "grouped" / "model.onnx"
 shape = ["--batch=2", "--seq=16", "--threads=1", "--precision=fp32"]
@@ -26,4 +28,21 @@ check("--mem: how much is left or lacks", "fits, " in text or "bytes too much" i
 
 done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null", expect=2)
 check("--prefetch without ZeRO-3 is refused", "--prefetch" in done.stderr, done.stderr)
+
+with scratch() as work:
+    def targets(name, *options, **variables):
+        """Targets of the plan's kernels, and what the compiler said beside its report."""
+        done = run("ztc", "compile", model, *shape, *options, "-o", work / name, env={**os.environ, **variables})
+        return re.search(r"--target=(\S+)", run("ztc", "inspect", work / name).stdout)[1], done.stderr
+
+    host, both = "host", "host,sm_90a"
+    stand_ins = {"ZTC_STAND_INS": str(BUILD / "lib/standin")}
+    found, said = targets("here.bin", ZTC_LIBCUDA="/nowhere/libcuda.so.1")
+    check("a driver that was named and is not there: kernels for the host, and a note", found == host and "/nowhere" in said, (found, said))
+    found, said = targets("gpus.bin", **stand_ins, ZTC_STAND_IN_GPUS="2")
+    check("by default for the host and the GPUs that are here", found == both and "no kernels" not in said, (found, said))
+    found, said = targets("none.bin", **stand_ins, ZTC_STAND_IN_DRIVER="0")
+    check("a driver without a GPU: kernels for the host, and a note", found == host and "no kernels for a GPU" in said, (found, said))
+    found, said = targets("asked.bin", "--target=host", **stand_ins)
+    check("--target is obeyed", found == host, found)
 finish()

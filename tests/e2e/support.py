@@ -13,6 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ZTC_BIN", ROOT / "build/bin"))
+BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 GOLDEN = ROOT / "tests/golden"
 failures = []
 
