@@ -161,7 +161,7 @@ private:
 
 } // namespace
 
-static Status initialize(const StateContext &context, double deviation, uint64_t seed) {
+static Status initialize(const StateContext &context, double deviation, uint64_t seed, uint32_t threads) {
   for (const plan::Parameter &parameter : context.plan.parameters()) {
     const uint64_t stream = hashName(parameter.name());
     const bool random = parameter.shape_size() >= 2;
@@ -169,7 +169,7 @@ static Status initialize(const StateContext &context, double deviation, uint64_t
     ZTC_RETURN_IF_ERROR(
         fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
           if (random)
-            fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin);
+            fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin, threads);
           else
             std::fill_n(out, count, constant);
           return Status::ok();
@@ -218,7 +218,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     return Status::ok();
   }
   if (options.initDeviation)
-    return initialize(context, *options.initDeviation, options.seed);
+    return initialize(context, *options.initDeviation, options.seed, options.threads);
   ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(context.plan, options.planFolder));
   uint64_t index = 0;
   for (const plan::Parameter &parameter : context.plan.parameters()) {

@@ -13,6 +13,7 @@ struct WeightOptions {
   std::optional<double>
       initDeviation; ///< --init=normal:STD; used where `weights` is empty, instead of the plan's sources
   uint64_t seed = 0;
+  uint32_t threads = 1;   ///< that make random numbers
   std::string planFolder; ///< relative source paths are looked up from the current folder, then from here
 };
 

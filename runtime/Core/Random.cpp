@@ -1,6 +1,9 @@
 #include "runtime/Core/Random.h"
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <thread>
+#include <vector>
 
 namespace ztc {
 
@@ -45,12 +48,29 @@ float normalAt(uint64_t seed, uint64_t stream, uint64_t index) {
   return normals(seed, stream, index / 4)[index % 4];
 }
 
-void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin) {
+static void fillRange(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin) {
   for (uint64_t i = 0; i < count;) {
     const std::array<float, 4> four = normals(seed, stream, (begin + i) / 4);
     for (uint64_t lane = (begin + i) % 4; lane < 4 && i < count; ++lane, ++i)
       out[i] = deviation * four[lane];
   }
+}
+
+void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin,
+                uint32_t threads) {
+  // Starting a thread takes as long as some thousand numbers.
+  constexpr uint64_t kLeast = uint64_t(1) << 15;
+  const uint64_t parts = std::clamp<uint64_t>(count / kLeast, 1, std::max(1u, threads));
+  const auto fillPart = [=](uint64_t part) {
+    const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);
+    fillRange(out + from, to - from, deviation, seed, stream, begin + from);
+  };
+  std::vector<std::thread> others;
+  for (uint64_t part = 1; part < parts; ++part)
+    others.emplace_back(fillPart, part);
+  fillPart(0);
+  for (std::thread &other : others)
+    other.join();
 }
 
 uint64_t permuteIndex(uint64_t index, uint64_t count, uint64_t seed, uint64_t stream) {

@@ -15,8 +15,10 @@ uint64_t hashName(std::string_view name);
 /// Element `index` of the stream (seed, stream): standard normal by Box-Muller.
 float normalAt(uint64_t seed, uint64_t stream, uint64_t index);
 
-/// Elements [begin, begin + count) of the stream times `deviation`, equal to normalAt element by element.
-void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin);
+/// Elements [begin, begin + count) of the stream times `deviation`, equal to normalAt element by element, by at most
+/// `threads` threads.
+void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin,
+                uint32_t threads = 1);
 
 /// A bijection of [0, count) chosen by (seed, stream): the place of element `index` in a shuffled order.
 /// A Feistel network over the next even power of two, walked until it lands inside. `index` < `count`.

@@ -303,6 +303,8 @@ Status Run::loadModel() {
   WeightOptions weights;
   weights.weights = options_.weights;
   weights.seed = facts_.seed;
+  const uint32_t threads = session_->shape().threads;
+  weights.threads = threads ? threads : availableCores(); // a GPU has none that it computes with
   weights.planFolder = parentFolder(options_.plan);
   facts_.weights = options_.weights.empty() ? "as compiled" : options_.weights;
   if (!options_.init.empty()) {

@@ -92,6 +92,10 @@ TEST(Random, NormalsHaveMeanZeroAndVarianceOneAndAnyRangeIsTheSame) {
       ASSERT_EQ(part[i], all[begin + i]);
     EXPECT_EQ(normalAt(42, stream, begin + 5), all[begin + 5]);
   }
+  std::vector<float> together(all.size());
+  fillNormal(together.data(), together.size() - 1, 1.0f, 42, stream, 1, 3);
+  together.pop_back();
+  EXPECT_TRUE(std::equal(together.begin(), together.end(), all.begin() + 1));
   EXPECT_NE(normalAt(43, stream, 0), all[0]);
   EXPECT_NE(normalAt(42, stream + 1, 0), all[0]);
 }
