@@ -57,7 +57,7 @@ with scratch() as work:
     if not all((BIN / name).exists() for name in ("ztc", "ztc-runtime-tests", "ztc-service-kernels")):
         print("skip the package: a build folder with the compiler and the tests is needed")
         finish()
-    packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=grouped", work / "ztc-gpu.tar.gz"],
+    packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=tied", work / "ztc-gpu.tar.gz"],
                             capture_output=True, text=True, timeout=400)
     check("packs", packed.returncode == 0, packed.stdout[-200:] + packed.stderr[-1500:])
     if packed.returncode:

@@ -39,7 +39,7 @@ compile() { # MODEL OUT OPTIONS...: the folder of the plan has its weights
 }
 for model in $models; do
   mkdir -p "$folder/plans/$model"
-  cp "$root/tests/golden/$model"/{model.onnx,data.safetensors} "$folder/plans/$model/"
+  cp "$root/tests/golden/$model"/{model.onnx*,data.safetensors} "$folder/plans/$model/"
   for precision in fp32 bf16 fp16; do
     compile "$folder/plans/$model/model.onnx" "$folder/plans/$model/$precision.bin" --zero=3 --batch=2 --seq=16 --precision=$precision
     (cd "$folder/plans/$model" && "$build/bin/ztc-run" $precision.bin --device=cpu --ranks=1 --threads=1 --data=data.safetensors --steps=10 \
