@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ztc {
 
@@ -57,6 +58,17 @@ public:
   virtual Status launch() = 0;
 };
 
+/// A few bytes of host memory into which values of the arena are copied without waiting for them.
+class ReadBack {
+public:
+  virtual ~ReadBack() = default;
+  /// Puts `bytes` from `from` at byte `to`, as they are when everything executed so far is done and nothing that is
+  /// executed later.
+  virtual Status enqueue(uint64_t to, const std::byte *from, uint64_t bytes) = 0;
+  /// Waits until everything enqueued is there, and for nothing that was executed later; the first byte.
+  virtual StatusOr<const std::byte *> wait() = 0;
+};
+
 /// What a device says about itself while it works; 0 where that is unknown.
 struct DeviceTelemetry {
   uint32_t clockMhz = 0;
@@ -87,6 +99,10 @@ public:
   /// Copies between ordinary memory and the arena.
   virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
+  /// At most 4096 bytes; the device outlives it.
+  virtual StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes);
+  /// True where execute() and finishProgram() return before the steps are done: the next ones may be given meanwhile.
+  virtual bool runsBehind() const { return false; }
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
   /// Ahead of a program's steps: what they do on any stream comes after everything executed or copied so far.
@@ -126,5 +142,23 @@ public:
   /// Records what each worker does on tracks of its own from now on; null ends it. The device adds its tracks.
   virtual void setTrace(TraceRecorder *trace) = 0;
 };
+
+/// Of a device that does not run behind: the values are there at once.
+class ImmediateReadBack : public ReadBack {
+public:
+  ImmediateReadBack(Device &device, uint64_t bytes) : device_(device), memory_(bytes) {}
+  Status enqueue(uint64_t to, const std::byte *from, uint64_t bytes) override {
+    return device_.download(memory_.data() + to, from, bytes);
+  }
+  StatusOr<const std::byte *> wait() override { return memory_.data(); }
+
+private:
+  Device &device_;
+  std::vector<std::byte> memory_;
+};
+
+inline StatusOr<std::unique_ptr<ReadBack>> Device::createReadBack(uint64_t bytes) {
+  return std::unique_ptr<ReadBack>(std::make_unique<ImmediateReadBack>(*this, bytes));
+}
 
 } // namespace ztc

@@ -218,6 +218,19 @@ Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t byt
   return implementation_->device.download(to, from, bytes);
 }
 
+Status Executor::readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const {
+  ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
+  return readBack.enqueue(to, from, bytes);
+}
+
+StatusOr<std::unique_ptr<ReadBack>> Executor::createReadBack(uint64_t bytes) const {
+  return implementation_->device.createReadBack(bytes);
+}
+
+bool Executor::runsBehind() const {
+  return implementation_->device.runsBehind();
+}
+
 std::byte *Executor::slotAddress(uint32_t slot) const {
   return implementation_->arena + implementation_->memory.slots[slot].offset;
 }

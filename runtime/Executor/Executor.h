@@ -59,6 +59,11 @@ public:
   /// Copies into or out of a slot. Fails where the range leaves the slot.
   Status writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes);
   Status readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
+  /// The same range to byte `to` of `readBack`, as it is when all programs executed so far are done, without waiting.
+  Status readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const;
+  StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes) const;
+  /// True where execute() returns before the program is done (see Device).
+  bool runsBehind() const;
   /// The slot's first byte, in the device's address space.
   std::byte *slotAddress(uint32_t slot) const;
   uint64_t slotBytes(uint32_t slot) const;

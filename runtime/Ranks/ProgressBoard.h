@@ -48,6 +48,24 @@ public:
     inCollective_.store(false, std::memory_order_relaxed);
     addWork();
   }
+  /// What the board shows of a program: for a device that is behind the thread that gives it work.
+  struct Place {
+    uint64_t step = 0;
+    const char *program = nullptr, *planStep = nullptr, *collective = nullptr; ///< as they were given
+    bool inCollective = false;
+  };
+  Place place() const {
+    return {step_.load(std::memory_order_relaxed), program_.load(std::memory_order_relaxed),
+            planStep_.load(std::memory_order_relaxed), collective_.load(std::memory_order_relaxed),
+            inCollective_.load(std::memory_order_relaxed)};
+  }
+  void show(const Place &place) {
+    step_.store(place.step, std::memory_order_relaxed);
+    program_.store(place.program, std::memory_order_relaxed);
+    planStep_.store(place.planStep, std::memory_order_relaxed);
+    collective_.store(place.collective, std::memory_order_relaxed);
+    inCollective_.store(place.inCollective, std::memory_order_relaxed);
+  }
   /// Something was done that is none of the above.
   void addWork(uint64_t amount = 1) { work_.fetch_add(amount, std::memory_order_relaxed); }
   /// Bytes were read from or written to a file.

@@ -16,6 +16,8 @@ struct LossScale {
   uint64_t skippedInARow = 0; ///< steps that overflowed since the last good one
   bool isDynamic = false;     ///< fp16; otherwise the scale stays 1
 
+  bool operator==(const LossScale &) const = default;
+
   /// After a step with targets.
   void update(bool finite) {
     if (!finite) {

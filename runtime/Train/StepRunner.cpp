@@ -1,10 +1,27 @@
 #include "runtime/Train/StepRunner.h"
 #include "runtime/Format/PlanValidator.h"
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
 namespace ztc {
+
+namespace {
+
+/// What an update leaves, as it is read back.
+struct Results {
+  float loss = 0;
+  float gradientNorm = 0;
+  std::byte finite[sizeof(float)] = {}; ///< f32, or I1 in one byte
+};
+
+uint64_t finiteBytes(const plan::Plan &plan) {
+  return plan.slots(int(plan.bindings().finite())).type() == plan::F32 ? sizeof(float) : 1;
+}
+
+} // namespace
 
 StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &executor) {
   const plan::Bindings &b = plan.bindings();
@@ -20,7 +37,8 @@ StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &execut
   for (const char *program : {"microstep", "update"})
     if (!executor.hasProgram(program))
       return invalidArgument(fmt::format("the plan has no program {}: it cannot be trained", program));
-  return StepRunner(plan, executor);
+  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<ReadBack> results, executor.createReadBack(sizeof(Results)));
+  return StepRunner(plan, executor, std::move(results));
 }
 
 Status StepRunner::feed(const GlobalBatch &batch, uint64_t microBatch) {
@@ -30,41 +48,39 @@ Status StepRunner::feed(const GlobalBatch &batch, uint64_t microBatch) {
   return executor_->writeSlot(plan_->bindings().targets(), 0, targets.data(), targets.size());
 }
 
-StatusOr<float> StepRunner::readScalar(uint32_t slot) const {
-  float value = 0;
-  ZTC_RETURN_IF_ERROR(executor_->readSlot(slot, 0, &value, sizeof value));
-  return value;
-}
-
-StatusOr<bool> StepRunner::readFinite() const {
-  uint32_t slot = plan_->bindings().finite();
-  if (plan_->slots(int(slot)).type() == plan::F32) {
-    ZTC_ASSIGN_OR_RETURN(float value, readScalar(slot));
-    return value != 0;
-  }
-  uint8_t value = 0; // I1 takes one byte
-  ZTC_RETURN_IF_ERROR(executor_->readSlot(slot, 0, &value, sizeof value));
-  return value != 0;
-}
-
-StatusOr<StepResult> StepRunner::train(const GlobalBatch &batch, const StepParameterArray &parameters,
-                                       const std::function<Status()> &afterGradients) {
+Status StepRunner::begin(const GlobalBatch &batch, const StepParameterArray &parameters) {
   ZTC_RETURN_IF_ERROR(
       executor_->writeSlot(plan_->bindings().step_parameters(), 0, parameters.data(), sizeof(StepParameterArray)));
   for (uint64_t m = 0; m < batch.microBatches(); ++m) {
     ZTC_RETURN_IF_ERROR(feed(batch, m));
     ZTC_RETURN_IF_ERROR(executor_->execute("microstep", uint32_t(m)));
   }
-  if (afterGradients)
-    ZTC_RETURN_IF_ERROR(afterGradients());
+  return Status::ok();
+}
+
+Status StepRunner::update() {
   ZTC_RETURN_IF_ERROR(executor_->execute("update"));
-  // Only now: reading waits for the device.
-  StepResult result;
-  ZTC_ASSIGN_OR_RETURN(result.lossSum, readScalar(plan_->bindings().loss()));
-  ZTC_ASSIGN_OR_RETURN(result.gradientNorm, readScalar(plan_->bindings().gradient_norm()));
-  ZTC_ASSIGN_OR_RETURN(bool finite, readFinite());
-  result.finite = finite && std::isfinite(result.gradientNorm);
-  return result;
+  // The next step's programs take the place of these slots.
+  const plan::Bindings &b = plan_->bindings();
+  ZTC_RETURN_IF_ERROR(executor_->readLater(b.loss(), 0, sizeof(float), *results_, offsetof(Results, loss)));
+  ZTC_RETURN_IF_ERROR(
+      executor_->readLater(b.gradient_norm(), 0, sizeof(float), *results_, offsetof(Results, gradientNorm)));
+  return executor_->readLater(b.finite(), 0, finiteBytes(*plan_), *results_, offsetof(Results, finite));
+}
+
+StatusOr<StepResult> StepRunner::result() const {
+  ZTC_ASSIGN_OR_RETURN(const std::byte *bytes, results_->wait());
+  Results results;
+  std::memcpy(&results, bytes, sizeof results);
+  bool finite = results.finite[0] != std::byte(0);
+  if (finiteBytes(*plan_) == sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, results.finite, sizeof value);
+    finite = value != 0;
+  }
+  return StepResult{.lossSum = results.loss,
+                    .gradientNorm = results.gradientNorm,
+                    .finite = finite && std::isfinite(results.gradientNorm)};
 }
 
 StatusOr<double> StepRunner::evaluate(const GlobalBatch &batch) {
@@ -72,7 +88,8 @@ StatusOr<double> StepRunner::evaluate(const GlobalBatch &batch) {
     return invalidArgument("the plan has no program eval: compile it again to use --eval-data");
   ZTC_RETURN_IF_ERROR(feed(batch, 0));
   ZTC_RETURN_IF_ERROR(executor_->execute("eval"));
-  ZTC_ASSIGN_OR_RETURN(float loss, readScalar(plan_->bindings().eval_loss()));
+  float loss = 0;
+  ZTC_RETURN_IF_ERROR(executor_->readSlot(plan_->bindings().eval_loss(), 0, &loss, sizeof loss));
   return double(loss);
 }
 

@@ -6,7 +6,8 @@
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/Schedule.h"
 #include <cstdint>
-#include <functional>
+#include <memory>
+#include <utility>
 
 namespace ztc {
 
@@ -22,22 +23,29 @@ public:
   /// All must outlive the runner. InvalidArgument where the plan lacks a binding or program that training needs.
   static StatusOr<StepRunner> create(const plan::Plan &plan, Executor &executor);
 
-  /// Runs the micro-steps and the update. The global batch counts at least one target. `afterGradients`, where set, is
-  /// called when all gradients are there and nothing is updated yet.
-  StatusOr<StepResult> train(const GlobalBatch &batch, const StepParameterArray &parameters,
-                             const std::function<Status()> &afterGradients = nullptr);
+  /// A step is begin(), update(), result(). Where the device runs behind, none of the first two waits for it, and the
+  /// next step may begin before result() is asked for: result() waits for this update alone.
+  ///
+  /// Feeds and executes the micro-steps. The global batch counts at least one target; it is free when this returns. May
+  /// be called again with other parameters: the gradients are then those of the last call.
+  Status begin(const GlobalBatch &batch, const StepParameterArray &parameters);
+  /// Executes the update with the parameters of begin().
+  Status update();
+  /// Of the last update.
+  StatusOr<StepResult> result() const;
   /// The summed loss of a batch of one micro-batch.
   StatusOr<double> evaluate(const GlobalBatch &batch);
   bool canEvaluate() const { return executor_->hasProgram("eval"); }
+  bool runsBehind() const { return executor_->runsBehind(); }
 
 private:
-  StepRunner(const plan::Plan &plan, Executor &executor) : plan_(&plan), executor_(&executor) {}
+  StepRunner(const plan::Plan &plan, Executor &executor, std::unique_ptr<ReadBack> results)
+      : plan_(&plan), executor_(&executor), results_(std::move(results)) {}
   Status feed(const GlobalBatch &batch, uint64_t microBatch);
-  StatusOr<float> readScalar(uint32_t slot) const;
-  StatusOr<bool> readFinite() const;
 
   const plan::Plan *plan_;
   Executor *executor_;
+  std::unique_ptr<ReadBack> results_; ///< of the last update
 };
 
 } // namespace ztc

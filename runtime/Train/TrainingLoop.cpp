@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace ztc {
 
@@ -75,8 +76,12 @@ StatusOr<uint64_t> TrainingLoop::takeBatch() {
   return sum;
 }
 
-Status TrainingLoop::combine(float lossSum, uint64_t sentBytes, StepReport &report) {
-  const StepRecord mine{lossSum, stopSignal(), sentBytes, report.finite};
+uint64_t TrainingLoop::sentBytes() const {
+  return ranks_.communicator ? ranks_.communicator->traffic().sentBytes() : 0;
+}
+
+Status TrainingLoop::combine(float lossSum, StepReport &report) {
+  const StepRecord mine{lossSum, stopSignal(), report.sentBytes, report.finite};
   ZTC_ASSIGN_OR_RETURN(const std::vector<StepRecord> all, allGatherValue(ranks_.control, "step", mine));
   double sum = 0;
   for (const StepRecord &rank : all) {
@@ -99,41 +104,77 @@ Status TrainingLoop::agreeOnStop() {
   return Status::ok();
 }
 
-StatusOr<TrainingLoop::StepReport> TrainingLoop::runStep(const LoopPosition &position) {
-  double start = steadySeconds();
-  StepReport report;
-  report.step = position.step;
-  report.learningRate = settings_.schedule.rate(position.updates);
-  report.lossScale = position.lossScale.scale;
-  report.scaled = position.lossScale.isDynamic;
-  ZTC_ASSIGN_OR_RETURN(report.targets, takeBatch());
-  if (position.step + 1 < settings_.stopAt)
-    ZTC_RETURN_IF_ERROR(prepareBatch(position.row + batch_.globalRows()));
-  float lossSum = 0;
-  uint64_t sent = 0;
-  if (report.targets == 0) {
-    report.skipped = true;
-    report.gradientNorm = std::numeric_limits<float>::quiet_NaN();
-    progress_.note(fmt::format("step {}: no target is counted, the step is skipped", position.step));
+Status TrainingLoop::agreeOnGoingAhead() {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint8_t> all,
+                       allGatherValue(ranks_.control, "going ahead", uint8_t(runner_.runsBehind())));
+  goesAhead_ = std::ranges::all_of(all, [](uint8_t behind) { return behind != 0; });
+  return Status::ok();
+}
+
+StatusOr<TrainingLoop::StepUnderWay> TrainingLoop::beginStep(const LoopPosition &start) {
+  StepUnderWay step{.start = start, .report = {.step = start.step}, .began = steadySeconds()};
+  ranks_.control.progress().enterPhase("training");
+  ranks_.control.progress().enterStep(start.step);
+  ZTC_ASSIGN_OR_RETURN(step.report.targets, takeBatch());
+  if (start.step + 1 < settings_.stopAt)
+    ZTC_RETURN_IF_ERROR(prepareBatch(start.row + batch_.globalRows()));
+  ZTC_RETURN_IF_ERROR(runMicrosteps(step));
+  return StatusOr<StepUnderWay>(std::move(step));
+}
+
+Status TrainingLoop::runMicrosteps(StepUnderWay &step) {
+  StepReport &report = step.report;
+  report.learningRate = settings_.schedule.rate(step.start.updates);
+  report.lossScale = step.start.lossScale.scale;
+  report.scaled = step.start.lossScale.isDynamic;
+  report.skipped = report.targets == 0;
+  if (report.skipped)
+    return Status::ok();
+  const uint64_t before = sentBytes();
+  ZTC_RETURN_IF_ERROR(runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates,
+                                                           report.targets, report.lossScale, settings_.seed)));
+  report.sentBytes = sentBytes() - before;
+  return Status::ok();
+}
+
+Status TrainingLoop::updateStep(StepUnderWay &step, const LoopPosition &position) {
+  ranks_.control.progress().enterPhase("training");
+  ranks_.control.progress().enterStep(position.step);
+  // fp16: the step before overflowed, so this one has another scale. Nothing was updated with its gradients.
+  const bool isAsExpected = step.start.updates == position.updates && step.start.lossScale == position.lossScale;
+  step.start = position;
+  if (!isAsExpected)
+    ZTC_RETURN_IF_ERROR(runMicrosteps(step));
+  if (step.report.skipped)
+    return Status::ok();
+  if (first_ && hooks_.dumpGradients)
+    ZTC_RETURN_IF_ERROR(hooks_.dumpGradients(float(1 / step.report.lossScale)));
+  const uint64_t before = sentBytes();
+  ZTC_RETURN_IF_ERROR(runner_.update());
+  step.report.sentBytes += sentBytes() - before;
+  return Status::ok();
+}
+
+Status TrainingLoop::awaitStep(StepUnderWay &step) {
+  StepReport &report = step.report;
+  ranks_.control.progress().enterStep(report.step);
+  const bool ran = !report.skipped;
+  StepResult result{.gradientNorm = std::numeric_limits<float>::quiet_NaN()};
+  if (ran) {
+    ZTC_ASSIGN_OR_RETURN(result, runner_.result());
   } else {
-    auto parameters = stepParameters(settings_.schedule, settings_.optimizer, position.updates, report.targets,
-                                     report.lossScale, settings_.seed);
-    std::function<Status()> dump;
-    if (first_ && hooks_.dumpGradients)
-      dump = [&] { return hooks_.dumpGradients(float(1 / report.lossScale)); };
-    const uint64_t before = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() : 0;
-    ZTC_ASSIGN_OR_RETURN(const StepResult result, runner_.train(batch_, parameters, dump));
-    sent = ranks_.communicator ? ranks_.communicator->traffic().sentBytes() - before : 0;
-    lossSum = result.lossSum;
-    report.gradientNorm = result.gradientNorm;
-    report.finite = result.finite;
+    progress_.note(fmt::format("step {}: no target is counted, the step is skipped", report.step));
   }
-  const bool ran = report.targets != 0;
-  ZTC_RETURN_IF_ERROR(combine(lossSum, sent, report)); // 0/0 where nothing is counted: not a number
-  report.skipped = report.skipped || !report.finite;
-  first_ = first_ && (!ran || !report.finite);
-  report.seconds = steadySeconds() - start;
-  return report;
+  report.gradientNorm = result.gradientNorm;
+  report.finite = result.finite;
+  ZTC_RETURN_IF_ERROR(combine(result.lossSum, report)); // 0/0 where nothing is counted: not a number
+  report.skipped = !ran || !report.finite;
+  first_ = first_ && report.skipped;
+  const double now = steadySeconds();
+  // From loss to loss, where the micro-steps began before the last loss was there.
+  report.seconds = now - std::max(step.began, lastJudged_);
+  lastJudged_ = now;
+  return Status::ok();
 }
 
 void TrainingLoop::report(const StepReport &report, bool last) {
@@ -206,39 +247,78 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
   return Status::ok();
 }
 
+LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
+  LoopPosition position = step.start;
+  if (!step.report.skipped) {
+    position.updates += 1;
+    if (position.lossScale.isDynamic)
+      position.lossScale.update(true);
+  }
+  position.step += 1;
+  position.row += batch_.globalRows();
+  return position;
+}
+
+bool TrainingLoop::mayGoAhead(const StepUnderWay &step) const {
+  // An evaluation takes the memory that gradients are in.
+  const bool evaluates = evaluation_.source && isDue(settings_.evalEvery, step.start.step + 1);
+  return goesAhead_ && !evaluates;
+}
+
+StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, LoopPosition &position) {
+  if (const Status there = awaitStep(step); !there.isOk())
+    return there.withContext(fmt::format("step {}", step.report.step));
+  const StepReport &judged = step.report;
+  if (hooks_.afterStep)
+    hooks_.afterStep(judged.seconds);
+  report(judged, position.step + 1 == settings_.stopAt || !judged.finite);
+  if (!judged.finite && !judged.scaled)
+    return std::optional(LoopEnd::Diverged);
+  if (judged.scaled && judged.targets != 0)
+    rescale(judged, position);
+  position.step += 1;
+  position.updates += judged.skipped ? 0 : 1;
+  position.row += batch_.globalRows();
+  if (position.lossScale.isExhausted())
+    return std::optional(LoopEnd::Overflowed);
+  const bool evaluates = isDue(settings_.evalEvery, position.step);
+  const bool saves = isDue(settings_.saveEvery, position.step) && hooks_.save;
+  if (evaluates)
+    ZTC_RETURN_IF_ERROR(evaluate(position));
+  if (saves)
+    ZTC_RETURN_IF_ERROR(hooks_.save(position));
+  if (evaluates || saves) // they take their time: a signal may have come meanwhile
+    ZTC_RETURN_IF_ERROR(agreeOnStop());
+  if (stopSignal_ != 0 && position.step < settings_.stopAt)
+    return std::optional(LoopEnd::Signalled);
+  return std::optional<LoopEnd>();
+}
+
 StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
-  auto dividesStep = [&](const std::optional<uint64_t> &every) { return every && position.step % *every == 0; };
   ZTC_RETURN_IF_ERROR(agreeOnStop());
-  if (position.step < settings_.stopAt && stopSignal_ == 0)
+  ZTC_RETURN_IF_ERROR(agreeOnGoingAhead());
+  if (position.step < settings_.stopAt && stopSignal_ != 0)
+    return LoopEnd::Signalled;
+  if (position.step < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(position.row));
-  while (position.step < settings_.stopAt) {
-    if (stopSignal_ != 0)
-      return LoopEnd::Signalled;
-    ranks_.control.progress().enterPhase("training");
-    ranks_.control.progress().enterStep(position.step);
-    auto ran = runStep(position);
-    if (!ran.isOk())
-      return ran.status().withContext(fmt::format("step {}", position.step));
-    const StepReport &step = *ran;
-    if (hooks_.afterStep)
-      hooks_.afterStep(step.seconds);
-    report(step, position.step + 1 == settings_.stopAt || !step.finite);
-    if (!step.finite && !step.scaled)
-      return LoopEnd::Diverged;
-    if (step.scaled && step.targets != 0)
-      rescale(step, position);
-    position.step += 1;
-    position.updates += step.skipped ? 0 : 1;
-    position.row += batch_.globalRows();
-    if (position.lossScale.isExhausted())
-      return LoopEnd::Overflowed;
-    const bool evaluates = dividesStep(settings_.evalEvery), saves = dividesStep(settings_.saveEvery) && hooks_.save;
-    if (evaluates)
-      ZTC_RETURN_IF_ERROR(evaluate(position));
-    if (saves)
-      ZTC_RETURN_IF_ERROR(hooks_.save(position));
-    if (evaluates || saves) // they take their time: a signal may have come meanwhile
-      ZTC_RETURN_IF_ERROR(agreeOnStop());
+  std::optional<StepUnderWay> last; // updated, and not judged yet
+  while (last || position.step < settings_.stopAt) {
+    const LoopPosition start = last ? expectedAfter(*last) : position;
+    const bool begins = start.step < settings_.stopAt && (!last || mayGoAhead(*last));
+    StatusOr<StepUnderWay> next = begins ? beginStep(start) : StatusOr<StepUnderWay>(StepUnderWay());
+    if (last) {
+      const bool endsByRows = std::exchange(endedByRows_, false); // only if the step before was well
+      ZTC_ASSIGN_OR_RETURN(const std::optional<LoopEnd> end, judgeStep(*std::exchange(last, std::nullopt), position));
+      if (end)
+        return *end;
+      endedByRows_ = endsByRows;
+    }
+    if (!begins)
+      continue;
+    const auto inStep = [&](const Status &status) { return status.withContext(fmt::format("step {}", position.step)); };
+    ZTC_RETURN_IF_ERROR(inStep(next.status()));
+    ZTC_RETURN_IF_ERROR(inStep(updateStep(*next, position)));
+    last = std::move(*next);
   }
   ZTC_RETURN_IF_ERROR(evaluate(position));
   return LoopEnd::Finished;

@@ -95,16 +95,40 @@ private:
     bool scaled = false; ///< fp16
     double lossScale = 1;
   };
+  /// A step from its first micro-step until its loss has been judged.
+  struct StepUnderWay {
+    LoopPosition start; ///< with what the steps before it were taken to lead to
+    StepReport report;
+    double began = 0; ///< seconds of a steady clock
+  };
 
   StatusOr<LoopEnd> runSteps(LoopPosition &position);
   /// Reads the batch that begins at `row` and sends its count to the other ranks, who need it a step later.
   Status prepareBatch(uint64_t row);
   /// Makes the prepared batch the current one; N, or the failure of the first rank that could not read its rows.
   StatusOr<uint64_t> takeBatch();
-  StatusOr<StepReport> runStep(const LoopPosition &position);
+  /// The micro-steps of the step that begins at `start`; `batch_` are its rows.
+  StatusOr<StepUnderWay> beginStep(const LoopPosition &start);
+  Status runMicrosteps(StepUnderWay &step);
+  /// Its update, once all steps before it have been judged: they have led to `position`.
+  Status updateStep(StepUnderWay &step, const LoopPosition &position);
+  /// Waits for what a step has given, and completes its report.
+  Status awaitStep(StepUnderWay &step);
+  /// Judges a step whose update was executed: log, position, what is due behind it. An end, or nothing: the run goes
+  /// on.
+  StatusOr<std::optional<LoopEnd>> judgeStep(StepUnderWay step, LoopPosition &position);
+  /// Where `step` leads if nothing is wrong with it.
+  LoopPosition expectedAfter(const StepUnderWay &step) const;
+  /// True where the micro-steps of the step after `step` may be executed before `step` is judged.
+  bool mayGoAhead(const StepUnderWay &step) const;
+  bool isDue(const std::optional<uint64_t> &every, uint64_t step) const { return every && step % *every == 0; }
+  /// Of this rank so far.
+  uint64_t sentBytes() const;
   /// Adds up what all ranks have of a step: losses in rank order.
-  Status combine(float lossSum, uint64_t sentBytes, StepReport &report);
+  Status combine(float lossSum, StepReport &report);
   Status agreeOnStop();
+  /// Whether the devices of all ranks run behind: they go ahead together or not at all.
+  Status agreeOnGoingAhead();
   /// Adapts the loss scale to a step that had targets, and says where it was skipped.
   void rescale(const StepReport &step, LoopPosition &position);
   Status evaluate(const LoopPosition &position);
@@ -128,8 +152,10 @@ private:
   Pace pace_;
   std::optional<double> evalLoss_;
   std::optional<uint64_t> evaluatedAt_;
-  int stopSignal_ = 0; ///< agreed by all ranks
-  bool first_ = true;
+  int stopSignal_ = 0;     ///< agreed by all ranks
+  bool first_ = true;      ///< no step was updated yet
+  bool goesAhead_ = false; ///< see agreeOnGoingAhead
+  double lastJudged_ = 0;  ///< when the last loss was there, in seconds of a steady clock
   bool endedByRows_ = false;
 };
 

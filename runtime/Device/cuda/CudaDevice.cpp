@@ -64,7 +64,8 @@ private:
 };
 
 /// Events behind the programs that the streams were given: a wait goes from one to the next, so that others see that
-/// this rank moves. The host is never more than kMost programs ahead.
+/// this rank moves, and where: the board shows the program that is waited for, not the one that was given last. The
+/// host is never more than kMost programs ahead.
 class CudaProgramEnds : public ProgramEnds {
 public:
   static constexpr uint64_t kMost = 64;
@@ -87,28 +88,83 @@ public:
     const CudaDriver &driver = resources_.driver;
     if (marked_ - seen_ == kMost)
       ZTC_RETURN_IF_ERROR(see());
+    if (resources_.board) {
+      ProgressBoard::Place place = resources_.board->place();
+      places_[marked_ % kMost] = place;
+      place.inCollective = false; // the next program's are its own
+      resources_.board->show(place);
+    }
     return driver.check(driver.cuEventRecord(events_[marked_++ % kMost], resources_.streams[kComputeStream]),
                         "cuEventRecord");
   }
 
-  Status waitForAll() {
-    while (seen_ < marked_)
+  /// How many were given so far.
+  uint64_t marked() const { return marked_; }
+  /// Waits for the first `count` of all.
+  Status waitFor(uint64_t count) {
+    while (seen_ < count)
       ZTC_RETURN_IF_ERROR(see());
     return Status::ok();
   }
+  Status waitForAll() { return waitFor(marked_); }
 
 private:
   Status see() {
     const CudaDriver &driver = resources_.driver;
-    ZTC_RETURN_IF_ERROR(driver.check(driver.cuEventSynchronize(events_[seen_++ % kMost]), "cuEventSynchronize"));
-    if (resources_.board)
-      resources_.board->endCollective(); // also work
+    const uint64_t index = seen_++ % kMost;
+    ProgressBoard *const board = resources_.board;
+    const ProgressBoard::Place now = board ? board->place() : ProgressBoard::Place();
+    if (board)
+      board->show(places_[index]);
+    ZTC_RETURN_IF_ERROR(driver.check(driver.cuEventSynchronize(events_[index]), "cuEventSynchronize"));
+    if (board) {
+      board->show(now);
+      board->addWork();
+    }
     return Status::ok();
   }
 
   const CudaResources &resources_;
   std::array<cuda::Event, kMost> events_{};
+  std::array<ProgressBoard::Place, kMost> places_{};
   uint64_t marked_ = 0, seen_ = 0;
+};
+
+class CudaDevice;
+
+/// Values on their way to page-locked memory, on the compute stream.
+class CudaReadBack : public ReadBack {
+public:
+  static constexpr uint64_t kMostBytes = 4096;
+
+  CudaReadBack(CudaDevice &device, const CudaDriver &driver, cuda::Stream stream)
+      : device_(device), driver_(driver), stream_(stream) {}
+  ~CudaReadBack() override {
+    if (event_)
+      driver_.cuEventSynchronize(event_); // the memory may still be written
+    if (event_)
+      driver_.cuEventDestroy_v2(event_);
+    if (memory_)
+      driver_.cuMemFreeHost(memory_);
+  }
+  Status create(uint64_t bytes) {
+    if (bytes > kMostBytes)
+      return internalError(fmt::format("{} bytes are read back, at most {}", bytes, kMostBytes));
+    void *memory = nullptr;
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemHostAlloc(&memory, bytes, 0), "cuMemHostAlloc"));
+    memory_ = static_cast<std::byte *>(memory);
+    return driver_.check(driver_.cuEventCreate(&event_, cuda::kEventDisableTiming), "cuEventCreate");
+  }
+  Status enqueue(uint64_t to, const std::byte *from, uint64_t bytes) override;
+  StatusOr<const std::byte *> wait() override;
+
+private:
+  CudaDevice &device_;
+  const CudaDriver &driver_;
+  const cuda::Stream stream_;
+  std::byte *memory_ = nullptr;
+  cuda::Event event_ = nullptr;
+  uint64_t programs_ = 0; ///< that were given before
 };
 
 class CudaDevice : public Device {
@@ -222,6 +278,13 @@ public:
     return takeFaults();
   }
 
+  StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes) override {
+    auto made = std::make_unique<CudaReadBack>(*this, driver_, stream(kComputeStream));
+    ZTC_RETURN_IF_ERROR(made->create(bytes));
+    return std::unique_ptr<ReadBack>(std::move(made));
+  }
+  bool runsBehind() const override { return !options_.synchronous && !options_.timed; }
+
   Status synchronize() override {
     ZTC_RETURN_IF_ERROR(explain(ends_.waitForAll()));
     for (cuda::Stream stream : resources_.streams)
@@ -285,6 +348,7 @@ public:
   void setTrace(TraceRecorder *trace) override { timer_.setTrace(trace); }
 
 private:
+  friend class CudaReadBack;
   /// What `after` gets from now on comes behind what `before` was given.
   Status order(CudaStreamIndex before, CudaStreamIndex after, cuda::Event event) {
     ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(event, stream(before)), "cuEventRecord"));
@@ -322,6 +386,23 @@ private:
   CudaTimer timer_;
   cuda::Event forked_ = nullptr, joined_ = nullptr; ///< where the communication stream begins and ends a program
 };
+
+Status CudaReadBack::enqueue(uint64_t to, const std::byte *from, uint64_t bytes) {
+  programs_ = device_.ends_.marked();
+  ZTC_RETURN_IF_ERROR(
+      driver_.check(driver_.cuMemcpyDtoHAsync_v2(memory_ + to, reinterpret_cast<cuda::Address>(from), bytes, stream_),
+                    "cuMemcpyDtoHAsync"));
+  return driver_.check(driver_.cuEventRecord(event_, stream_), "cuEventRecord");
+}
+
+StatusOr<const std::byte *> CudaReadBack::wait() {
+  ZTC_RETURN_IF_ERROR(device_.explain(device_.ends_.waitFor(programs_)));
+  ZTC_RETURN_IF_ERROR(device_.explain(driver_.check(driver_.cuEventSynchronize(event_), "cuEventSynchronize")));
+  ZTC_RETURN_IF_ERROR(device_.takeFaults());
+  if (device_.resources_.communicator)
+    ZTC_RETURN_IF_ERROR(device_.resources_.communicator->status());
+  return memory_;
+}
 
 } // namespace
 

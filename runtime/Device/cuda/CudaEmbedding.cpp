@@ -3,6 +3,7 @@
 #include "runtime/Device/cuda/CudaStep.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -28,9 +29,9 @@ Status TokenFault::create() {
 }
 
 Status TokenFault::take() {
-  const uint64_t found = word_ ? std::exchange(*word_, 0) : 0;
-  if (found == 0)
+  if (!word_ || std::atomic_ref(*word_).load() == 0)
     return Status::ok();
+  const uint64_t found = std::atomic_ref(*word_).exchange(0);
   return invalidArgument(fmt::format("token {} at position {} is outside the vocabulary of {}",
                                      int32_t(uint32_t(found)), (found >> 32) - 1, vocabulary_));
 }

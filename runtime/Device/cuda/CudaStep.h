@@ -79,7 +79,7 @@ public:
   TokenFault &operator=(const TokenFault &) = delete;
   Status create();
   cuda::Address address() const { return reinterpret_cast<cuda::Address>(word_); }
-  /// InvalidArgument where one was noted since the last call. Only while no kernel runs.
+  /// InvalidArgument where one was noted since the last call; what a kernel that still runs notes may be among it.
   Status take();
 
 private:

@@ -1,19 +1,12 @@
 // Programs as CUDA graphs, on the stand-ins of tests/standin.
 #include "runtime/Device/cuda/CudaLibraries.h"
 #include "tests/unit/runtime/CudaRunner.h"
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 namespace ztc::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-/// How often the stand-in driver was called: "waits" of the host, "cuGraphLaunch".
-uint64_t calls(const char *what) {
-  void *library = dlopen(ZTC_STAND_INS_FOLDER "/libztc-standin-cuda.so", RTLD_NOW);
-  return reinterpret_cast<uint64_t (*)(const char *)>(dlsym(library, "ztcStandInCalls"))(what);
-}
 
 /// a -> b -> c -> a over two streams, where the first micro-step overwrites b and others add to it.
 class TwoStreams : public CudaRunner {

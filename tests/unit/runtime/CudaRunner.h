@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "tests/conformance/CommunicatorFactories.h"
 #include "tests/conformance/StepRunner.h"
+#include <dlfcn.h>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -21,6 +22,12 @@ inline CudaLibraryPaths standIns() {
 inline DeviceFactory standInDevice(CudaDeviceOptions options = {}) {
   options.libraries = standIns();
   return [options](uint32_t) { return createCudaDevice(options); };
+}
+
+/// How often the stand-in driver was called: "waits" of the host, "cuGraphLaunch".
+inline uint64_t calls(const char *what) {
+  void *library = dlopen(ZTC_STAND_INS_FOLDER "/libztc-standin-cuda.so", RTLD_NOW);
+  return reinterpret_cast<uint64_t (*)(const char *)>(dlsym(library, "ztcStandInCalls"))(what);
 }
 
 /// A runner with the hand-written kernels, each over one row a block.
