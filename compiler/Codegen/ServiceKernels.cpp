@@ -43,33 +43,60 @@ public:
     return b.forRange(begin, end, step, std::move(carried), body);
   }
 
+  /// The values that one of two branches makes of `values`.
+  void choose(Value condition, Values &values, llvm::function_ref<void(Values &)> then,
+              llvm::function_ref<void(Values &)> otherwise) {
+    auto branch = scf::IfOp::create(b, ValueRange(values).getTypes(), condition, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    for (auto [block, fill] : {std::pair(branch.thenBlock(), then), std::pair(branch.elseBlock(), otherwise)}) {
+      Values inner = values;
+      b.setInsertionPointToStart(block);
+      fill(inner);
+      scf::YieldOp::create(b, inner);
+    }
+    values.assign(branch.getResults().begin(), branch.getResults().end());
+  }
+
   /// Sixteen columns from `column` on; where `mask` is null, all of them count.
   struct Chunk {
     Value column, mask;
     int64_t quarter;
   };
 
-  /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0.
+  /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0. Of the last
+  /// 64 columns chunks that count as a whole are not masked, and those that do not count at all are left out: a masked
+  /// store costs some ten of the other kind with AVX2.
   Values forColumns(Value low, Value high, bool fromZero, Values carried,
                     llvm::function_ref<void(const Chunk &, Values &)> body) {
     constexpr int64_t lanes = kVirtualLanes;
-    auto turn = [&](bool masked) {
-      return [&, masked](Value base, Values &values) {
-        for (int64_t quarter = 0; quarter < lanes / kChunk; ++quarter) {
-          Value column = b.add(base, b.i64(quarter * kChunk));
-          body({column, masked ? maskOf(column, low, high, fromZero) : Value(), quarter}, values);
-        }
+    auto turn = [&](llvm::function_ref<void(const Chunk &, Values &)> each) {
+      return [this, each](Value base, Values &values) {
+        for (int64_t quarter = 0; quarter < lanes / kChunk; ++quarter)
+          each({b.add(base, b.i64(quarter * kChunk)), Value(), quarter}, values);
       };
+    };
+    auto masked = [&](Chunk chunk, Values &values) {
+      chunk.mask = maskOf(chunk.column, low, high, fromZero);
+      body(chunk, values);
+    };
+    auto last = [&](const Chunk &chunk, Values &values) {
+      Value whole = b.compare(arith::CmpIPredicate::sle, b.add(chunk.column, b.i64(kChunk)), high);
+      Value begun = b.compare(arith::CmpIPredicate::slt, chunk.column, high);
+      auto unmasked = [&](Values &inner) { body(chunk, inner); };
+      choose(whole, values, unmasked, [&](Values &inner) {
+        choose(begun, inner, [&](Values &innermost) { masked(chunk, innermost); }, [](Values &) {});
+      });
     };
     Value up = arith::AndIOp::create(b, b.add(low, b.i64(lanes - 1)), b.i64(-lanes));
     if (!fromZero) {
       // One turn where `low` is inside a run of 64 columns, none where it begins one.
       Value down = arith::AndIOp::create(b, low, b.i64(-lanes));
-      carried = forRange(down, up, lanes, carried, turn(true));
+      carried = forRange(down, up, lanes, carried, turn(masked));
     }
     Value whole = arith::AndIOp::create(b, high, b.i64(-lanes));
-    carried = forRange(up, whole, lanes, carried, turn(false));
-    return forRange(b.maximum(up, whole), high, lanes, carried, turn(true));
+    carried = forRange(up, whole, lanes, carried, turn(body));
+    return forRange(b.maximum(up, whole), high, lanes, carried, turn(last));
   }
 
   Value load(const Chunk &chunk, Value row, double other) {
