@@ -1,5 +1,4 @@
 #include "runtime/Device/host/Matmul.h"
-#include "runtime/Device/host/Sgemm.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <atomic>
@@ -38,11 +37,10 @@ Matmul::~Matmul() {
 }
 
 Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
-  problem_ = problem;
-  isOwn_ = isOwn(problem);
-  if (isOwn_) {
+  if (isOwn(problem)) {
+    own_.emplace(problem);
     implementation_ = "own";
-    scratchpadBytes_ = sgemmScratchBytes(problem);
+    scratchpadBytes_ = sgemmScratchBytes(*own_);
     return Status::ok();
   }
   const OneDnn &dnnl = library_;
@@ -124,9 +122,9 @@ Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
 }
 
 bool Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
-  if (isOwn_) {
-    sgemm(problem_, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c),
-          cache_.scratchpads_[worker].get());
+  if (own_) {
+    sgemm(*own_, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c),
+          cache_.scratchpad(worker));
     return true;
   }
   const OneDnn &dnnl = library_;
@@ -138,11 +136,14 @@ bool Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) con
   dnnl_exec_arg_t arguments[4] = {{DNNL_ARG_SRC, memory.a}, {DNNL_ARG_WEIGHTS, memory.b}, {DNNL_ARG_DST, memory.c}};
   int count = 3;
   if (memory.scratchpad) {
-    good &= dnnl.dnnl_memory_set_data_handle(memory.scratchpad, cache_.scratchpads_[worker].get()) == dnnl_success;
+    good &= dnnl.dnnl_memory_set_data_handle(memory.scratchpad, cache_.scratchpad(worker)) == dnnl_success;
     arguments[count++] = {DNNL_ARG_SCRATCHPAD, memory.scratchpad};
   }
   return good && dnnl.dnnl_primitive_execute(primitive_, cache_.streams_[worker], count, arguments) == dnnl_success;
 }
+
+/// Scratch is made in pages.
+static constexpr uint64_t kScratchGrain = 4096;
 
 void MatmulCache::FreeDeleter::operator()(void *p) const {
   std::free(p);
@@ -168,17 +169,34 @@ StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
     return slot.get();
   std::unique_ptr<Matmul> made(new Matmul(library_, *this));
   ZTC_RETURN_IF_ERROR(made->create(problem, workers()));
-  if (made->scratchpadBytes_ > scratchpadBytes_) {
-    scratchpadBytes_ = (made->scratchpadBytes_ + 4095) / 4096 * 4096;
-    for (auto &scratchpad : scratchpads_) {
-      scratchpad.reset(static_cast<std::byte *>(std::aligned_alloc(4096, scratchpadBytes_)));
-      if (!scratchpad)
-        return resourceExhausted(
-            fmt::format("no memory for oneDNN's scratchpad of {} bytes per thread", scratchpadBytes_));
-    }
-  }
+  ZTC_RETURN_IF_ERROR(growScratchpads(made->scratchpadBytes_));
   slot = std::move(made);
   return slot.get();
+}
+
+Status MatmulCache::grow(Scratch &scratch, uint64_t bytes) {
+  scratch.reset(static_cast<std::byte *>(std::aligned_alloc(kScratchGrain, bytes)));
+  return scratch ? Status::ok()
+                 : resourceExhausted(fmt::format("no memory for a product's scratch of {} bytes", bytes));
+}
+
+Status MatmulCache::growScratchpads(uint64_t bytes) {
+  bytes = (bytes + kScratchGrain - 1) / kScratchGrain * kScratchGrain;
+  if (bytes <= scratchpadBytes_)
+    return Status::ok();
+  scratchpadBytes_ = bytes;
+  for (Scratch &scratchpad : scratchpads_)
+    ZTC_RETURN_IF_ERROR(grow(scratchpad, bytes));
+  return Status::ok();
+}
+
+Status MatmulCache::reserve(const SgemmPlan &plan) {
+  const uint64_t bytes = (plan.packedBytes() + kScratchGrain - 1) / kScratchGrain * kScratchGrain;
+  if (bytes > packedBytes_) {
+    packedBytes_ = bytes;
+    ZTC_RETURN_IF_ERROR(grow(packed_, bytes));
+  }
+  return growScratchpads(plan.scratchBytes());
 }
 
 namespace {
@@ -210,19 +228,10 @@ double librarySpeed(const MatmulProblem &problem, Tiling tiling) {
   return (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
 }
 
-/// Our own kernels pack B once for each tile of rows, and A, where it is transposed, once for each of columns.
-double ownSpeed(const MatmulProblem &problem, Tiling tiling) {
-  constexpr double kPacking = 4;
-  double packed = double(tiling.rows) / double(problem.m);
-  if (problem.transposeA)
-    packed += double(tiling.columns) / double(problem.n);
-  return 1 / (1 + kPacking * packed);
-}
-
 /// How good a tiling is for `workers`, from 0 to 1. More tiles than workers even out what else happens on the machine.
 double quality(const MatmulProblem &problem, uint64_t batch, Tiling tiling, uint64_t workers) {
   constexpr double kUneven = 0.1;
-  double speed = isOwn(problem) ? ownSpeed(problem, tiling) : librarySpeed(problem, tiling);
+  double speed = librarySpeed(problem, tiling);
   uint64_t tiles = batch * tiling.rows * tiling.columns, rounds = (tiles + workers - 1) / workers;
   double busy = double(tiles) / double(rounds * workers);
   return speed * busy * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
@@ -244,8 +253,51 @@ Tiling chooseTiling(const MatmulProblem &problem, uint64_t batch, uint64_t worke
 
 } // namespace
 
+Status ParallelMatmul::prepareOwn(MatmulCache &cache, const MatmulProblem &problem) {
+  // Pieces of rows large enough that a panel of B is read from the first cache most of the time, and equally many for
+  // each worker; where there are too few rows for that, columns are cut too.
+  constexpr uint64_t kRowsOfPiece = 72, kFewestRows = 24;
+  const uint64_t workers = cache.workers();
+  own_.emplace(Own{SgemmPlan(problem)});
+  uint64_t rows = (problem.m + kRowsOfPiece - 1) / kRowsOfPiece;
+  rows = (rows + workers - 1) / workers * workers;
+  if (problem.m < rows * kFewestRows) {
+    rows = std::max<uint64_t>(1, problem.m / kRowsOfPiece);
+    own_->columns = uint32_t((workers + rows - 1) / rows);
+  }
+  own_->rows = uint32_t(rows);
+  cache_ = &cache;
+  return cache.reserve(own_->plan);
+}
+
+void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b, float *c) const {
+  const SgemmPlan &plan = own_->plan;
+  auto *packed = reinterpret_cast<float *>(cache_->packed());
+  const uint32_t pieces = own_->rows * own_->columns;
+  for (size_t index = 0; index < plan.blocks(); ++index) {
+    const SgemmPlan::Block block = plan.block(index);
+    const uint64_t panels = plan.panels(block);
+    pool.parallelFor(panels, 1,
+                     [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
+    std::atomic<uint32_t> next{0};
+    pool.forEachWorker([&](uint32_t worker) {
+      auto *scratch = reinterpret_cast<float *>(cache_->scratchpad(worker));
+      for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+        const WorkRange rows = splitRange(plan.problem().m, SgemmPlan::kRowGrain, i % own_->rows, own_->rows);
+        const WorkRange part = splitRange(panels, 1, i / own_->rows, own_->columns);
+        plan.multiply(block, a, packed, c, rows, part, scratch);
+      }
+    });
+  }
+}
+
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
+  if (isOwn(problem) && batch.count == 1 &&
+      double(problem.m) * double(problem.n) * double(problem.k) >= kSmallProduct) {
+    ZTC_RETURN_IF_ERROR(result.prepareOwn(cache, problem));
+    return result;
+  }
   uint64_t bytesA = dataTypeBytes(problem.typeA), bytesB = dataTypeBytes(problem.typeB),
            bytesC = dataTypeBytes(problem.typeC);
   double products = double(problem.m) * double(problem.n) * double(problem.k) * double(batch.count);
@@ -276,6 +328,10 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
 }
 
 Status ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c) const {
+  if (own_) {
+    executeOwn(pool, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c));
+    return Status::ok();
+  }
   std::atomic<bool> good{true};
   std::atomic<size_t> next{0};
   auto work = [&](uint32_t worker) {

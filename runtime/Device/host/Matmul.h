@@ -2,29 +2,19 @@
 // output.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Device/host/MatmulProblem.h"
 #include "runtime/Device/host/OneDnn.h"
+#include "runtime/Device/host/Sgemm.h"
 #include "runtime/Device/host/ThreadPool.h"
-#include "runtime/Format/plan.pb.h"
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace ztc {
-
-/// C = alpha * op(A) op(B) (+ C where `add`), row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). `lda` is the
-/// distance of rows of A as it is stored, in elements, and so on.
-struct MatmulProblem {
-  uint64_t m = 0, n = 0, k = 0;
-  uint64_t lda = 0, ldb = 0, ldc = 0;
-  bool transposeA = false, transposeB = false;
-  bool add = false;
-  float alpha = 1;
-  plan::DataType typeA = plan::F32, typeB = plan::F32, typeC = plan::F32;
-  auto operator<=>(const MatmulProblem &) const = default;
-};
 
 /// One matrix product in one thread. Owned by the MatmulCache.
 class Matmul {
@@ -47,8 +37,7 @@ private:
 
   const OneDnn &library_;
   const class MatmulCache &cache_;
-  MatmulProblem problem_;
-  bool isOwn_ = false;
+  std::optional<SgemmPlan> own_; ///< by our own kernels
   dnnl_primitive_t primitive_ = nullptr;
   uint64_t scratchpadBytes_ = 0;
   std::vector<PerWorker> workers_;
@@ -63,25 +52,36 @@ public:
   ~MatmulCache();
   /// Makes the primitive on first sight. Only while no product is running. The pointer lives as long as the cache.
   StatusOr<const Matmul *> get(const MatmulProblem &problem);
+  /// Makes room for a block that our own kernels have packed for all workers, and for what each wants beside it.
+  Status reserve(const SgemmPlan &plan);
   const OneDnn &library() const { return library_; }
   uint32_t workers() const { return uint32_t(streams_.size()); }
-  uint64_t scratchpadBytes() const { return scratchpadBytes_ * workers(); }
+  uint64_t scratchpadBytes() const { return scratchpadBytes_ * workers() + packedBytes_; }
+  std::byte *scratchpad(uint32_t worker) const { return scratchpads_[worker].get(); }
+  std::byte *packed() const { return packed_.get(); }
 
 private:
   friend class Matmul;
   struct FreeDeleter {
     void operator()(void *p) const;
   };
+  using Scratch = std::unique_ptr<std::byte, FreeDeleter>;
+  static Status grow(Scratch &scratch, uint64_t bytes);
+  Status growScratchpads(uint64_t bytes);
+
   const OneDnn &library_;
-  std::vector<dnnl_stream_t> streams_;                               ///< by worker
-  std::vector<std::unique_ptr<std::byte, FreeDeleter>> scratchpads_; ///< by worker, of scratchpadBytes_ each
-  uint64_t scratchpadBytes_ = 0;                                     ///< the largest any primitive wants
+  std::vector<dnnl_stream_t> streams_; ///< by worker
+  std::vector<Scratch> scratchpads_;   ///< by worker, of scratchpadBytes_ each
+  uint64_t scratchpadBytes_ = 0;       ///< the largest any primitive wants
+  Scratch packed_;                     ///< of packedBytes_, for all workers
+  uint64_t packedBytes_ = 0;
   std::map<MatmulProblem, std::unique_ptr<Matmul>> primitives_;
 };
 
-/// A product (or a batch of equal ones) cut into tiles of the output, never along k. Workers take the next tile when
-/// they are done with one. How it is cut depends on the problem and on the class of T (1 and 2; 3 to 8; 9 to 32; ...):
-/// within a class the bits are the same; with our own kernels they are for any T.
+/// A product (or a batch of equal ones) cut into pieces of the output, never along k. Workers take the next piece when
+/// they are done with one. By our own kernels they first pack a block of B together, then each multiplies rows by it;
+/// the bits are the same for any T. The library's products are cut into tiles, which depend on the problem and on the
+/// class of T (1 and 2; 3 to 8; 9 to 32; ...): within a class the bits are the same.
 class ParallelMatmul {
 public:
   struct Batch {
@@ -99,7 +99,17 @@ private:
     const Matmul *matmul;
     uint64_t a, b, c; ///< offsets in bytes
   };
+  /// A product by our own kernels, cut into `rows` x `columns` pieces of each block.
+  struct Own {
+    SgemmPlan plan;
+    uint32_t rows = 1, columns = 1;
+  };
+  Status prepareOwn(MatmulCache &cache, const MatmulProblem &problem);
+  void executeOwn(ThreadPool &pool, const float *a, const float *b, float *c) const;
+
+  const MatmulCache *cache_ = nullptr;
   std::vector<Tile> tiles_;
+  std::optional<Own> own_;
   bool parallel_ = false; ///< worth waking the other workers
 };
 

@@ -3,7 +3,6 @@
 // transposed, packed into panels of 6 rows that stay in the second.
 #include "runtime/Device/host/Sgemm.h"
 #include "runtime/Core/CpuFeatures.h"
-#include "runtime/Device/host/Matmul.h"
 #include <algorithm>
 #include <immintrin.h>
 
@@ -13,10 +12,12 @@ namespace ztc {
 namespace {
 
 /// Rows and columns of a register tile: 12 of 16 registers are sums.
-constexpr uint64_t kTileRows = 6, kTileColumns = 16;
-/// A block of B is (depth, columns), of A (rows, depth): a panel of B and one of A fit 32 KiB together, a block of A
-/// fits half of 512 KiB.
-constexpr uint64_t kDepth = 384, kColumns = 768, kRows = 96;
+constexpr uint64_t kTileRows = SgemmPlan::kRowGrain, kTileColumns = 16;
+/// A panel of B and one of A, `depth` long, fit 32 KiB together; a block of A, (rows, depth), fits half of 512 KiB; a
+/// block of B, packed as a whole, is at most so many floats and shares the third cache with what else is there.
+constexpr uint64_t kDepth = 384, kRows = 96, kBlockOfB = 768 * 1024, kColumns = 1024;
+/// How many rows ahead of the one that is packed the cache is told of.
+constexpr uint64_t kAhead = 4;
 
 /// The size of the pieces, each but the last a multiple of `grain`, that [0, extent) is cut into evenly.
 constexpr uint64_t evenPiece(uint64_t extent, uint64_t largest, uint64_t grain) {
@@ -24,20 +25,14 @@ constexpr uint64_t evenPiece(uint64_t extent, uint64_t largest, uint64_t grain) 
   return ((extent + pieces - 1) / pieces + grain - 1) / grain * grain;
 }
 
-struct Blocking {
-  uint64_t depth, columns, rows;
-  explicit Blocking(const MatmulProblem &problem)
-      : depth(evenPiece(problem.k, kDepth, 8)), columns(evenPiece(problem.n, kColumns, kTileColumns)),
-        rows(evenPiece(problem.m, kRows, kTileRows)) {}
+constexpr uint64_t roundUp(uint64_t value, uint64_t grain) {
+  return (value + grain - 1) / grain * grain;
+}
 
-  /// Floats from one packed panel to the next. A panel of A may be written two floats beyond its end; a panel of B ends
-  /// with a cache line that keeps panels off the same sets of the cache.
-  uint64_t panelOfA() const { return depth * kTileRows + 2; }
-  uint64_t panelOfB() const { return (depth + 1) * kTileColumns; }
-  /// Floats of the packed blocks.
-  uint64_t packedB() const { return columns / kTileColumns * panelOfB(); }
-  uint64_t packedA() const { return rows / kTileRows * panelOfA(); }
-};
+ZTC_AVX2 inline void prefetchRow(const float *row, uint64_t elements) {
+  for (uint64_t i = 0; i < elements; i += 16)
+    _mm_prefetch(reinterpret_cast<const char *>(row + i), _MM_HINT_T0);
+}
 
 /// Transposes 8 x 8 floats; rows of `to` are aligned.
 ZTC_AVX2 inline void transpose8(const float *from, uint64_t ld, float *to, uint64_t ldTo) {
@@ -62,6 +57,8 @@ ZTC_AVX2 inline void transpose8(const float *from, uint64_t ld, float *to, uint6
 /// Rows of B, (depth, columns), into panels; what a last panel lacks is zero.
 ZTC_AVX2 void packRows(const float *b, uint64_t ld, uint64_t depth, uint64_t columns, uint64_t panel, float *to) {
   for (uint64_t k = 0; k < depth; ++k, b += ld, to += kTileColumns) {
+    if (k + kAhead < depth)
+      prefetchRow(b + kAhead * ld, columns);
     float *out = to;
     uint64_t column = 0;
     for (; column + kTileColumns <= columns; column += kTileColumns, out += panel) {
@@ -91,6 +88,8 @@ ZTC_AVX2 void packColumns(const float *b, uint64_t ld, uint64_t depth, uint64_t 
 /// A's transpose, (depth, rows), into panels of 6 rows.
 ZTC_AVX2 void packTransposed(const float *a, uint64_t ld, uint64_t depth, uint64_t rows, uint64_t panel, float *to) {
   for (uint64_t k = 0; k < depth; ++k, a += ld, to += kTileRows) {
+    if (k + kAhead < depth)
+      prefetchRow(a + kAhead * ld, rows);
     float *out = to;
     uint64_t row = 0;
     // Two floats too many: the next k writes them again, or they lie behind the panel.
@@ -99,6 +98,20 @@ ZTC_AVX2 void packTransposed(const float *a, uint64_t ld, uint64_t depth, uint64
     for (; row < rows; row += kTileRows, out += panel)
       for (uint64_t i = 0; i < kTileRows && row + i < rows; ++i)
         out[i] = a[row + i];
+  }
+}
+
+/// One value of k: a row of the panel of B times `Rows` values of A, added to a tile of sums.
+template <int Rows, bool Packed>
+ZTC_AVX2 inline void multiplyRow(__m256 (&sum)[Rows][2], const float *a, const float *fourth, uint64_t lda,
+                                 const float *b) {
+  __m256 left = _mm256_load_ps(b), right = _mm256_load_ps(b + 8);
+#pragma GCC unroll 6
+  for (int i = 0; i < Rows; ++i) {
+    const float *at = Packed ? a + i : i < 3 ? a + uint64_t(i) * lda : fourth + uint64_t(i - 3) * lda;
+    __m256 factor = _mm256_broadcast_ss(at);
+    sum[i][0] = _mm256_fmadd_ps(factor, left, sum[i][0]);
+    sum[i][1] = _mm256_fmadd_ps(factor, right, sum[i][1]);
   }
 }
 
@@ -113,19 +126,21 @@ ZTC_AVX2 void multiplyTile(uint64_t depth, const float *a, uint64_t lda, const f
     _mm_prefetch(reinterpret_cast<const char *>(c + uint64_t(i) * ldc), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char *>(c + uint64_t(i) * ldc + kTileColumns - 1), _MM_HINT_T0);
   }
-  const float *fourth = a + 3 * lda; // few addresses are kept in registers
-  for (uint64_t k = 0; k < depth; ++k, b += kTileColumns) {
-    __m256 left = _mm256_load_ps(b), right = _mm256_load_ps(b + 8);
-#pragma GCC unroll 6
-    for (int i = 0; i < Rows; ++i) {
-      const float *at = Packed ? a + i : i < 3 ? a + uint64_t(i) * lda : fourth + uint64_t(i - 3) * lda;
-      __m256 factor = _mm256_broadcast_ss(at);
-      sum[i][0] = _mm256_fmadd_ps(factor, left, sum[i][0]);
-      sum[i][1] = _mm256_fmadd_ps(factor, right, sum[i][1]);
-    }
-    a += Packed ? kTileRows : 1;
-    fourth += 1;
+  // Few addresses are kept in registers; four values of k share their arithmetic, which otherwise is what limits the
+  // loop: 6 cycles for 12 multiply-adds, 8 loads and what counts.
+  constexpr uint64_t kUnrolled = 4, kStep = Packed ? kTileRows : 1;
+  const float *fourth = a + 3 * lda;
+  uint64_t k = 0;
+  for (; k + kUnrolled <= depth; k += kUnrolled) {
+#pragma GCC unroll 4
+    for (uint64_t i = 0; i < kUnrolled; ++i)
+      multiplyRow<Rows, Packed>(sum, a + i * kStep, fourth + i, lda, b + i * kTileColumns);
+    a += kUnrolled * kStep;
+    fourth += kUnrolled;
+    b += kUnrolled * kTileColumns;
   }
+  for (; k < depth; ++k, a += kStep, ++fourth, b += kTileColumns)
+    multiplyRow<Rows, Packed>(sum, a, fourth, lda, b);
   __m256 scale = _mm256_set1_ps(alpha);
 #pragma GCC unroll 6
   for (int i = 0; i < Rows; ++i)
@@ -163,46 +178,98 @@ bool prefersSgemm() {
   return prefers;
 }
 
-uint64_t sgemmScratchBytes(const MatmulProblem &problem) {
-  Blocking blocking(problem);
-  return (blocking.packedB() + (problem.transposeA ? blocking.packedA() : 0) + kTileColumns) * sizeof(float);
+SgemmPlan::SgemmPlan(const MatmulProblem &problem) : problem_(problem), depth_(evenPiece(problem.k, kDepth, 8)) {
+  const uint64_t columns = roundUp(problem.n, kTileColumns);
+  // As deep as k where the columns do not become few.
+  columns_ = std::clamp(kBlockOfB / roundUp(problem.k, depth_) / kTileColumns * kTileColumns, std::min(columns, kDepth),
+                        std::min(columns, kColumns));
+  columns_ = evenPiece(problem.n, columns_, kTileColumns);
+  pieces_ = std::clamp<uint64_t>(kBlockOfB / (columns_ * depth_), 1, (problem.k + depth_ - 1) / depth_);
+  panelOfA_ = depth_ * kTileRows + 2;
+  panelOfB_ = (depth_ + 1) * kTileColumns;
 }
 
-void sgemm(const MatmulProblem &problem, const float *a, const float *b, float *c, void *scratch) {
-  const Blocking blocking(problem);
-  const uint64_t lda = problem.lda, ldb = problem.ldb, ldc = problem.ldc;
-  const bool packed = problem.transposeA;
-  float *packedB = static_cast<float *>(scratch), *packedA = packedB + blocking.packedB();
-  for (uint64_t k = 0; k < problem.k; k += blocking.depth) {
-    const uint64_t depth = std::min(blocking.depth, problem.k - k);
-    const bool add = problem.add || k > 0;
-    for (uint64_t n = 0; n < problem.n; n += blocking.columns) {
-      const uint64_t columns = std::min(blocking.columns, problem.n - n);
-      if (problem.transposeB)
-        packColumns(b + n * ldb + k, ldb, depth, columns, blocking.panelOfB(), packedB);
-      else
-        packRows(b + k * ldb + n, ldb, depth, columns, blocking.panelOfB(), packedB);
-      for (uint64_t m = 0; m < problem.m; m += blocking.rows) {
-        const uint64_t rows = std::min(blocking.rows, problem.m - m);
-        if (packed)
-          packTransposed(a + k * lda + m, lda, depth, rows, blocking.panelOfA(), packedA);
-        for (uint64_t column = 0; column < columns; column += kTileColumns) {
-          const float *panel = packedB + column / kTileColumns * blocking.panelOfB();
-          const uint64_t width = std::min(kTileColumns, columns - column);
-          for (uint64_t row = 0; row < rows; row += kTileRows) {
-            const uint64_t height = std::min(kTileRows, rows - row);
-            const TileKernel kernel = kTileKernels[packed][height - 1];
-            const float *from = packed ? packedA + row / kTileRows * blocking.panelOfA() : a + (m + row) * lda + k;
-            float *to = c + (m + row) * ldc + n + column;
-            if (width == kTileColumns)
-              kernel(depth, from, lda, panel, to, ldc, add, problem.alpha);
-            else
-              multiplyNarrowTile(kernel, height, width, depth, from, lda, panel, to, ldc, add, problem.alpha);
-          }
-        }
+size_t SgemmPlan::blocks() const {
+  const uint64_t across = (problem_.n + columns_ - 1) / columns_, down = pieces_ * depth_;
+  return across * ((problem_.k + down - 1) / down);
+}
+
+SgemmPlan::Block SgemmPlan::block(size_t index) const {
+  const uint64_t deep = pieces_ * depth_, down = (problem_.k + deep - 1) / deep;
+  const uint64_t column = index / down * columns_, k = index % down * deep;
+  return {column, std::min(columns_, problem_.n - column), k, std::min(deep, problem_.k - k)};
+}
+
+uint64_t SgemmPlan::packedBytes() const {
+  return (pieces_ * columns_ / kTileColumns * panelOfB_ + kTileColumns) * sizeof(float);
+}
+
+uint64_t SgemmPlan::scratchBytes() const {
+  return problem_.transposeA ? roundUp(kRows / kTileRows * panelOfA_ * sizeof(float), 64) : 0;
+}
+
+uint64_t SgemmPlan::panels(const Block &block) const {
+  return (block.columns + kTileColumns - 1) / kTileColumns;
+}
+
+void SgemmPlan::pack(const Block &block, const float *b, uint64_t begin, uint64_t end, float *packed) const {
+  const uint64_t ldb = problem_.ldb, first = begin * kTileColumns, column = block.column + first;
+  const uint64_t columns = std::min(end * kTileColumns, block.columns) - first;
+  float *to = packed + begin * panelOfB_;
+  for (uint64_t k = 0; k < block.depth; k += depth_, to += panels(block) * panelOfB_) {
+    const uint64_t depth = std::min(depth_, block.depth - k);
+    if (problem_.transposeB)
+      packColumns(b + column * ldb + block.k + k, ldb, depth, columns, panelOfB_, to);
+    else
+      packRows(b + (block.k + k) * ldb + column, ldb, depth, columns, panelOfB_, to);
+  }
+}
+
+void SgemmPlan::multiply(const Block &block, const float *a, const float *packed, float *c, WorkRange rows,
+                         WorkRange panels, float *scratch) const {
+  const uint64_t chunk = evenPiece(rows.end - rows.begin, kRows, kTileRows);
+  for (uint64_t row = rows.begin; row < rows.end; row += chunk)
+    multiplyRows(block, a, packed, c, row, std::min(chunk, rows.end - row), panels, scratch);
+}
+
+void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *packed, float *c, uint64_t first,
+                             uint64_t rows, WorkRange range, float *scratch) const {
+  const bool packsA = problem_.transposeA;
+  const uint64_t lda = problem_.lda, ldc = problem_.ldc;
+  for (uint64_t k = 0; k < block.depth; k += depth_, packed += panels(block) * panelOfB_) {
+    const uint64_t depth = std::min(depth_, block.depth - k), at = block.k + k;
+    const bool add = problem_.add || at > 0;
+    if (packsA)
+      packTransposed(a + at * lda + first, lda, depth, rows, panelOfA_, scratch);
+    for (uint64_t panel = range.begin; panel < range.end; ++panel) {
+      const uint64_t column = panel * kTileColumns, width = std::min(kTileColumns, block.columns - column);
+      const float *from = packed + panel * panelOfB_;
+      for (uint64_t row = 0; row < rows; row += kTileRows) {
+        const uint64_t height = std::min(kTileRows, rows - row);
+        const TileKernel kernel = kTileKernels[packsA][height - 1];
+        const float *left = packsA ? scratch + row / kTileRows * panelOfA_ : a + (first + row) * lda + at;
+        float *to = c + (first + row) * ldc + block.column + column;
+        if (width == kTileColumns)
+          kernel(depth, left, lda, from, to, ldc, add, problem_.alpha);
+        else
+          multiplyNarrowTile(kernel, height, width, depth, left, lda, from, to, ldc, add, problem_.alpha);
       }
     }
   }
+}
+
+void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch) {
+  float *packed = static_cast<float *>(scratch), *packedA = packed + roundUp(plan.packedBytes(), 64) / sizeof(float);
+  for (size_t index = 0; index < plan.blocks(); ++index) {
+    const SgemmPlan::Block block = plan.block(index);
+    const uint64_t panels = plan.panels(block);
+    plan.pack(block, b, 0, panels, packed);
+    plan.multiply(block, a, packed, c, {0, plan.problem().m}, {0, panels}, packedA);
+  }
+}
+
+uint64_t sgemmScratchBytes(const SgemmPlan &plan) {
+  return roundUp(plan.packedBytes(), 64) + plan.scratchBytes();
 }
 
 } // namespace ztc

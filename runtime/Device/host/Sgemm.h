@@ -1,21 +1,61 @@
-// Products of f32 matrices in one thread, by kernels of our own: where they are faster than the library's.
+// Products of f32 matrices by kernels of our own: where they are faster than the library's.
 #pragma once
+#include "runtime/Device/host/MatmulProblem.h"
+#include "runtime/Device/host/ThreadPool.h"
+#include <cstddef>
 #include <cstdint>
 
 namespace ztc {
-
-struct MatmulProblem;
 
 /// Whether this processor runs the kernels, and they are the better choice on it: AVX2 and FMA, but no AVX-512, for
 /// which oneDNN has kernels twice as wide.
 bool prefersSgemm();
 
-/// Bytes that sgemm() wants as scratch for a problem. Any alignment of 64 does.
-uint64_t sgemmScratchBytes(const MatmulProblem &problem);
+/// How C = alpha * op(A) op(B) (+ C), all f32, is computed: block after block of B is packed, then multiplied by rows
+/// of A. Panels can be packed, and then rows multiplied, by several threads at once.
+///
+/// An element of C is a chain of fused multiply-adds over each piece of k, times alpha, pieces added in order; the
+/// pieces depend on k alone. So its bits do not depend on m, n, the blocks or who computes it.
+class SgemmPlan {
+public:
+  explicit SgemmPlan(const MatmulProblem &problem);
+  const MatmulProblem &problem() const { return problem_; }
 
-/// C = alpha * op(A) op(B) (+ C), all f32: see MatmulProblem. An element of C is a chain of fused multiply-adds over
-/// each block of k, times alpha, blocks added in order; the blocks depend on k alone. So its bits do not depend on m, n
-/// or the place of the element: however a product is cut into tiles, the result is the same.
-void sgemm(const MatmulProblem &problem, const float *a, const float *b, float *c, void *scratch);
+  /// A block of op(B): columns [column, column + columns) of rows [k, k + depth). Blocks of equal columns are to be
+  /// multiplied in order, because their products add up.
+  struct Block {
+    uint64_t column, columns, k, depth;
+  };
+  size_t blocks() const;
+  Block block(size_t index) const;
+  /// Panels of a block, which pack() takes in any parts.
+  uint64_t panels(const Block &block) const;
+
+  /// Bytes of a packed block, and what a thread that multiplies wants as scratch. Any alignment of 64 does.
+  uint64_t packedBytes() const;
+  uint64_t scratchBytes() const;
+
+  /// Packs panels [begin, end) of a block.
+  void pack(const Block &block, const float *b, uint64_t begin, uint64_t end, float *packed) const;
+  /// Rows of op(A) by panels of the packed block.
+  void multiply(const Block &block, const float *a, const float *packed, float *c, WorkRange rows, WorkRange panels,
+                float *scratch) const;
+  /// Pieces of rows are best multiples of this.
+  static constexpr uint64_t kRowGrain = 6;
+
+private:
+  void multiplyRows(const Block &block, const float *a, const float *packed, float *c, uint64_t first, uint64_t rows,
+                    WorkRange panels, float *scratch) const;
+
+  MatmulProblem problem_;
+  uint64_t depth_;               ///< of a piece of k
+  uint64_t columns_, pieces_;    ///< of a block; the last ones may be smaller
+  uint64_t panelOfA_, panelOfB_; ///< floats from one packed panel to the next
+};
+
+/// The whole product in one thread.
+void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch);
+/// Bytes that sgemm() wants as scratch. Any alignment of 64 does.
+uint64_t sgemmScratchBytes(const SgemmPlan &plan);
 
 } // namespace ztc

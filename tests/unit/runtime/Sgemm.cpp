@@ -53,11 +53,12 @@ struct Product {
     MatmulProblem tile = problem;
     tile.m = rows;
     tile.n = columns;
-    std::vector<std::byte> memory(sgemmScratchBytes(tile) + 64);
+    const SgemmPlan plan(tile);
+    std::vector<std::byte> memory(sgemmScratchBytes(plan) + 64);
     void *scratch = memory.data();
     size_t room = memory.size();
-    std::align(64, sgemmScratchBytes(tile), scratch, room);
-    sgemm(tile, a.data() + row * (problem.transposeA ? 1 : problem.lda),
+    std::align(64, sgemmScratchBytes(plan), scratch, room);
+    sgemm(plan, a.data() + row * (problem.transposeA ? 1 : problem.lda),
           b.data() + column * (problem.transposeB ? problem.ldb : 1), c.data() + row * problem.ldc + column, scratch);
   }
   std::vector<float> run() const {
@@ -111,6 +112,32 @@ TEST_F(Sgemm, BitsDoNotDependOnTheTile) {
           product.run(tiles, row, rows, column, columns);
       EXPECT_EQ(0, std::memcmp(whole.data(), tiles.data(), whole.size() * sizeof(float)))
           << "transposes " << transposeA << transposeB;
+    }
+}
+
+TEST_F(Sgemm, BitsDoNotDependOnThreads) {
+  if (!prefersSgemm())
+    GTEST_SKIP() << "the library multiplies here";
+  auto library = OneDnn::load("");
+  ASSERT_TRUE(library.isOk()) << library.status().message();
+  // One block; several of columns; several of k; rows for fewer workers than there are.
+  const std::vector<std::array<uint64_t, 3>> sizes = {{131, 210, 100}, {75, 1100, 900}, {40, 400, 4100}, {20, 800, 64}};
+  for (auto [m, n, k] : sizes)
+    for (bool transposeA : {false, true}) {
+      const Product product(m, n, k, transposeA, !transposeA, transposeA, 0.7f);
+      const std::vector<float> want = product.run();
+      for (uint32_t threads : {1u, 2u, 3u, 7u}) {
+        MatmulCache cache(**library, threads);
+        ThreadPool pool(threads);
+        auto parallel = ParallelMatmul::prepare(cache, product.problem);
+        ASSERT_TRUE(parallel.isOk()) << parallel.status().message();
+        for (int repetition = 0; repetition < 2; ++repetition) {
+          std::vector<float> c = product.before;
+          ASSERT_TRUE(parallel->execute(pool, product.a.data(), product.b.data(), c.data()).isOk());
+          EXPECT_EQ(0, std::memcmp(want.data(), c.data(), want.size() * sizeof(float)))
+              << m << "x" << n << "x" << k << " transposes " << transposeA << " threads " << threads;
+        }
+      }
     }
 }
 
