@@ -51,6 +51,8 @@ std::string communicatorText(const Session &session) {
   return communicator ? communicator->description() : "none";
 }
 
+// Model FLOPs utilization: the operations that the model asks for, without recomputation, against the peak (Chowdhery
+// et al., PaLM, 2022, appendix B). What is unknown is left out.
 std::string deviceText(const Session &session, double tokensPerSecond) {
   std::string text;
   const auto add = [&text](std::string part) { text += (text.empty() ? "" : "  ") + part; };
@@ -107,7 +109,8 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["predicted_bytes"] = session.memory().arenaBytes;
   head["allocated_bytes"] = session.arena().bytes();
   head["by_class"] = byClass;
-  head["library_bytes"] = session.device().libraryBytes();
+  if (const uint64_t measured = session.device().libraryBytes())
+    head["library_bytes"] = measured;
   head["reserve_bytes"] = plan.reserve_bytes();
   if (const double peak = peakOfRun(session); peak > 0)
     head["peak_flops"] = peak;

@@ -12,11 +12,13 @@ struct KnownGpu {
   double teraflops; ///< bf16 and f16, dense
 };
 constexpr KnownGpu kKnownGpus[] = {
-    {"GB200", 2500}, {"B200", 2250},  {"GH200", 989.4}, {"H200", 989.4}, {"H100 PCIe", 756}, {"H100 NVL", 835},
-    {"H800", 989.4}, {"H100", 989.4}, {"A100", 312},    {"A800", 312},   {"L40S", 362},
+    {"GB200", 2500},    {"B200", 2250},    {"GH200", 989.4}, {"H200 NVL", 835}, {"H200", 989.4},
+    {"H100 PCIe", 756}, {"H100 NVL", 835}, {"H800", 989.4},  {"H100", 989.4},   {"H20", 148},
+    {"A100", 312},      {"A800", 312},     {"L40S", 362},
 };
 
-/// Floating-point operations of a multiprocessor per cycle.
+/// Floating-point operations of a multiprocessor per cycle, as the architectures' whitepapers have them: f32 by the
+/// processor's lanes, 16 bits by its tensor cores, dense and with f32 sums.
 double flopsPerCycle(const Gpu &gpu, plan::DataType type) {
   if (type == plan::F32)
     return gpu.major == 8 && gpu.minor == 0 ? 128 : 256;
@@ -24,7 +26,11 @@ double flopsPerCycle(const Gpu &gpu, plan::DataType type) {
     return 4096;
   if (gpu.major == 10)
     return 8192;
-  return gpu.major == 8 && gpu.minor == 0 ? 2048 : gpu.major >= 8 ? 1024 : 0;
+  if (gpu.major == 8 && gpu.minor == 0)
+    return 2048;
+  // Those for games add in f32 at half the rate.
+  const bool isForGames = gpu.name.find("GeForce") != std::string::npos;
+  return gpu.major < 8 ? 0 : isForGames ? 512 : 1024;
 }
 
 } // namespace

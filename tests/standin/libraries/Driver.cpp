@@ -3,8 +3,9 @@
 // refuses what that one would not survive.
 //
 // For tests of messages: ZTC_STAND_IN_DRIVER (version, default 13000; 0: cuInit finds no GPU), ZTC_STAND_IN_GPUS
-// (default 1), ZTC_STAND_IN_MEMORY (bytes of each, default 8 GiB), ZTC_STAND_IN_ORDER (descending: threads and blocks
-// of a grid take their turns in that order).
+// (default 1, of which CUDA_VISIBLE_DEVICES shows some), ZTC_STAND_IN_MEMORY (bytes of each, default 8 GiB),
+// ZTC_STAND_IN_KILOHERTZ (the clock; 0: it is not told), ZTC_STAND_IN_ORDER (descending: threads and blocks of a grid
+// take their turns in that order), ZTC_STAND_IN_COPY_MS (how long a download takes that is more than a few values).
 #include "tests/standin/Simt.h"
 #include "tests/standin/libraries/StandIn.h"
 #include "tests/standin/libraries/Streams.h"
@@ -64,6 +65,24 @@ thread_local bool hasContext = false;
 uint64_t number(const char *variable, uint64_t otherwise) {
   const char *text = std::getenv(variable);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+/// The GPUs that this process sees, as CUDA_VISIBLE_DEVICES has them: up to the first number that is none of a GPU.
+std::vector<int> visibleGpus() {
+  const auto count = int(number("ZTC_STAND_IN_GPUS", 1));
+  std::vector<int> gpus;
+  const char *text = std::getenv("CUDA_VISIBLE_DEVICES");
+  for (int i = 0; !text && i < count; ++i)
+    gpus.push_back(i);
+  while (text && *text) {
+    char *end = nullptr;
+    const long gpu = std::strtol(text, &end, 10);
+    if (end == text || gpu < 0 || gpu >= count)
+      break;
+    gpus.push_back(int(gpu));
+    text = *end == ',' ? end + 1 : end;
+  }
+  return gpus;
 }
 
 bool inside(const std::map<uint64_t, uint64_t> &ranges, uint64_t address, uint64_t bytes) {
@@ -202,7 +221,7 @@ const char *ztcStandIn() {
 Result cuInit(unsigned flags) {
   if (flags != 0)
     return kInvalidValue;
-  if (number("ZTC_STAND_IN_DRIVER", 13000) == 0 || number("ZTC_STAND_IN_GPUS", 1) == 0)
+  if (number("ZTC_STAND_IN_DRIVER", 13000) == 0 || visibleGpus().empty())
     return kNoDevice;
   driver().initialized = true;
   return kSuccess;
@@ -232,13 +251,14 @@ Result cuGetErrorString(Result error, const char **text) {
   return kSuccess;
 }
 Result cuDeviceGetCount(int *count) {
-  *count = int(number("ZTC_STAND_IN_GPUS", 1));
+  *count = int(visibleGpus().size());
   return driver().initialized ? kSuccess : kNotInitialized;
 }
 Result cuDeviceGet(GpuIndex *gpu, int ordinal) {
-  if (ordinal < 0 || ordinal >= int(number("ZTC_STAND_IN_GPUS", 1)))
+  const std::vector<int> gpus = visibleGpus();
+  if (ordinal < 0 || ordinal >= int(gpus.size()))
     return kInvalidDevice;
-  *gpu = ordinal;
+  *gpu = gpus[size_t(ordinal)];
   return kSuccess;
 }
 Result cuDeviceGetName(char *name, int bytes, GpuIndex) {
@@ -258,8 +278,8 @@ Result cuDeviceGetAttribute(int *value, int attribute, GpuIndex) {
     *value = 1;
     return kSuccess;
   case kClockKilohertz:
-    *value = 1000000;
-    return kSuccess;
+    *value = int(number("ZTC_STAND_IN_KILOHERTZ", 1000000));
+    return *value ? kSuccess : kInvalidValue;
   case kComputeCapabilityMajor:
     *value = 9;
     return kSuccess;
@@ -374,6 +394,11 @@ Result cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Stream stream)
       return kInvalidValue;
     }
   }
+  constexpr size_t kFew = 64;
+  if (const uint64_t milliseconds = number("ZTC_STAND_IN_COPY_MS", 0); milliseconds && bytes > kFew)
+    if (Result result = later(stream, [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+        result != kSuccess)
+      return result;
   return copy(reinterpret_cast<Address>(to), from, bytes, stream, false, true);
 }
 Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream stream) {
