@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Two network namespaces as two hosts: `--nodes`, `--rendezvous`; bytes on the wire as the kernel counts them; a rank of the other host killed; the host gone. Needs root."""
+"""Two network namespaces as two hosts: `--nodes`, `--rendezvous`; bytes on the wire as the kernel counts them; a rank of the other host killed; the host gone;
+GPUs (stand-ins) on both, also as Slurm and torchrun start them. Needs root."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -30,10 +32,14 @@ def make_hosts():
         ip("-n", name, "link", "set", "eth0", "up")
 
 
+def on_host(node, *command, **more):
+    return Running(["ip", "netns", "exec", names[node], *command], **more)
+
+
 def start(node, plan, *arguments, ranks=1, trial=False):
     rows = [] if trial else [f"--data={data}"]
-    return Running(["ip", "netns", "exec", names[node], BIN / "ztc-run", plan, "--device=cpu", *rows, f"--ranks={ranks}", "--nodes=2", f"--node-rank={node}",
-                    f"--rendezvous={addresses[0]}:29400", *arguments])
+    return on_host(node, BIN / "ztc-run", plan, "--device=cpu", *rows, f"--ranks={ranks}", "--nodes=2", f"--node-rank={node}",
+                   f"--rendezvous={addresses[0]}:29400", *arguments)
 
 
 def sent_by(name):
@@ -60,8 +66,36 @@ def traffic(work):
             check(f"ZeRO-{zero}, M={accumulate}: host {host} sends what the log says within 3 %", counted and abs(seen / counted - 1) < 0.03, (seen, counted, seen / max(1, counted)))
 
 
+def gpus(work):
+    """Shards on a GPU of each host, of those that tests/standin has; each host sees its own."""
+    plan = compile_golden(work, "grouped", "--zero=3", "--target=simt", batch=1)
+    build = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
+    environment = {**os.environ, "ZTC_STAND_INS": str(build / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+    options = [f"--data={data}", "--steps=3", "--lr=2e-3", "--no-save"]
+    want = work / "gpus.log"
+    run("ztc-run", plan, "--gpus=2", *options, f"--log-json={want}", env=environment)
+    losses = [x["loss"] for x in read_log(want)[1]]
+    launches = {
+        "--nodes": lambda node: (["--gpus=1", "--nodes=2", f"--node-rank={node}", f"--rendezvous={addresses[0]}:29401"], {}),
+        "Slurm": lambda node: ([], {"SLURM_STEP_NUM_TASKS": 2, "SLURM_PROCID": node, "SLURM_LOCALID": 0, "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": node,
+                                    "SLURM_JOB_ID": os.getpid(), "SLURM_STEP_ID": 0, "SLURM_STEP_NODELIST": ",".join(addresses)}),
+        "torchrun": lambda node: ([], {"RANK": node, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": addresses[0], "MASTER_PORT": 29402}),
+    }
+    for name, of in launches.items():
+        log = work / f"gpus-{name}.log"
+        arguments, variables = zip(*(of(node) for node in range(2)))
+        hosts = [on_host(node, BIN / "ztc-run", plan, *options, *arguments[node], f"--log-json={log}",
+                         env={**environment, "CUDA_VISIBLE_DEVICES": str(node), **{k: str(v) for k, v in variables[node].items()}}) for node in range(2)]
+        with hosts[0], hosts[1]:
+            statuses = [host.finish(60) for host in hosts]
+        check(f"a GPU on each of two hosts, {name}: both end with 0", statuses == [0, 0], (statuses, hosts[0].err[-1000:], hosts[1].err[-1000:]))
+        header, steps = read_log(log) if statuses == [0, 0] else ({}, [])
+        check(f"a GPU on each of two hosts, {name}: the losses of two GPUs", header.get("device") == "cuda" and [x["loss"] for x in steps] == losses, (header, steps))
+
+
 def test(work):
     traffic(work)
+    gpus(work)
     plan = compile_golden(work, "grouped", "--zero=3", batch=1)
     log = work / "whole.log"
     with start(0, plan, "--steps=3", "--no-save", f"--log-json={log}", ranks=2) as first, start(1, plan, "--steps=3", "--no-save", ranks=2) as second:

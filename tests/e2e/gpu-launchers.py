@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Two ranks with shards on two GPUs (stand-ins of tests/standin), started as torchrun, Slurm and Open MPI start them: each takes the GPU of its local
+rank among those that it sees. The launchers' variables are given by hand; launchers that are installed start them too."""
+import os
+import pathlib
+import shutil
+
+from support import BIN, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch
+
+BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "CUDA_VISIBLE"))}
+ENVIRONMENT = {**CLEAN, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+STEPS = 3
+
+
+def variables(launcher, rank):
+    """What the launcher tells rank `rank` of two on this host."""
+    run_id, port = f"{launcher}-{os.getpid()}", free_ports[launcher]
+    return {"torchrun": {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                         "TORCHELASTIC_RUN_ID": run_id, "TORCHELASTIC_RESTART_COUNT": 0},
+            "Slurm": {"SLURM_STEP_NUM_TASKS": 2, "SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": 0,
+                      "SLURM_JOB_ID": os.getpid(), "SLURM_STEP_ID": port, "SLURM_STEP_NODELIST": "localhost"},
+            "Open MPI": {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": 2,
+                         "PMIX_NAMESPACE": f"{run_id}-{port}"}}[launcher]
+
+
+free_ports = {name: free_port() for name in ("torchrun", "Slurm", "Open MPI")}
+with scratch() as work:
+    plan = compile_golden(work, "grouped", "--zero=3", "--target=simt", batch=1)
+    options = [f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", f"--steps={STEPS}", "--lr=2e-3", "--no-save"]
+    want = work / "want.log"
+    run("ztc-run", plan, "--gpus=2", *options, f"--log-json={want}", env=ENVIRONMENT)
+    losses = [x["loss"] for x in read_log(want)[1]]
+    check("--gpus=2: all steps are there", len(losses) == STEPS, losses)
+
+    def trained(name, log, status, said):
+        check(f"{name}: exit status 0", status in (0, [0, 0]), (status, said[-1500:]))
+        header, steps = read_log(log) if log.exists() and log.stat().st_size else ({}, [])
+        check(f"{name}: two ranks on GPUs train shards to the same losses",
+              (header.get("world"), header.get("device"), header.get("zero")) == (2, "cuda", 3) and [x["loss"] for x in steps] == losses, (header, steps))
+
+    def launch(name, launcher, more, told=None):
+        """Both ranks; `more` gives each its other variables."""
+        log = work / f"{name.replace(' ', '-')}.log"
+        ranks = [Running([BIN / "ztc-run", plan, *options, f"--log-json={log}"],
+                         env={**ENVIRONMENT, **{k: str(v) for k, v in {**variables(launcher, r), **more(r)}.items()}}) for r in range(2)]
+        with ranks[0], ranks[1]:
+            status, said = [r.finish(60) for r in ranks], "".join(r.err for r in ranks)
+        if told:
+            check(f"{name}: refused", status == [1, 1] and told in said, (status, said[-1500:]))
+        else:
+            trained(name, log, status, said)
+
+    for launcher in free_ports:
+        launch(f"{launcher}, every rank sees both GPUs", launcher, lambda rank: {})
+        launch(f"{launcher}, every rank sees its own GPU", launcher, lambda rank: {"CUDA_VISIBLE_DEVICES": rank})
+    launch("Slurm, both see the second GPU alone", "Slurm", lambda rank: {"CUDA_VISIBLE_DEVICES": 1}, told="ranks 0 and 1 are on the same GPU, GPU 0000:01:00.0")
+
+    installed = {"mpirun": ["--allow-run-as-root", "--oversubscribe", "-np", "2"],
+                 "torchrun": ["--no-python", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port())]}
+    for name, arguments in installed.items():
+        if not shutil.which(name):
+            print(f"left out: {name} is not installed")
+            continue
+        log = work / f"{name}.log"
+        with Running([name, *arguments, BIN / "ztc-run", plan, *options, f"--log-json={log}"], env=ENVIRONMENT) as running:
+            status = running.finish(120)
+        trained(name, log, status, running.err)
+finish()
