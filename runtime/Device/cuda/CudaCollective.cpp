@@ -1,4 +1,5 @@
 // Collectives: enqueued on their stream, like everything else; events order them with the computation.
+#include "runtime/Core/NamedRange.h"
 #include "runtime/Device/cuda/CudaStep.h"
 #include "runtime/Format/PlanValidator.h"
 
@@ -46,6 +47,7 @@ public:
     resources_.collective = name_;
     if (board_)
       board_->beginCollective(name_);
+    const NamedRange range(name_);
     const CollectiveCall call{name_, stream_};
     switch (kind_) {
     case plan::Collective::ALL_GATHER:

@@ -1,4 +1,5 @@
 #include "runtime/Device/host/HostStreams.h"
+#include "runtime/Core/NamedRange.h"
 
 namespace ztc {
 
@@ -74,6 +75,7 @@ void HostStreams::serve() {
       if (ProgressBoard *board = task.board())
         board->beginCollective(task.name());
       const uint64_t begin = trace_ ? traceClock() : 0;
+      const NamedRange range(task.name());
       Status status = task.run();
       if (trace_)
         trace_->record(track_, entry.label, begin, traceClock());
