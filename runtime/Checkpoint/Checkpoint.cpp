@@ -161,7 +161,7 @@ static Status publish(const Manifest &manifest, const std::string &temporary, co
 
 /// All ranks; `temporary` is known at rank 0 and told to the others.
 static Status writeCheckpoint(const StateContext &context, const TrainerState &state, const std::string &path,
-                              std::string &temporary) {
+                              const std::function<void()> &hasRead, std::string &temporary) {
   ControlChannel *const control = context.control;
   const CheckpointFiles files(context.plan);
   StatusOr<std::string> created = temporary;
@@ -169,14 +169,14 @@ static Status writeCheckpoint(const StateContext &context, const TrainerState &s
     if (const Status status = createFiles(files, state, temporary); !status.isOk())
       created = status;
   ZTC_ASSIGN_OR_RETURN(temporary, fromFirstRank(control, "checkpoint created", created));
-  ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), plan::F32, 1.0f));
+  ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), plan::F32, 1.0f, hasRead));
   ZTC_ASSIGN_OR_RETURN(const Manifest manifest, describeTogether(control, temporary, files.names(), context.staging));
   const Status published = isFirstRank(control) ? publish(manifest, temporary, path) : Status::ok();
   return agree(control, "checkpoint complete", published);
 }
 
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep) {
+                                     uint64_t keep, const std::function<void()> &hasRead) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const bool first = isFirstRank(context.control);
   const std::string name = checkpointName(state.step), path = folder + "/" + name;
@@ -186,7 +186,7 @@ StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerS
     return removeTemporaries(folder);
   };
   ZTC_RETURN_IF_ERROR(agree(context.control, "checkpoint begun", first ? prepare() : Status::ok()));
-  const Status written = writeCheckpoint(context, state, path, temporary);
+  const Status written = writeCheckpoint(context, state, path, hasRead, temporary);
   if (!written.isOk()) {
     // What cannot be removed now goes with the next save.
     const Status removed = first ? removeAll(temporary) : Status::ok();

@@ -4,6 +4,7 @@
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -50,9 +51,10 @@ Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, Con
 
 /// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), every rank its ranges, all files synced,
 /// the manifest, the rename. On failure the temporary folder is gone and older checkpoints are as they were. Then
-/// removes the oldest ones above `keep` (0: keep all). Returns the checkpoint's path.
+/// removes the oldest ones above `keep` (0: keep all). Returns the checkpoint's path. `hasRead`, where set, is called
+/// as soon as this rank's state may change again; after a failure it may never be.
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep);
+                                     uint64_t keep, const std::function<void()> &hasRead = nullptr);
 
 /// A checkpoint that was found whole.
 struct FoundCheckpoint {

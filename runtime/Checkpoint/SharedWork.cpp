@@ -122,10 +122,18 @@ StatusOr<Manifest> describeTogether(ControlChannel *control, const std::string &
 }
 
 Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, plan::DataType type,
-                     float factor) {
+                     float factor, const std::function<void()> &hasRead) {
   const auto write = [&]() -> Status {
-    for (const FileToWrite &file : files)
-      ZTC_RETURN_IF_ERROR(writeTensors(context, *file.planned, file.kind, type, factor, file.path));
+    std::vector<File> written;
+    for (const FileToWrite &file : files) {
+      ZTC_ASSIGN_OR_RETURN(File one, writeTensors(context, *file.planned, file.kind, type, factor, file.path));
+      written.push_back(std::move(one));
+    }
+    // Whoever waits to change the state does not wait for the disk's last word too.
+    if (hasRead)
+      hasRead();
+    for (const File &file : written)
+      ZTC_RETURN_IF_ERROR(file.sync());
     return Status::ok();
   };
   return agree(context.control, "files written", write());

@@ -5,6 +5,7 @@
 #include "runtime/Core/Status.h"
 #include "runtime/Format/Manifest.h"
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,8 @@ struct FileToWrite {
 };
 
 /// Every rank writes what it owns of all files, which are there with their headers, and syncs them; returns when all
-/// have. Collective.
+/// have. `hasRead`, where set, is called when nothing is read any more. Collective.
 Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, plan::DataType type,
-                     float factor);
+                     float factor, const std::function<void()> &hasRead = nullptr);
 
 } // namespace ztc

@@ -235,10 +235,10 @@ Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   return file.sync();
 }
 
-Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
-                    float factor, const std::string &path) {
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind,
+                            plan::DataType type, float factor, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
-  ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::ReadWrite));
+  ZTC_ASSIGN_OR_RETURN(File file, File::open(path, File::Mode::ReadWrite));
   const uint64_t elementBytes = dataTypeBytes(type);
   for (const PlannedTensor &tensor : planned.tensors) {
     const ParameterState state(context, *tensor.parameter, kind);
@@ -260,7 +260,7 @@ Status writeTensors(const StateContext &context, const PlannedFile &planned, Sta
       context.addProgress(count * elementBytes);
     }
   }
-  return file.sync();
+  return StatusOr<File>(std::move(file));
 }
 
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,

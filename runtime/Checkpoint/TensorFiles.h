@@ -54,9 +54,9 @@ Status createTensorFile(const PlannedFile &planned, const std::string &path);
 
 /// Writes what this rank owns of a file's tensors into the file at `path`, which is there: as f32 (masters, where there
 /// are any), multiplied by `factor` and rounded to `type`; parameters that lie in memory in that type go as they are.
-/// Synced. No agreement with other ranks.
-Status writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, plan::DataType type,
-                    float factor, const std::string &path);
+/// Returns the file, which is still to be synced. No agreement with other ranks.
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind,
+                            plan::DataType type, float factor, const std::string &path);
 
 /// Fills what this rank's slots hold of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
 /// begin + count) of the parameter as f32. A master is split into parameter and remainder; where there is none the

@@ -69,6 +69,14 @@ public:
   virtual StatusOr<const std::byte *> wait() = 0;
 };
 
+/// Reads the arena from another thread than the one that executes, beside what is executed.
+class ArenaReader {
+public:
+  virtual ~ArenaReader() = default;
+  /// Copies to ordinary memory what lies at `from`, waiting for this alone. Nothing under way may write there.
+  virtual Status read(void *to, const std::byte *from, uint64_t bytes) = 0;
+};
+
 /// What a device says about itself while it works; 0 where that is unknown.
 struct DeviceTelemetry {
   uint32_t clockMhz = 0;
@@ -101,6 +109,8 @@ public:
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
   /// At most 4096 bytes; the device outlives it.
   virtual StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes);
+  /// Null where reading beside gains nothing: both would be the work of the same processor. The device outlives it.
+  virtual StatusOr<std::unique_ptr<ArenaReader>> createReader() { return std::unique_ptr<ArenaReader>(); }
   /// True where execute() and finishProgram() return before the steps are done: the next ones may be given meanwhile.
   virtual bool runsBehind() const { return false; }
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.

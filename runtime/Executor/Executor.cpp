@@ -1,4 +1,5 @@
 #include "runtime/Executor/Executor.h"
+#include "runtime/Core/NamedRange.h"
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -200,6 +201,8 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
       continue;
     if (!self.arena)
       return internalError("the executor has no arena yet");
+    const char *const name = self.programs[p].name.c_str();
+    const NamedRange range = program == "microstep" ? NamedRange(name, microstep) : NamedRange(name);
     Status status = self.run(self.programs[p], self.statistics[p].steps, microstep);
     if (!status.isOk() && self.programs[p].hasStreams)
       self.device.abandon(status.message());
@@ -221,6 +224,11 @@ Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t byt
 Status Executor::readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const {
   ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
   return readBack.enqueue(to, from, bytes);
+}
+
+Status Executor::readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
+  ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
+  return reader.read(to, from, bytes);
 }
 
 StatusOr<std::unique_ptr<ReadBack>> Executor::createReadBack(uint64_t bytes) const {

@@ -61,6 +61,8 @@ public:
   Status readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
   /// The same range to byte `to` of `readBack`, as it is when all programs executed so far are done, without waiting.
   Status readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const;
+  /// readSlot() beside what is executed: any thread may call it, for a slot that nothing under way writes.
+  Status readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
   StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes) const;
   /// True where execute() returns before the program is done (see Device).
   bool runsBehind() const;

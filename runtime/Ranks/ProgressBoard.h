@@ -1,5 +1,6 @@
 // What this rank is doing, as the other ranks and the watchdog see it.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -70,13 +71,17 @@ public:
   void addWork(uint64_t amount = 1) { work_.fetch_add(amount, std::memory_order_relaxed); }
   /// Bytes were read from or written to a file.
   void addBytes(uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  /// The control channel waits in an exchange, or no longer.
+  /// A thread waits in an exchange of the control channel, or no longer. The board tells of the one that waits longest.
   void enterExchange(std::string name) {
     std::lock_guard lock(mutex_);
-    exchange_ = std::move(name);
+    exchanges_.push_back(std::move(name));
   }
-  void leaveExchange() {
-    enterExchange({});
+  void leaveExchange(const std::string &name) {
+    {
+      std::lock_guard lock(mutex_);
+      if (auto found = std::ranges::find(exchanges_, name); found != exchanges_.end())
+        exchanges_.erase(found);
+    }
     addWork();
   }
 
@@ -111,7 +116,7 @@ public:
     const char *collective = collective_.load(std::memory_order_relaxed);
     now.collective = collective ? collective : lastCollective_;
     now.inCollective = inCollective_.load(std::memory_order_relaxed);
-    now.waitsFor = exchange_;
+    now.waitsFor = exchanges_.empty() ? "" : exchanges_.front();
     now.work = work_.load(std::memory_order_relaxed);
     for (const auto &counter : counters_)
       now.work += counter();
@@ -124,7 +129,7 @@ private:
     return std::string(program) + ", '" + planStep + "'";
   }
   mutable std::mutex mutex_;
-  std::string exchange_;
+  std::vector<std::string> exchanges_;
   std::string lastCollective_, lastPlace_;
   std::vector<std::function<uint64_t()>> counters_;
   std::atomic<const char *> phase_{"starting"};

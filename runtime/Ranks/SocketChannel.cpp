@@ -124,7 +124,7 @@ private:
       progress_.enterExchange(what);
     changed_.wait(lock, [&] { return ready() || !failure_.status.isOk(); });
     if (waits)
-      progress_.leaveExchange();
+      progress_.leaveExchange(what);
     return ready() ? Status::ok() : failure_.status;
   }
 

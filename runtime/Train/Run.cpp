@@ -1,5 +1,6 @@
 #include "runtime/Train/Run.h"
 #include "runtime/Checkpoint/Checkpoint.h"
+#include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Checkpoint/Export.h"
 #include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Checkpoint/Weights.h"
@@ -64,9 +65,15 @@ private:
   void introduce();
   std::map<std::string, std::string> environment() const;
   LossScale firstLossScale() const;
+  /// Begins to write a checkpoint; none is on its way.
+  Status beginSave(const LoopPosition &position);
+  /// Waits for the one on its way, if there is one.
+  Status awaitSave();
+  /// The same between two steps: a full disk costs this checkpoint, not the run.
+  Status settleSave();
+  /// Writes a checkpoint, unless that of this step is there.
   Status save(const LoopPosition &position);
-  /// save() between two steps: a full disk costs this checkpoint, not the run.
-  Status saveAndGoOn(const LoopPosition &position);
+  LoopHooks loopHooks();
   Status finish(LoopEnd end, const LoopPosition &position);
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
   Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
@@ -88,6 +95,8 @@ private:
   bool savesAtEnd_ = false;                               ///< a run that goes to its end leaves a checkpoint too
   ExportOptions export_;                                  ///< folder empty: no export
   std::optional<std::pair<uint64_t, std::string>> saved_; ///< step and path of the last checkpoint
+  uint64_t savingStep_ = 0;                               ///< of the one on its way
+  std::optional<CheckpointWriter> writer_;                ///< goes before the session
 };
 
 Status Run::findResume() {
@@ -373,9 +382,7 @@ void Run::introduce() {
     log_.write(headerJson(options_, *session_, facts_));
 }
 
-Status Run::save(const LoopPosition &position) {
-  if (saved_ && saved_->first == position.step)
-    return Status::ok();
+Status Run::beginSave(const LoopPosition &position) {
   ZTC_RETURN_IF_ERROR(claim(saveFolder_));
   control_.progress().enterPhase("saving");
   TrainerState state;
@@ -389,19 +396,60 @@ Status Run::save(const LoopPosition &position) {
   state.goodSteps = position.lossScale.goodSteps;
   state.skippedInARow = position.lossScale.skippedInARow;
   state.environment = environment();
-  ZTC_ASSIGN_OR_RETURN(std::string path,
-                       saveCheckpoint(session_->state(), state, saveFolder_, options_.keep.value_or(0)));
-  saved_ = {position.step, path};
-  progress_.note(fmt::format("after {} steps: saved {}", position.step, path));
+  savingStep_ = position.step;
+  writer_->begin(session_->stateBeside(), std::move(state), saveFolder_, options_.keep.value_or(0));
   return Status::ok();
 }
 
-Status Run::saveAndGoOn(const LoopPosition &position) {
-  const Status status = save(position);
+Status Run::awaitSave() {
+  if (!writer_ || !writer_->isUnderWay())
+    return Status::ok();
+  control_.progress().enterPhase("saving");
+  ZTC_ASSIGN_OR_RETURN(std::string path, writer_->end());
+  progress_.note(fmt::format("after {} steps: saved {}", savingStep_, path));
+  saved_ = {savingStep_, std::move(path)};
+  return Status::ok();
+}
+
+Status Run::settleSave() {
+  const Status status = awaitSave();
   if (status.code() != StatusCode::ResourceExhausted)
     return status;
   progress_.note(fmt::format("warning: {}; the run goes on and tries again at its next save", status.message()));
   return Status::ok();
+}
+
+Status Run::save(const LoopPosition &position) {
+  ZTC_RETURN_IF_ERROR(settleSave());
+  if (saved_ && saved_->first == position.step)
+    return Status::ok();
+  ZTC_RETURN_IF_ERROR(beginSave(position));
+  return awaitSave();
+}
+
+LoopHooks Run::loopHooks() {
+  LoopHooks hooks;
+  hooks.save = [this](const LoopPosition &position) {
+    ZTC_RETURN_IF_ERROR(settleSave());
+    ZTC_RETURN_IF_ERROR(beginSave(position));
+    return writer_->isBeside() ? Status::ok() : settleSave();
+  };
+  hooks.beforeUpdate = [this] {
+    if (!writer_->isUnderWay())
+      return;
+    control_.progress().enterPhase("saving");
+    writer_->awaitReading();
+    control_.progress().enterPhase("training");
+  };
+  hooks.isSaved = [this] { return writer_->isWritten(); };
+  hooks.endSave = [this] { return settleSave(); };
+  if (!options_.dumpGradients.empty())
+    hooks.dumpGradients = [this](float factor) {
+      ZTC_RETURN_IF_ERROR(settleSave()); // both take the staging buffer
+      return dumpGradients(session_->state(), options_.dumpGradients, factor);
+    };
+  hooks.describeDevice = [this](double tokensPerSecond) { return deviceText(*session_, tokensPerSecond); };
+  return hooks;
 }
 
 Status Run::finish(LoopEnd end, const LoopPosition &position) {
@@ -444,6 +492,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_ASSIGN_OR_RETURN(
       session_, Session::open(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, ranks_));
   ZTC_RETURN_IF_ERROR(loadModel());
+  ZTC_RETURN_IF_ERROR(session_->synchronize()); // a checkpoint may be the first that is made of it
   introduce();
 
   RandomRows randomRows(session_->plan().model().vocabulary(), facts_.seed);
@@ -467,15 +516,8 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   settings.seed = facts_.seed;
   settings.saveEvery = options_.saveEvery;
   settings.evalEvery = options_.evalEvery;
-  LoopHooks hooks;
-  hooks.save = [this](const LoopPosition &position) { return saveAndGoOn(position); };
-  if (!options_.dumpGradients.empty())
-    hooks.dumpGradients = [this](float factor) {
-      return dumpGradients(session_->state(), options_.dumpGradients, factor);
-    };
-
-  hooks.describeDevice = [this](double tokensPerSecond) { return deviceText(*session_, tokensPerSecond); };
-
+  writer_.emplace(session_->canReadBeside());
+  LoopHooks hooks = loopHooks();
   LoopPosition position;
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
@@ -493,6 +535,8 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, ranks_, log_, progress_);
   const StatusOr<LoopEnd> end = loop.run(position);
   progress_.finishLine();
+  if (!end.isOk() && !loop.endedByRows())
+    (void)settleSave(); // it is as good as it is; the error that ended the run is told
   if (!end.isOk())
     return loop.endedByRows() ? saveBeforeBadRows(end.status(), position) : end.status();
   const Status observedWell = observation.end(screen_.out, log_);

@@ -1,4 +1,5 @@
 #include "runtime/Train/Session.h"
+#include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sizes.h"
@@ -92,6 +93,10 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
     ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));
   ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
   session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
+  if (onlyUpdateWritesState(plan)) {
+    ZTC_ASSIGN_OR_RETURN(session->reader_, session->device_->createReader());
+  }
+  session->besideMemory_ = std::make_unique<ExecutorMemory>(*session->executor_, session->reader_.get());
   uint32_t staging = plan.bindings().staging();
   if (staging != kAbsent && session->device_->memoryName().empty()) {
     session->staging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};

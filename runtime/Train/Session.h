@@ -19,9 +19,11 @@ namespace ztc {
 /// The slots of an executor, for checkpoints and exports.
 class ExecutorMemory final : public StateMemory {
 public:
-  explicit ExecutorMemory(Executor &executor) : executor_(executor) {}
+  /// Reads through `reader`, where there is one, beside what is executed.
+  explicit ExecutorMemory(Executor &executor, ArenaReader *reader = nullptr) : executor_(executor), reader_(reader) {}
   Status read(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) override {
-    return executor_.readSlot(slot, offset, to, bytes);
+    return reader_ ? executor_.readSlot(*reader_, slot, offset, to, bytes)
+                   : executor_.readSlot(slot, offset, to, bytes);
   }
   Status write(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) override {
     return executor_.writeSlot(slot, offset, from, bytes);
@@ -29,6 +31,7 @@ public:
 
 private:
   Executor &executor_;
+  ArenaReader *reader_;
 };
 
 class Session {
@@ -51,6 +54,12 @@ public:
   const RankContext &ranks() const { return ranks_; }
   /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.
   StateContext state() { return {loaded_.plan, *stateMemory_, staging_, &ranks_.control}; }
+  /// The same for a checkpoint that another thread writes while programs run, if that is possible here. It has the same
+  /// buffer: one of both is used at a time.
+  StateContext stateBeside() { return {loaded_.plan, *besideMemory_, staging_, &ranks_.control}; }
+  bool canReadBeside() const { return reader_ != nullptr; }
+  /// Waits until everything executed or written so far is done.
+  Status synchronize() { return device_->synchronize(); }
 
 private:
   explicit Session(RankContext ranks) : ranks_(ranks) {}
@@ -62,6 +71,8 @@ private:
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ExecutorMemory> stateMemory_;
+  std::unique_ptr<ArenaReader> reader_; ///< null: nothing is read beside programs
+  std::unique_ptr<ExecutorMemory> besideMemory_;
   std::span<std::byte> staging_;
   std::vector<std::byte> ownStaging_; ///< where the plan has no staging slot
 };

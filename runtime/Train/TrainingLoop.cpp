@@ -1,5 +1,6 @@
 #include "runtime/Train/TrainingLoop.h"
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/NamedRange.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
@@ -32,7 +33,8 @@ struct StepRecord {
   float lossSum = 0;
   int32_t stopSignal = 0;
   uint64_t sentBytes = 0;
-  uint64_t finite = 1;
+  uint32_t finite = 1;
+  uint32_t isSaved = 0;
 };
 struct EvalRecord {
   double lossSum = 0;
@@ -81,11 +83,13 @@ uint64_t TrainingLoop::sentBytes() const {
 }
 
 Status TrainingLoop::combine(float lossSum, StepReport &report) {
-  const StepRecord mine{lossSum, stopSignal(), report.sentBytes, report.finite};
+  const StepRecord mine{lossSum, stopSignal(), report.sentBytes, report.finite, hooks_.isSaved && hooks_.isSaved()};
   ZTC_ASSIGN_OR_RETURN(const std::vector<StepRecord> all, allGatherValue(ranks_.control, "step", mine));
   double sum = 0;
+  report.endsSave = true;
   for (const StepRecord &rank : all) {
     sum += double(rank.lossSum);
+    report.endsSave = report.endsSave && rank.isSaved;
     report.sentBytes = std::max(report.sentBytes, rank.sentBytes);
     report.finite = report.finite && rank.finite;
     if (stopSignal_ == 0)
@@ -112,7 +116,10 @@ Status TrainingLoop::agreeOnGoingAhead() {
 }
 
 StatusOr<TrainingLoop::StepUnderWay> TrainingLoop::beginStep(const LoopPosition &start) {
-  StepUnderWay step{.start = start, .report = {.step = start.step}, .began = steadySeconds()};
+  StepUnderWay step{.start = start,
+                    .report = {.step = start.step},
+                    .began = steadySeconds(),
+                    .range = beginRange("step", start.step)};
   ranks_.control.progress().enterPhase("training");
   ranks_.control.progress().enterStep(start.step);
   ZTC_ASSIGN_OR_RETURN(step.report.targets, takeBatch());
@@ -149,6 +156,8 @@ Status TrainingLoop::updateStep(StepUnderWay &step, const LoopPosition &position
     return Status::ok();
   if (first_ && hooks_.dumpGradients)
     ZTC_RETURN_IF_ERROR(hooks_.dumpGradients(float(1 / step.report.lossScale)));
+  if (hooks_.beforeUpdate)
+    hooks_.beforeUpdate();
   const uint64_t before = sentBytes();
   ZTC_RETURN_IF_ERROR(runner_.update());
   step.report.sentBytes += sentBytes() - before;
@@ -213,6 +222,7 @@ void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
 Status TrainingLoop::evaluate(const LoopPosition &position) {
   if (!evaluation_.source || evaluatedAt_ == position.step)
     return Status::ok();
+  const NamedRange range("evaluation");
   EvalRecord mine;
   // Every rank runs as many programs as the others, whatever its rows are: they may hold collectives.
   Status read;
@@ -266,7 +276,9 @@ bool TrainingLoop::mayGoAhead(const StepUnderWay &step) const {
 }
 
 StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, LoopPosition &position) {
-  if (const Status there = awaitStep(step); !there.isOk())
+  const Status there = awaitStep(step);
+  endRange(step.range);
+  if (!there.isOk())
     return there.withContext(fmt::format("step {}", step.report.step));
   const StepReport &judged = step.report;
   if (hooks_.afterStep)
@@ -281,6 +293,8 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
   position.row += batch_.globalRows();
   if (position.lossScale.isExhausted())
     return std::optional(LoopEnd::Overflowed);
+  if (judged.endsSave && hooks_.endSave)
+    ZTC_RETURN_IF_ERROR(hooks_.endSave());
   const bool evaluates = isDue(settings_.evalEvery, position.step);
   const bool saves = isDue(settings_.saveEvery, position.step) && hooks_.save;
   if (evaluates)

@@ -44,8 +44,12 @@ struct EvaluationData {
 struct LoopHooks {
   /// Before the first update; `factor` takes the loss scale out of them. Again where that step was skipped.
   std::function<Status(float factor)> dumpGradients;
-  std::function<Status(const LoopPosition &)> save; ///< writes a checkpoint
-  std::function<void(double seconds)> afterStep;    ///< an optimizer step is done; it took that long
+  /// Writes a checkpoint, or begins to: then the three that follow belong to it.
+  std::function<Status(const LoopPosition &)> save;
+  std::function<void()> beforeUpdate; ///< waits until what is being saved has been read
+  std::function<bool()> isSaved;      ///< one that was begun is written, or has failed: endSave() does not wait
+  std::function<Status()> endSave;    ///< its outcome; all ranks ask at the same step
+  std::function<void(double seconds)> afterStep; ///< an optimizer step is done; it took that long
   /// What a progress line says about the device: at the pace of all ranks together.
   std::function<std::string(double tokensPerSecond)> describeDevice;
 };
@@ -92,14 +96,16 @@ private:
     uint64_t sentBytes = 0; ///< the largest over ranks
     bool finite = true;
     bool skipped = false;
-    bool scaled = false; ///< fp16
+    bool scaled = false;   ///< fp16
+    bool endsSave = false; ///< all ranks have written the checkpoint that was on its way
     double lossScale = 1;
   };
   /// A step from its first micro-step until its loss has been judged.
   struct StepUnderWay {
     LoopPosition start; ///< with what the steps before it were taken to lead to
     StepReport report;
-    double began = 0; ///< seconds of a steady clock
+    double began = 0;   ///< seconds of a steady clock
+    uint64_t range = 0; ///< for a profiler
   };
 
   StatusOr<LoopEnd> runSteps(LoopPosition &position);

@@ -167,6 +167,23 @@ private:
   uint64_t programs_ = 0; ///< that were given before
 };
 
+/// Downloads on the copy stream, by a staging of its own.
+class CudaReader : public ArenaReader {
+public:
+  CudaReader(const CudaDriver &driver, cuda::Context context) : driver_(driver), context_(context), staging_(driver) {}
+  Status create(cuda::Stream stream) { return staging_.create(stream); }
+  Status read(void *to, const std::byte *from, uint64_t bytes) override {
+    // A thread begins without a context.
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuCtxSetCurrent(context_), "cuCtxSetCurrent"));
+    return staging_.download(to, reinterpret_cast<cuda::Address>(from), bytes);
+  }
+
+private:
+  const CudaDriver &driver_;
+  const cuda::Context context_;
+  PinnedStaging staging_;
+};
+
 class CudaDevice : public Device {
 public:
   CudaDevice(CudaDeviceOptions options, const CudaDriver &driver, Gpu gpu)
@@ -197,10 +214,9 @@ public:
     int kilohertz = 0; // gone from later drivers
     if (driver_.cuDeviceGetAttribute(&kilohertz, cuda::kClockKilohertz, resources_.gpu.index) == cuda::kSuccess)
       clockHertz_ = 1000.0 * kilohertz;
-    cuda::Context context = nullptr;
     ZTC_RETURN_IF_ERROR(
-        driver_.check(driver_.cuDevicePrimaryCtxRetain(&context, resources_.gpu.index), "cuDevicePrimaryCtxRetain"));
-    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuCtxSetCurrent(context), "cuCtxSetCurrent"));
+        driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, resources_.gpu.index), "cuDevicePrimaryCtxRetain"));
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuCtxSetCurrent(context_), "cuCtxSetCurrent"));
     for (uint32_t i = 0; i < kStreamCount; ++i) {
       // Communication first wherever both could go on: somebody waits for it on every rank.
       const int priority = i == kCommunicationStream ? -1 : 0;
@@ -282,6 +298,11 @@ public:
     auto made = std::make_unique<CudaReadBack>(*this, driver_, stream(kComputeStream));
     ZTC_RETURN_IF_ERROR(made->create(bytes));
     return std::unique_ptr<ReadBack>(std::move(made));
+  }
+  StatusOr<std::unique_ptr<ArenaReader>> createReader() override {
+    auto made = std::make_unique<CudaReader>(driver_, context_);
+    ZTC_RETURN_IF_ERROR(made->create(stream(kCopyStream)));
+    return std::unique_ptr<ArenaReader>(std::move(made));
   }
   bool runsBehind() const override { return !options_.synchronous && !options_.timed; }
 
@@ -376,6 +397,7 @@ private:
   const CudaDriver &driver_;
   CudaResources resources_;
   CudaMonitor monitor_;
+  cuda::Context context_ = nullptr;
   uint64_t usedBefore_ = 0; ///< bytes of the GPU before this process had anything there
   uint64_t arenaBytes_ = 0;
   double clockHertz_ = 0; ///< the highest

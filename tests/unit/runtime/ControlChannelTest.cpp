@@ -56,4 +56,35 @@ TEST(ProgressBoard, KeepsTheLastCollectiveWhenThePlanIsGone) {
   EXPECT_EQ(now.work, 3u);
 }
 
+TEST(ProgressBoard, ShowsTheProgramThatADeviceIsIn) {
+  ProgressBoard board;
+  board.enterStep(12);
+  board.beginPlanStep("update", "all steps at once");
+  board.beginCollective("all_gather blocks.0");
+  const ProgressBoard::Place device = board.place();
+  board.enterStep(13);
+  board.beginPlanStep("microstep", "all steps at once");
+  const ProgressBoard::Place host = board.place();
+  board.show(device);
+  RankProgress now = board.snapshot();
+  EXPECT_EQ(now.step, 12u);
+  EXPECT_EQ(now.place, "update, 'all steps at once'");
+  EXPECT_TRUE(now.inCollective);
+  board.show(host);
+  now = board.snapshot();
+  EXPECT_EQ(now.step, 13u);
+  EXPECT_EQ(now.place, "microstep, 'all steps at once'");
+}
+
+TEST(ProgressBoard, TellsOfTheExchangeThatIsWaitedForLongest) {
+  ProgressBoard board;
+  board.enterExchange("files written"); // by a thread that saves
+  board.enterExchange("step");
+  EXPECT_EQ(board.snapshot().waitsFor, "files written");
+  board.leaveExchange("files written");
+  EXPECT_EQ(board.snapshot().waitsFor, "step");
+  board.leaveExchange("step");
+  EXPECT_EQ(board.snapshot().waitsFor, "");
+}
+
 } // namespace

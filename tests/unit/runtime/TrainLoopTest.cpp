@@ -240,6 +240,29 @@ TEST(TrainLoop, AFailingHookEndsTheRunWithItsMessage) {
   EXPECT_EQ(end.status().message(), "disk full");
 }
 
+TEST(TrainLoop, ASaveOnItsWayIsJudgedBehindALaterStep) {
+  ToyRun run;
+  run.settings.saveEvery = 2;
+  int asked = 0;
+  bool isUnderWay = false;
+  std::vector<std::string> events;
+  run.hooks.save = [&](const LoopPosition &state) {
+    events.push_back("save " + std::to_string(state.step));
+    isUnderWay = true;
+    asked = 0;
+    return Status::ok();
+  };
+  run.hooks.beforeUpdate = [&] { events.push_back("update"); };
+  run.hooks.isSaved = [&] { return isUnderWay && ++asked == 2; };
+  run.hooks.endSave = [&] {
+    events.push_back("end");
+    isUnderWay = false;
+    return Status::ok();
+  };
+  ASSERT_TRUE(run.go(1, 1).isOk());
+  EXPECT_EQ(events, (std::vector<std::string>{"update", "update", "save 2", "update", "update", "end", "save 4"}));
+}
+
 TEST(TrainLoop, ASignalStopsAtTheNextStepBoundary) {
   ToyRun run;
   installStopSignals();

@@ -1,0 +1,75 @@
+#include "runtime/Checkpoint/CheckpointWriter.h"
+#include "runtime/Core/NamedRange.h"
+#include <set>
+#include <utility>
+
+namespace ztc {
+
+bool onlyUpdateWritesState(const plan::Plan &plan) {
+  std::set<uint32_t> state;
+  for (const plan::Bucket &bucket : plan.buckets()) {
+    state.insert(bucket.parameter_slot());
+    if (bucket.trainable())
+      state.insert({bucket.master_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot()});
+  }
+  for (const plan::Program &program : plan.programs()) {
+    if (program.name() != "microstep" && program.name() != "eval")
+      continue;
+    for (const plan::Step &step : program.steps())
+      for (const plan::Operand &operand : step.operands())
+        if (operand.access() != plan::Operand::READ && state.count(operand.slot()))
+          return false;
+  }
+  return true;
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, uint64_t keep) {
+  isUnderWay_ = true;
+  isRead_ = false;
+  outcome_.reset();
+  auto write = [this, context, state = std::move(state), folder = std::move(folder), keep] {
+    const NamedRange range("save");
+    const auto hasRead = [this] {
+      std::lock_guard lock(mutex_);
+      isRead_ = true;
+      changed_.notify_all();
+    };
+    StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, keep, hasRead);
+    std::lock_guard lock(mutex_);
+    outcome_ = std::move(outcome);
+    isRead_ = true; // it may have failed before
+    changed_.notify_all();
+  };
+  if (beside_)
+    thread_ = std::thread(std::move(write));
+  else
+    write();
+}
+
+void CheckpointWriter::awaitReading() {
+  if (!isUnderWay_)
+    return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return isRead_; });
+}
+
+bool CheckpointWriter::isWritten() {
+  std::lock_guard lock(mutex_);
+  return isUnderWay_ && outcome_.has_value();
+}
+
+StatusOr<std::string> CheckpointWriter::end() {
+  if (!isUnderWay_)
+    return internalError("no checkpoint is on its way");
+  if (thread_.joinable())
+    thread_.join();
+  isUnderWay_ = false;
+  return *std::exchange(outcome_, std::nullopt);
+}
+
+} // namespace ztc
