@@ -54,6 +54,8 @@ with scratch() as work:
     for launcher in free_ports:
         launch(f"{launcher}, every rank sees both GPUs", launcher, lambda rank: {})
         launch(f"{launcher}, every rank sees its own GPU", launcher, lambda rank: {"CUDA_VISIBLE_DEVICES": rank})
+    # Ranks go ahead of their GPUs together or not at all.
+    launch("Slurm, one rank waits for every step", "Slurm", lambda rank: {"ZTC_CUDA_SYNC": rank})
     launch("Slurm, both see the second GPU alone", "Slurm", lambda rank: {"CUDA_VISIBLE_DEVICES": 1}, told="ranks 0 and 1 are on the same GPU, GPU 0000:01:00.0")
 
     installed = {"mpirun": ["--allow-run-as-root", "--oversubscribe", "-np", "2"],

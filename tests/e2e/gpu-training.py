@@ -59,6 +59,7 @@ with scratch() as work:
     same_as("one GPU without graphs", one, "one", "--gpus=1", "--accumulate=2", ZTC_CUDA_GRAPHS="0")
     same_as("one GPU, step by step", one, "one", "--gpus=1", "--accumulate=2", ZTC_CUDA_SYNC="1")
     same_as("two GPUs without graphs", two, "two", "--gpus=2", ZTC_CUDA_GRAPHS="0")
+    same_as("two GPUs, step by step", two, "two", "--gpus=2", ZTC_CUDA_SYNC="1")
 
     train("two GPUs, stopped", "--gpus=2", "--stop-after=3", f"--save={work / 'half'}")
     rest = train("one GPU goes on", "--gpus=1", f"--save={work / 'half'}", start=(f"--resume={work / 'half'}",))
