@@ -1,4 +1,5 @@
 #include "compiler/Codegen/BlockKernel.h"
+#include "mlir/AsmParser/AsmParser.h"
 
 using namespace mlir;
 
@@ -6,6 +7,14 @@ namespace ztc::codegen {
 
 /// Shared memory, as NVPTX numbers it.
 static constexpr unsigned kSharedSpace = 3;
+
+BlockKernel::Values BlockKernel::forRangeRolled(Value begin, Value end, int64_t step, Values carried,
+                                                llvm::function_ref<void(Value, Values &)> body) {
+  Values results = forRange(begin, end, step, std::move(carried), body);
+  results.front().getDefiningOp()->setAttr(
+      kLoopAnnotation, parseAttribute("#llvm.loop_annotation<unroll = <disable = true>>", b.getContext()));
+  return results;
+}
 
 void BlockKernel::ifThen(Value condition, llvm::function_ref<void()> then) {
   auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);

@@ -48,6 +48,10 @@ public:
                   llvm::function_ref<void(mlir::Value, Values &)> body) {
     return b.forRange(begin, end, step, std::move(carried), body);
   }
+  /// The same loop, of at least one carried value; nobody unrolls it. For one whose loads, all made at once, would take
+  /// all registers.
+  Values forRangeRolled(mlir::Value begin, mlir::Value end, int64_t step, Values carried,
+                        llvm::function_ref<void(mlir::Value, Values &)> body);
   void forRange(mlir::Value begin, mlir::Value end, int64_t step, llvm::function_ref<void(mlir::Value)> body) {
     forRange(begin, end, step, {}, [&](mlir::Value index, Values &) { body(index); });
   }

@@ -83,7 +83,7 @@ struct AttentionForm {
   bool causal = true, windowed = false; ///< windowed: with causal alone
   mlir::Type type;                      ///< f32, bf16 or f16, of the tensors
 };
-inline constexpr int64_t kMaxGpuHeadDim = 256;
+inline constexpr int64_t kMaxGpuHeadDim = 512;
 
 /// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
 /// thread-safe.

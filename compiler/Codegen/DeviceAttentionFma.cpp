@@ -27,7 +27,7 @@ int64_t rowsOfThread(AttentionKernel kind, int64_t dim) {
   case AttentionKernel::KeyGrad:
     return dim <= 64 ? 4 : dim <= 128 ? 2 : 1;
   default:
-    return dim <= 128 ? 4 : 2;
+    return dim <= 128 ? 4 : dim <= 256 ? 2 : 1;
   }
 }
 
@@ -118,20 +118,20 @@ private:
       loadPiece(rowPiece_, rows, row_, rows_, piece);
       loadPiece(columnPiece_, columns, first, kTile, piece);
       k.barrier();
-      outer = k.forRange(i32(0), i32(std::min(kTile, (dim_ + kVector - 1) / kVector * kVector)), kVector, outer,
-                         [&](Value at, Values &inner) {
-                           Values left, right;
-                           for (int64_t i = 0; i < perThread_; ++i)
-                             left.push_back(sharedVector(rowPiece_, b.add(y_, i32(i * kRowThreads)), at));
-                           for (int64_t j = 0; j < across; ++j)
-                             right.push_back(sharedVector(columnPiece_, b.add(x_, i32(j * kColumnThreads)), at));
-                           for (int64_t k = 0; k < kVector; ++k)
-                             for (int64_t i = 0; i < perThread_; ++i)
-                               for (int64_t j = 0; j < across; ++j)
-                                 inner[i * across + j] =
-                                     b.fma(vector::ExtractOp::create(b, left[i], k),
-                                           vector::ExtractOp::create(b, right[j], k), inner[i * across + j]);
-                         });
+      outer = k.forRangeRolled(i32(0), i32(std::min(kTile, (dim_ + kVector - 1) / kVector * kVector)), kVector, outer,
+                               [&](Value at, Values &inner) {
+                                 Values left, right;
+                                 for (int64_t i = 0; i < perThread_; ++i)
+                                   left.push_back(sharedVector(rowPiece_, b.add(y_, i32(i * kRowThreads)), at));
+                                 for (int64_t j = 0; j < across; ++j)
+                                   right.push_back(sharedVector(columnPiece_, b.add(x_, i32(j * kColumnThreads)), at));
+                                 for (int64_t k = 0; k < kVector; ++k)
+                                   for (int64_t i = 0; i < perThread_; ++i)
+                                     for (int64_t j = 0; j < across; ++j)
+                                       inner[i * across + j] =
+                                           b.fma(vector::ExtractOp::create(b, left[i], k),
+                                                 vector::ExtractOp::create(b, right[j], k), inner[i * across + j]);
+                               });
     });
   }
 
@@ -163,7 +163,7 @@ private:
       k.barrier();
       MutableArrayRef<Value> own = sums.slice(piece * perThread_, perThread_);
       Values added =
-          k.forRange(i32(0), i32(kTile), kVector, Values(own.begin(), own.end()), [&](Value at, Values &inner) {
+          k.forRangeRolled(i32(0), i32(kTile), kVector, Values(own.begin(), own.end()), [&](Value at, Values &inner) {
             Values left, right;
             for (int64_t i = 0; i < perThread_; ++i)
               left.push_back(sharedVector(weights_, b.add(y_, i32(i * kRowThreads)), at));
@@ -237,12 +237,15 @@ private:
   void emitDelta() {
     Value inside = less(ownRows_[0], seq_), sum = zero();
     Value left = rowOf(queries(0), ownRows_[0]), right = rowOf(queries(1), ownRows_[0]);
-    for (int64_t piece = 0; piece < pieces_; ++piece) {
-      Value column = b.add(b.mul(x_, i32(kVector)), i32(piece * kTile));
-      Value products = b.mul(loadVector(left, column, inside), loadVector(right, column, inside));
-      for (int64_t k = 0; k < kVector; ++k)
-        sum = b.add(sum, vector::ExtractOp::create(b, products, k));
-    }
+    const int64_t together = std::min<int64_t>(pieces_, 4);
+    sum = k.forRangeRolled(i32(0), i32(dim_), together * kTile, {sum}, [&](Value first, Values &carried) {
+      for (int64_t piece = 0; piece < together; ++piece) {
+        Value column = b.add(b.add(first, b.mul(x_, i32(kVector))), i32(piece * kTile));
+        Value products = b.mul(loadVector(left, column, inside), loadVector(right, column, inside));
+        for (int64_t k = 0; k < kVector; ++k)
+          carried[0] = b.add(carried[0], vector::ExtractOp::create(b, products, k));
+      }
+    })[0];
     sum = acrossLanes(sum, kColumnThreads, /*sum=*/true);
     storeStatistic(sum, statistics(2, head_), ownRows_[0], b.compare(arith::CmpIPredicate::eq, x_, i32(0)));
   }

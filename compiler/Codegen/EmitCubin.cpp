@@ -121,6 +121,27 @@ static void parseResources(StringRef log, std::map<std::string, KernelResources>
   }
 }
 
+/// Threads of a multiprocessor that a kernel which spilled is made for: 128 registers each.
+static constexpr int64_t kThreadsTogether = 512;
+
+/// Left to itself, the assembler rather spills a few registers than let fewer blocks share a multiprocessor. Tells it
+/// how many it need not care for, of the kernels that spilled and have no such number yet; whether there was one.
+static bool giveRegisters(std::string &ptx, const StringMap<DeviceLaunch> &launches, const KernelImage &image) {
+  bool changed = false;
+  for (const auto &[name, taken] : image.resources) {
+    auto launch = launches.find(name);
+    if (!taken.localBytes || launch == launches.end() || launch->second.blocksTogether)
+      continue;
+    int64_t threads = launch->second.blockThreads, blocks = std::max<int64_t>(kThreadsTogether / threads, 1);
+    size_t entry = ptx.find(".entry " + name + "("), place = ptx.find("\n.reqntid", entry);
+    if (entry == std::string::npos || place == std::string::npos)
+      continue;
+    ptx.insert(place, "\n.minnctapersm " + std::to_string(blocks));
+    changed = true;
+  }
+  return changed;
+}
+
 static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-ptx", folder))
@@ -162,8 +183,11 @@ Error emitCubin(Module &module, const StringMap<DeviceLaunch> &launches, KernelI
   passes.run(module);
   image.ptx = ptx.str().str();
   std::string ptxas = findPtxas();
-  if (!ptxas.empty())
-    return assemble(ptxas, ptx, image);
+  if (!ptxas.empty()) {
+    if (Error error = assemble(ptxas, image.ptx, image))
+      return error;
+    return giveRegisters(image.ptx, launches, image) ? assemble(ptxas, image.ptx, image) : Error::success();
+  }
   image.bytes = image.ptx + '\0'; // the driver reads text up to a zero
   return Error::success();
 }

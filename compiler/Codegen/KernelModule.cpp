@@ -153,7 +153,14 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
   passes.addPass(createConvertControlFlowToLLVMPass());
   passes.addPass(createConvertFuncToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
-  return passes.run(module);
+  if (failed(passes.run(module)))
+    return failure();
+  // What a loop says of itself arrives at its branch under the name that it had, which the translation does not know.
+  module.walk([](LLVM::BrOp branch) {
+    if (auto annotation = branch->getAttrOfType<LLVM::LoopAnnotationAttr>(codegen::kLoopAnnotation))
+      branch.setLoopAnnotationAttr(annotation);
+  });
+  return success();
 }
 
 namespace {

@@ -36,6 +36,9 @@ namespace codegen {
 struct PlannedKernel;
 struct ColumnPlans;
 
+/// What a scf.for says of its loop (unrolling), for LLVM.
+inline constexpr llvm::StringLiteral kLoopAnnotation = "llvm.loop_annotation";
+
 /// Emits a kernel again and again until its column loops suit what is computed in them. `attempt` says in its second
 /// argument whether another one is worth its while.
 llvm::LogicalResult untilColumnsSuit(graph::FusionOp group,

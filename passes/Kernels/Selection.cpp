@@ -48,6 +48,8 @@ public:
       note(kernel, "");
     }
     SmallVector<Attribute> forGpu;
+    if (kernels.options().device && failed(verifyHeads(op)))
+      return failure();
     if (kernels.options().device)
       for (const KernelDescription &kernel : gpuServices(op)) {
         forGpu.push_back(FlatSymbolRefAttr::get(builder.getContext(), kernel.name));
@@ -99,6 +101,17 @@ private:
     if (auto attention = dyn_cast<graph::AttentionGradOp>(op))
       return attentionServices(attention, attention.getQ(), /*grad=*/true);
     return {};
+  }
+
+  /// Attention on a GPU keeps a head's sums in registers.
+  LogicalResult verifyHeads(Operation *op) {
+    if (!isa<graph::AttentionOp, graph::AttentionGradOp>(op))
+      return success();
+    int64_t dim = cast<RankedTensorType>(op->getOperand(0).getType()).getShape().back();
+    if (dim <= kMaxGpuHeadDim)
+      return success();
+    return op->emitOpError("there is no attention kernel for a GPU with heads of ")
+           << dim << " elements, the most are " << kMaxGpuHeadDim << "; compile for the host alone (--target=host)";
   }
 
   template <typename Attention>

@@ -116,7 +116,7 @@ TEST(CodegenAttention, GroupedHeads) {
   expectAttention({1, 40, 6, 2, 16, 0});
 }
 TEST(CodegenAttention, HeadsOfAnySize) {
-  for (uint64_t dim : {7, 24, 256})
+  for (uint64_t dim : {7, 24, 256, 320})
     expectAttention({1, 37, 2, 1, dim, 0});
 }
 TEST(CodegenAttention, Window) {

@@ -1,0 +1,396 @@
+// Gates on the machine code of all kernels for GPUs that whole models have: vector accesses, no local memory, registers
+// and shared memory within the form's target, no atomics. A kernel that has a reason not to keep one is named here with
+// it. tests/long/generated-code.sh runs them over every combination (ZTC_GENERATED_CODE=all).
+#include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/EmitCubin.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Driver/Session.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Fusion/Passes.h"
+#include "passes/Kernels/Selection.h"
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace mlir;
+using namespace ztc;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Threads of a multiprocessor that a form must leave room for: one that streams has some 16 bytes times two to five
+/// operands a thread on the way, and 16 KiB on the way hide the memory's latency.
+struct FormTarget {
+  const char *form;
+  uint64_t threads;
+};
+constexpr FormTarget kFormTargets[] = {
+    {"row", 1024},    {"column_reduce", 1024}, {"row_column_reduce", 512}, {"flat", 512}, {"flat_reduce", 1024},
+    {"fold", 768},    {"scalar", 256}, // one block
+    {"service", 512},
+};
+/// Attention keeps tiles of results in registers: two blocks of 128 threads.
+constexpr uint64_t kAttentionThreads = 256;
+constexpr uint64_t kMaxStaticShared = 48 << 10, kMultiprocessorShared = 164 << 10, kSystemShared = 1 << 10;
+
+/// Buffers of library calls' kernels that are read or written 16 bytes at a time, by the beginning of the name; the
+/// first that fits counts.
+struct ServiceRule {
+  const char *name;
+  std::vector<unsigned> wide;
+  const char *reason; ///< why others are not
+};
+const ServiceRule kServiceRules[] = {
+    {"gpu_gather_16", {0, 2}, ""},
+    {"gpu_narrow", {0, 1}, ""},
+    {"gpu_scatter_add_bf16_8", {1, 2}, ""},
+    {"gpu_scatter_add_f16_8", {1, 2}, ""},
+    {"gpu_scatter_add_4", {1, 2}, ""},
+    {"gpu_cross_entropy_rows_4", {0}, ""},
+    {"gpu_cross_entropy_rows_loss_4", {0}, ""},
+    {"gpu_cross_entropy_rows_bf16_4",
+     {},
+     "reads 16 bytes, writes the 8 that four narrow cotangents are in their place"},
+    {"gpu_cross_entropy_rows_f16_4", {}, "as for bf16"},
+    {"gpu_loss_sum", {}, "one float a row"},
+};
+
+/// Accesses to global memory in PTX: widths in bytes, by parameter.
+struct Accesses {
+  std::map<unsigned, std::set<unsigned>> loads, stores;
+
+  bool has(unsigned buffer) const { return loads.count(buffer) || stores.count(buffer); }
+  /// The narrowest (widest) access of each direction, as one set.
+  std::set<unsigned> narrowest(unsigned buffer) const { return ends(buffer, /*first=*/true); }
+  std::set<unsigned> widest(unsigned buffer) const { return ends(buffer, /*first=*/false); }
+
+private:
+  std::set<unsigned> ends(unsigned buffer, bool first) const {
+    std::set<unsigned> result;
+    for (const auto *direction : {&loads, &stores})
+      if (auto found = direction->find(buffer); found != direction->end())
+        result.insert(first ? *found->second.begin() : *found->second.rbegin());
+    return result;
+  }
+};
+
+/// Follows the 64-bit registers from the kernel's parameters to the addresses.
+Accesses accessesOf(StringRef body) {
+  llvm::StringMap<std::set<unsigned>> origins;
+  SmallVector<StringRef> lines;
+  body.split(lines, '\n');
+  struct Instruction {
+    StringRef op, arguments;
+    SmallVector<StringRef> registers; ///< 64-bit ones, the result first
+  };
+  std::vector<Instruction> instructions;
+  for (StringRef line : lines) {
+    line = line.trim();
+    if (line.starts_with("@"))
+      line = line.drop_until([](char c) { return c == ' ' || c == '\t'; }).ltrim();
+    Instruction i;
+    std::tie(i.op, i.arguments) = line.split('\t');
+    if (i.arguments.empty())
+      std::tie(i.op, i.arguments) = line.split(' ');
+    i.op = i.op.trim();
+    for (size_t at = 0; (at = i.arguments.find("%rd", at)) != StringRef::npos; at += 3)
+      i.registers.push_back(
+          i.arguments.drop_front(at).take_until([](char c) { return !llvm::isAlnum(c) && c != '%'; }));
+    instructions.push_back(std::move(i));
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Instruction &i : instructions) {
+      if (i.registers.empty() || !i.arguments.ltrim().starts_with("%rd"))
+        continue;
+      std::set<unsigned> &result = origins[i.registers.front()];
+      size_t before = result.size();
+      unsigned number = 0;
+      if (i.op.starts_with("ld.param")) {
+        StringRef text = i.arguments.split("_param_").second.take_while(llvm::isDigit);
+        if (!text.empty() && !text.getAsInteger(10, number))
+          result.insert(number);
+      } else if (!i.op.starts_with("ld.")) {
+        for (StringRef operand : ArrayRef(i.registers).drop_front())
+          if (auto from = origins.find(operand); from != origins.end())
+            result.insert(from->second.begin(), from->second.end());
+      }
+      changed |= result.size() != before;
+    }
+  }
+  Accesses accesses;
+  for (const Instruction &i : instructions) {
+    bool asynchronous = i.op.starts_with("cp.async") && i.op.contains("global");
+    if ((!i.op.starts_with("ld.global") && !i.op.starts_with("st.global") && !asynchronous) || i.registers.empty())
+      continue;
+    unsigned bits = 0, count = 1;
+    i.op.rsplit('.').second.drop_front().getAsInteger(10, bits);
+    if (size_t at = i.op.find(".v"); at != StringRef::npos)
+      i.op.substr(at + 2, 1).getAsInteger(10, count);
+    StringRef address = i.arguments.drop_front(i.arguments.rfind_insensitive(i.op.starts_with("st") ? "[%rd" : "%rd"));
+    if (i.op.starts_with("st"))
+      address = i.arguments.drop_front(i.arguments.find('[') + 1);
+    else if (size_t bracket = i.arguments.rfind('['); bracket != StringRef::npos)
+      address = i.arguments.drop_front(bracket + 1);
+    address = address.take_until([](char c) { return !llvm::isAlnum(c) && c != '%'; });
+    for (unsigned parameter : origins[address])
+      (i.op.starts_with("st") ? accesses.stores : accesses.loads)[parameter].insert(asynchronous ? 16
+                                                                                                 : bits * count / 8);
+  }
+  return accesses;
+}
+
+/// A kernel with what the gates ask of it.
+struct GatedKernel {
+  std::string form, origin;
+  DeviceLaunch launch;
+  /// Buffers that rows let access 16 bytes at a time; `ends`: but for the ends of a range.
+  std::vector<unsigned> wide;
+  bool ends = false;
+};
+
+/// The bytes of a tensor's elements where they are data; 0 of flags.
+int64_t dataBytes(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isInteger(1) ? 0 : element.getIntOrFloatBitWidth() / 8;
+}
+
+/// What every piece of a row in the group is a multiple of, in elements: of the last dimensions, and of where slices
+/// begin and end.
+int64_t pieceElements(graph::FusionOp group) {
+  int64_t elements = 0;
+  auto look = [&](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (tensor && tensor.hasStaticShape() && tensor.getRank() && tensor.getShape().back() > 1)
+      elements = std::gcd(elements, tensor.getShape().back());
+  };
+  Block &body = group->getRegion(0).front();
+  llvm::for_each(body.getArgumentTypes(), look);
+  for (Operation &op : body)
+    llvm::for_each(op.getResultTypes(), look);
+  return elements;
+}
+
+/// Fewer elements than this are parameters of the step.
+constexpr int64_t kLeastElements = 32;
+
+/// The kernels of any number of models, in one module: equal ones once.
+struct ModelKernels {
+  KernelModule module{{/*host=*/false, /*device=*/true}};
+  std::map<std::string, GatedKernel> kernels;
+
+  void add(const fs::path &file, uint64_t seq, const std::string &precision, unsigned zero,
+           const std::string &recompute, bool fuses = true) {
+    CompileOptions options;
+    options.input = file;
+    options.batch = 1;
+    options.seq = seq;
+    options.precision = precision;
+    options.zero = zero;
+    options.recompute = recompute;
+    std::string origin = file.parent_path().filename().string() + " " + precision + " ZeRO-" + std::to_string(zero) +
+                         " recompute " + recompute;
+    Session session(options);
+    ASSERT_TRUE(session.isValid() && succeeded(session.run(Phase::Fuse))) << origin;
+    if (!fuses) {
+      PassManager split(session.module()->getContext());
+      split.addPass(createSplitGroups());
+      ASSERT_TRUE(succeeded(split.run(session.module()))) << origin;
+    }
+    ASSERT_TRUE(succeeded(session.run(Phase::Assign))) << origin;
+    auto selected = selectKernels(session.module(), module);
+    ASSERT_TRUE(succeeded(selected)) << origin;
+    for (const SelectedKernel &kernel : *selected) {
+      const KernelDescription &d = kernel.description;
+      kernels.try_emplace(d.name, GatedKernel{d.form, origin, d.device, wideOfService(d.name), true});
+      if (d.hasAdd)
+        kernels.try_emplace(d.name + "_add", GatedKernel{d.form, origin, d.deviceAdd, {}, true});
+    }
+    session.module().walk([&](graph::FusionOp group) { noteBuffers(group); });
+    session.module().walk([&](Operation *op) { noteAttention(op); });
+  }
+
+private:
+  static std::vector<unsigned> wideOfService(const std::string &name) {
+    for (const ServiceRule &rule : kServiceRules)
+      if (StringRef(name).starts_with(rule.name))
+        return rule.wide;
+    return {};
+  }
+
+  void noteBuffers(graph::FusionOp group) {
+    int64_t piece = pieceElements(group);
+    for (auto launch : group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches).getAsRange<plan_ir::LaunchSpecAttr>()) {
+      bool flat = launch.getFlatBlock() != 0;
+      std::vector<unsigned> wide;
+      auto buffers = launch.getBuffers().asArrayRef();
+      for (unsigned i = 0; i < buffers.size() / 3; ++i) {
+        auto kind = KernelBuffer::Kind(buffers[3 * i]);
+        // Partial sums of a flat range are a number a block.
+        Type type = kind == KernelBuffer::Kind::Operand  ? group->getOperand(buffers[3 * i + 1]).getType()
+                    : kind == KernelBuffer::Kind::Result ? group->getResult(buffers[3 * i + 1]).getType()
+                    : flat                               ? Type()
+                                                         : Type(Float32Type::get(group.getContext()));
+        auto tensor = dyn_cast_or_null<RankedTensorType>(type);
+        if (tensor && tensor.hasStaticShape() && tensor.getNumElements() < kLeastElements)
+          continue;
+        bool isWide =
+            type && (flat ? dataBytes(type) > 0 : piece * dataBytes(type) > 0 && piece * dataBytes(type) % 16 == 0);
+        if (isWide && (tensor || piece))
+          wide.push_back(i);
+      }
+      for (std::string name : {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + "_add"})
+        if (auto known = kernels.find(name); known != kernels.end())
+          known->second.wide = wide, known->second.ends = flat;
+    }
+  }
+
+  void noteAttention(Operation *op) {
+    auto services = op->getAttrOfType<DictionaryAttr>(plan_ir::kServiceKernels);
+    if (!isa<graph::AttentionOp, graph::AttentionGradOp>(op) || !services)
+      return;
+    auto q = cast<RankedTensorType>(op->getOperand(0).getType());
+    for (auto symbol : services.getAs<ArrayAttr>("gpu_kernels").getAsRange<FlatSymbolRefAttr>()) {
+      StringRef name = symbol.getValue();
+      // Four elements at once: 8 bytes where they are narrow; with matrix instructions 16 on the way in.
+      bool byMatrices = dataBytes(q) == 2 && q.getShape().back() % 16 == 0 && q.getShape().back() <= 128;
+      if (name.contains("delta") ? dataBytes(q) != 4 : dataBytes(q) == 2 && !byMatrices)
+        continue;
+      if (q.getShape().back() % 4 != 0)
+        continue; // heads of odd sizes: element by element
+      GatedKernel &kernel = kernels.at(name.str());
+      kernel.wide = name.contains("delta") ? std::vector<unsigned>{0, 1} : std::vector<unsigned>{0, 1, 2};
+      kernel.ends = false;
+    }
+  }
+};
+
+/// The text of one kernel.
+StringRef bodyOf(StringRef ptx, const std::string &kernel) {
+  StringRef body = ptx.drop_front(std::min(ptx.size(), ptx.find(".entry " + kernel + "(")));
+  return body.take_front(body.find("\n}"));
+}
+
+void checkText(const KernelImage &image, const std::map<std::string, GatedKernel> &kernels) {
+  StringRef ptx = image.ptx;
+  for (const char *bad : {".local", "atom.", "red.global", "call.uni", "div.full", "div.approx", "sqrt.approx", ".ftz"})
+    EXPECT_FALSE(ptx.contains(bad)) << bad << " on " << image.target;
+  for (const auto &[name, kernel] : kernels) {
+    SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
+    StringRef body = bodyOf(ptx, name);
+    ASSERT_FALSE(body.empty());
+    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(kernel.launch.blockThreads)));
+    Accesses accesses = accessesOf(body);
+    for (unsigned buffer : kernel.wide) {
+      EXPECT_TRUE(kernel.ends || accesses.has(buffer)) << "buffer " << buffer << " is never touched";
+      // A result may need none of an operand's elements (the old parameter where its master is whole).
+      for (unsigned bytes : kernel.ends ? accesses.widest(buffer) : accesses.narrowest(buffer))
+        EXPECT_GE(bytes, 16u) << "buffer " << buffer;
+    }
+  }
+}
+
+void checkResources(const KernelImage &image, const std::map<std::string, GatedKernel> &kernels) {
+  for (const auto &[name, kernel] : kernels) {
+    SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
+    auto found = image.resources.find(name);
+    ASSERT_NE(found, image.resources.end());
+    EXPECT_EQ(found->second.localBytes, 0u);
+    const auto *target = llvm::find_if(kFormTargets, [&](const FormTarget &t) { return kernel.form == t.form; });
+    ASSERT_NE(target, std::end(kFormTargets)) << kernel.form;
+    // A thread's registers come in eights, a block's shared memory with the system's.
+    uint64_t threads = kernel.launch.blockThreads, shared = kernel.launch.sharedBytes;
+    uint64_t blocks = std::min<uint64_t>(65536 / (llvm::alignTo(found->second.registers, 8) * threads), 2048 / threads);
+    if (shared)
+      blocks = std::min<uint64_t>(blocks, kMultiprocessorShared / (shared + kSystemShared));
+    bool attention = StringRef(name).starts_with("gpu_attention") && !StringRef(name).contains("delta");
+    EXPECT_GE(blocks * threads, attention ? kAttentionThreads : target->threads)
+        << found->second.registers << " registers, " << shared << " bytes of shared memory";
+    EXPECT_LE(shared, kMaxStaticShared);
+  }
+}
+
+void checkCode(ModelKernels &models, ArrayRef<StringRef> targets = {"sm_80", "sm_90a", "sm_100a"}) {
+  ASSERT_FALSE(models.kernels.empty());
+  auto images = models.module.emit(targets);
+  ASSERT_TRUE(succeeded(images));
+  bool assembled = !codegen::findPtxas().empty();
+  for (const KernelImage &image : *images) {
+    checkText(image, models.kernels);
+    if (assembled)
+      checkResources(image, models.kernels);
+  }
+  if (!assembled)
+    GTEST_SKIP() << "no ptxas on this machine: registers, spills and cubins were not looked at";
+}
+
+bool wantsAll() {
+  const char *wanted = std::getenv("ZTC_GENERATED_CODE");
+  return wanted && StringRef(wanted) == "all";
+}
+} // namespace
+
+TEST(GeneratedCode, OwnModels) {
+  fs::path folder = fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden";
+  ModelKernels models;
+  for (const char *precision : {"fp32", "bf16", "fp16"})
+    for (const char *name : {"grouped", "tied", "head-norms"}) {
+      fs::path file = folder / name / "model.onnx";
+      if (precision == StringRef("fp16") && name != StringRef("grouped") && !wantsAll())
+        continue; // code of bf16 but for the conversions
+      models.add(file, 16, precision, 0, "none");
+      models.add(file, 16, precision, 3, "layer");
+      if (wantsAll()) {
+        models.add(file, 16, precision, 1, "cheap");
+        models.add(file, 16, precision, 2, "none", /*fuses=*/false);
+      }
+    }
+  checkCode(models);
+}
+
+TEST(GeneratedCode, ExportedModels) {
+  const char *fixtures = std::getenv("ZTC_FIXTURES");
+  if (!fixtures)
+    GTEST_SKIP() << "ZTC_FIXTURES is not set";
+  ModelKernels models;
+  auto file = [&](const char *name) { return fs::path(fixtures) / name / "dynamo-op18.onnx"; };
+  if (!wantsAll()) {
+    models.add(file("llama-3.2-1b"), 2048, "fp32", 0, "none");
+    models.add(file("llama-3.2-1b"), 2048, "bf16", 3, "layer");
+  } else {
+    for (auto [name, seq] : {std::pair("llama-tiny", 32u),
+                             {"qwen3-tiny", 32u},
+                             {"gpt2-tiny", 32u},
+                             {"llama-mini", 256u},
+                             {"llama-3.2-1b", 2048u},
+                             {"llama-3-8b", 8192u}})
+      for (const char *precision : {"fp32", "bf16", "fp16"}) {
+        models.add(file(name), seq, precision, 0, "none");
+        models.add(file(name), seq, precision, 3, "layer");
+      }
+  }
+  checkCode(models);
+}
+
+TEST(GeneratedCode, AttentionOfAllHeads) {
+  MLIRContext context;
+  ModelKernels models;
+  auto add = [&](int64_t dim, Type type, bool causal, bool windowed) {
+    for (bool grad : {false, true})
+      for (const KernelDescription &kernel : models.module.addGpuAttention({dim, causal, windowed, type}, grad))
+        models.kernels.try_emplace(kernel.name, GatedKernel{kernel.form, "no model", kernel.device, {}, false});
+  };
+  Type f32 = Float32Type::get(&context), bf16 = BFloat16Type::get(&context);
+  if (!wantsAll()) {
+    add(16, f32, /*causal=*/false, /*windowed=*/false);
+    add(256, bf16, /*causal=*/true, /*windowed=*/false);
+    add(512, f32, /*causal=*/true, /*windowed=*/false);
+    checkCode(models, {"sm_90a"});
+    return;
+  }
+  for (int64_t dim : {7, 8, 12, 16, 24, 32, 40, 64, 72, 80, 96, 112, 128, 160, 192, 256, 320, 512})
+    for (Type type : {f32, bf16})
+      for (auto [causal, windowed] : {std::pair(true, false), {true, true}, {false, false}})
+        add(dim, type, causal, windowed);
+  checkCode(models);
+}
