@@ -26,8 +26,10 @@ public:
     const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()), queries, keys)));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block, scores, keys, queries)));
+      const auto get = [&](MatmulProblem problem, Causal causal) { return cache->get(masked(problem, block, causal)); };
+      ZTC_ASSIGN_OR_RETURN(products.scores,
+                           get(scoresProblem(block, float(attention.scale()), queries, keys), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.mix, get(mixProblem(block, scores, keys, queries), Causal::Left));
       products_.push_back(products);
     }
     return Status::ok();
@@ -86,10 +88,12 @@ public:
     const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores, cache->get(scoresProblem(block, float(attention.scale()), queries, keys)));
-      ZTC_ASSIGN_OR_RETURN(products.dscores, cache->get(scoresProblem(block, 1, queries, keys)));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache->get(mixProblem(block, scores, keys, queries)));
-      ZTC_ASSIGN_OR_RETURN(products.spread, cache->get(spreadProblem(block, scores, queries, keys)));
+      const auto get = [&](MatmulProblem problem, Causal causal) { return cache->get(masked(problem, block, causal)); };
+      ZTC_ASSIGN_OR_RETURN(products.scores,
+                           get(scoresProblem(block, float(attention.scale()), queries, keys), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.dscores, get(scoresProblem(block, 1, queries, keys), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.mix, get(mixProblem(block, scores, keys, queries), Causal::Left));
+      ZTC_ASSIGN_OR_RETURN(products.spread, get(spreadProblem(block, scores, queries, keys), Causal::LeftTransposed));
       products_.push_back(products);
     }
     return Status::ok();

@@ -35,6 +35,7 @@ protected:
     kvHeads_ = attention.kv_heads();
     dim_ = attention.head_dim();
     window_ = attention.window();
+    causal_ = attention.causal();
     if (!batch_ || !seq_ || !heads_ || !kvHeads_ || !dim_ || heads_ % kvHeads_ != 0)
       return dataLoss("attention has an empty dimension or heads that do not divide");
     uint64_t block = std::min(std::max<uint64_t>(1, attention.block()), seq_);
@@ -46,9 +47,9 @@ protected:
       QueryBlock piece;
       piece.row = row;
       piece.rows = std::min(block, seq_ - row);
-      uint64_t end = attention.causal() ? row + piece.rows : seq_;
+      uint64_t end = causal_ ? row + piece.rows : seq_;
       // Columns that no row sees are left out in multiples of 64: the sums' lanes are columns modulo 64.
-      if (attention.causal() && window_ && row + 1 > window_)
+      if (causal_ && window_ && row + 1 > window_)
         piece.column = (row + 1 - window_) / 64 * 64;
       piece.columns = end - piece.column;
       blocks_.push_back(piece);
@@ -92,6 +93,14 @@ protected:
     setLayouts(problem, scores, queries, result);
     return problem;
   }
+  /// The same problem with what the mask of the block spares it, the scores being as the service kernels leave them.
+  MatmulProblem masked(MatmulProblem problem, const QueryBlock &block, Causal causal) const {
+    if (causal_) {
+      problem.causal = causal;
+      problem.diagonal = block.row - block.column;
+    }
+    return problem;
+  }
   /// Rows of q-like and k-like tensors in the arena.
   RowLayout queryLayout(plan::DataType type) const { return {type, heads_ * dim_}; }
   RowLayout keyLayout(plan::DataType type) const { return {type, kvHeads_ * dim_}; }
@@ -119,6 +128,7 @@ protected:
   }
 
   uint64_t batch_ = 0, seq_ = 0, heads_ = 0, kvHeads_ = 0, dim_ = 0, window_ = 0;
+  bool causal_ = false;
   uint64_t blockRows_ = 0;                      ///< of the largest block
   uint64_t ld_ = 0;                             ///< elements between rows of scores
   uint64_t scoresBytes_ = 0, scratchBytes_ = 0; ///< per worker

@@ -315,6 +315,7 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
         if (rows.empty() || columns.empty())
           continue;
         MatmulProblem tile = problem;
+        tile.causal = Causal::None;
         tile.m = rows.end - rows.begin;
         tile.n = columns.end - columns.begin;
         ZTC_ASSIGN_OR_RETURN(const Matmul *matmul, cache.get(tile));

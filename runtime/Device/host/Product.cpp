@@ -79,6 +79,7 @@ StatusOr<std::vector<WidenedMatmul::Block>> WidenedMatmul::prepareBlocks(MatmulC
   for (uint64_t begin = 0; begin < problem_.k; begin += size_.depth) {
     const uint64_t depth = std::min(size_.depth, problem_.k - begin);
     MatmulProblem part = problem_;
+    part.causal = Causal::None;
     part.m = rows;
     part.n = columns;
     part.k = depth;

@@ -232,6 +232,15 @@ void SgemmPlan::multiply(const Block &block, const float *a, const float *packed
     multiplyRows(block, a, packed, c, row, std::min(chunk, rows.end - row), panels, scratch);
 }
 
+WorkRange SgemmPlan::neededDepth(uint64_t row, uint64_t rows, uint64_t begin, uint64_t depth) const {
+  uint64_t from = 0, to = depth;
+  if (problem_.causal == Causal::Left) // zero from here on for the last row
+    to = std::clamp(problem_.diagonal + row + rows, begin, begin + depth) - begin;
+  if (problem_.causal == Causal::LeftTransposed && row > problem_.diagonal) // zero up to here for the first row
+    from = std::clamp(row - problem_.diagonal, begin, begin + depth) - begin;
+  return {from, to};
+}
+
 void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *packed, float *c, uint64_t first,
                              uint64_t rows, WorkRange range, float *scratch) const {
   const bool packsA = problem_.transposeA;
@@ -246,13 +255,21 @@ void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *pa
       const float *from = packed + panel * panelOfB_;
       for (uint64_t row = 0; row < rows; row += kTileRows) {
         const uint64_t height = std::min(kTileRows, rows - row);
+        if (problem_.causal == Causal::Scores && block.column + column > problem_.diagonal + first + row + height - 1)
+          continue;
+        const WorkRange needed = neededDepth(first + row, height, at, depth);
+        if (needed.empty() && add)
+          continue;
         const TileKernel kernel = kTileKernels[packsA][height - 1];
-        const float *left = packsA ? scratch + row / kTileRows * panelOfA_ : a + (first + row) * lda + at;
+        const float *left = packsA ? scratch + row / kTileRows * panelOfA_ + needed.begin * kTileRows
+                                   : a + (first + row) * lda + at + needed.begin;
+        const float *right = from + needed.begin * kTileColumns;
+        const uint64_t length = needed.end - needed.begin;
         float *to = c + (first + row) * ldc + block.column + column;
         if (width == kTileColumns)
-          kernel(depth, left, lda, from, to, ldc, add, problem_.alpha);
+          kernel(length, left, lda, right, to, ldc, add, problem_.alpha);
         else
-          multiplyNarrowTile(kernel, height, width, depth, left, lda, from, to, ldc, add, problem_.alpha);
+          multiplyNarrowTile(kernel, height, width, length, left, lda, right, to, ldc, add, problem_.alpha);
       }
     }
   }

@@ -44,6 +44,9 @@ public:
   static constexpr uint64_t kRowGrain = 6;
 
 private:
+  /// The part of [begin, begin + depth) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known
+  /// to be zero.
+  WorkRange neededDepth(uint64_t row, uint64_t rows, uint64_t begin, uint64_t depth) const;
   void multiplyRows(const Block &block, const float *a, const float *packed, float *c, uint64_t first, uint64_t rows,
                     WorkRange panels, float *scratch) const;
 

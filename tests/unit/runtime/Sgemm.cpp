@@ -115,6 +115,49 @@ TEST_F(Sgemm, BitsDoNotDependOnTheTile) {
     }
 }
 
+/// Blocks of queries as attention has them: the first ones, some behind others, and keys in several pieces of k.
+const std::vector<std::array<uint64_t, 2>> kQueriesAndDiagonals = {{64, 0}, {37, 0}, {50, 78}, {700, 23}};
+
+TEST_F(Sgemm, ScoresBehindTheDiagonalAreLeftOut) {
+  for (auto [queries, diagonal] : kQueriesAndDiagonals) {
+    const uint64_t keys = queries + diagonal;
+    Product product(queries, keys, 24, false, true, false, 0.5f);
+    const std::vector<float> whole = product.run();
+    product.problem.causal = Causal::Scores;
+    product.problem.diagonal = diagonal;
+    const std::vector<float> c = product.run();
+    uint64_t untouched = 0;
+    for (uint64_t i = 0; i < queries; ++i)
+      for (uint64_t j = 0; j < keys; ++j) {
+        const uint64_t at = i * product.problem.ldc + j;
+        if (j <= i + diagonal)
+          EXPECT_EQ(c[at], whole[at]) << i << ", " << j;
+        else
+          untouched += c[at] == product.before[at];
+      }
+    EXPECT_GT(untouched + 22 * queries, queries * (queries - 1) / 2)
+        << "a tile, 6 x 16, behind the diagonal is computed";
+  }
+}
+
+TEST_F(Sgemm, ZerosBehindTheDiagonalAreLeftOut) {
+  for (auto [queries, diagonal] : kQueriesAndDiagonals)
+    for (bool transposed : {false, true})
+      for (bool add : {false, true}) {
+        const uint64_t keys = queries + diagonal;
+        Product product(transposed ? keys : queries, 24, transposed ? queries : keys, transposed, false, add, 1);
+        for (uint64_t i = 0; i < queries; ++i)
+          for (uint64_t j = i + diagonal + 1; j < keys; ++j)
+            product.a[i * product.problem.lda + j] = 0;
+        const std::vector<float> whole = product.run();
+        product.problem.causal = transposed ? Causal::LeftTransposed : Causal::Left;
+        product.problem.diagonal = diagonal;
+        const std::vector<float> c = product.run();
+        EXPECT_EQ(0, std::memcmp(whole.data(), c.data(), c.size() * sizeof(float)))
+            << queries << " queries, diagonal " << diagonal << ", transposed " << transposed << ", add " << add;
+      }
+}
+
 TEST_F(Sgemm, BitsDoNotDependOnThreads) {
   if (!prefersSgemm())
     GTEST_SKIP() << "the library multiplies here";
