@@ -245,7 +245,7 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
   if (!memory.isOk())
     return fail(memory.status().message());
   if (report.json)
-    printPlanJson(llvm::outs(), *loaded, *memory);
+    printPlanJson(llvm::outs(), *loaded, shape, *memory);
   else if (report.memory)
     printPlanMemory(llvm::outs(), loaded->plan, *memory);
   else if (report.kernels)

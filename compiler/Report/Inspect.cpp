@@ -128,7 +128,7 @@ void printPlanMemory(raw_ostream &out, const plan::Plan &p, const MemoryPlan &me
                    p.slots(i).reason().empty() ? "" : ": " + p.slots(i).reason());
 }
 
-void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan &memory) {
+void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory) {
   const plan::Plan &p = loaded.plan;
   llvm::json::OStream json(out, 1);
   json.object([&] {
@@ -183,6 +183,7 @@ void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan 
             });
         });
     });
+    addKernelsJson(json, p, shape, memory);
   });
   out << "\n";
 }

@@ -1,11 +1,10 @@
 // `ztc inspect --kernels`: what runs, how often, and how much it moves and computes.
+#include "compiler/Report/KernelUses.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
-#include "runtime/Format/StepText.h"
-#include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <map>
 
 using llvm::formatv;
 using llvm::raw_ostream;
@@ -13,15 +12,7 @@ using llvm::raw_ostream;
 namespace ztc {
 namespace {
 
-/// Of one kernel or of equal library calls.
-struct Use {
-  std::string what, reason;
-  int kernel = -1;                          ///< -1: a library call
-  std::map<std::string, unsigned> launches; ///< by program
-  uint64_t bytes = 0, flops = 0;            ///< of one microstep and one update
-};
-
-std::string countText(const Use &use) {
+std::string countText(const KernelUse &use) {
   std::string text;
   for (const auto &[program, count] : use.launches)
     text += formatv("{0}{1} {2}", text.empty() ? "" : ", ", program, count);
@@ -32,96 +23,103 @@ std::string amountText(uint64_t bytes, uint64_t flops) {
   return formatv("{0,10} {1,10:f3} GFLOP", formatSize(bytes), double(flops) / 1e9);
 }
 
-class Uses {
-public:
-  Uses(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory)
-      : plan(plan), shape(shape), memory(memory) {
-    for (int i = 0; i < plan.kernels_size(); ++i) {
-      kernels.push_back({});
-      kernels.back().what = plan.kernels(i).name();
-      kernels.back().kernel = i;
-    }
-    for (const plan::Program &program : plan.programs())
-      for (const plan::Step &step : program.steps())
-        add(program.name(), step);
-  }
-
-  std::vector<Use> kernels; ///< by the plan's index
-  std::vector<Use> calls;
-
-private:
-  void add(const std::string &program, const plan::Step &step) {
-    if (step.has_record() || step.has_wait() || step.has_transfer())
-      return;
-    if (step.has_launch() && step.launch().kernel() < kernels.size()) {
-      count(kernels[step.launch().kernel()], program, step);
-      // The adding variant runs instead, in later micro-steps.
-      if (step.launch().accumulate() != plan::OVERWRITE && step.launch().kernel_add() < kernels.size())
-        ++kernels[step.launch().kernel_add()].launches[program];
-      return;
-    }
-    std::string what = stepCallText(plan, step);
-    auto [found, isNew] = index.try_emplace(what, calls.size());
-    if (isNew) {
-      calls.push_back({});
-      calls.back().what = what;
-      calls.back().reason = step.reason();
-    }
-    count(calls[found->second], program, step);
-  }
-
-  void count(Use &use, const std::string &program, const plan::Step &step) {
-    ++use.launches[program];
-    if (program != "microstep" && program != "update")
-      return;
-    use.bytes += stepBytes(plan, memory, shape, step);
-    use.flops += step.flops();
-  }
-
-  const plan::Plan &plan;
-  const PlanShape &shape;
-  const MemoryPlan &memory;
-  std::map<std::string, size_t> index;
-};
-
-void sortUses(std::vector<Use> &uses, KernelOrder order) {
-  llvm::sort(uses, [order](const Use &a, const Use &b) {
+void sortUses(std::vector<KernelUse> &uses, KernelOrder order) {
+  llvm::sort(uses, [order](const KernelUse &a, const KernelUse &b) {
     uint64_t amountA = order == KernelOrder::Flops ? a.flops : a.bytes;
     uint64_t amountB = order == KernelOrder::Flops ? b.flops : b.bytes;
     return amountA != amountB ? amountA > amountB : a.what < b.what;
   });
 }
 
-void printKernel(raw_ostream &out, const plan::Kernel &kernel, const Use &use) {
+void printVersion(raw_ostream &out, const plan::Kernel::Version &version) {
+  out << formatv("      {0}: {1} threads a block, {2} units a block, {3}, {4} of shared memory, {5} of local memory",
+                 version.target(), version.block_threads(), version.units_per_block(),
+                 version.registers() ? formatv("{0} registers", version.registers()).str() : "registers by the driver",
+                 formatSize(version.shared_bytes()), formatSize(version.local_bytes()));
+  if (std::optional<Occupancy> occupancy = occupancyOf(version))
+    out << formatv("; {0} blocks a multiprocessor, {1} % of its threads ({2})", occupancy->blocks, occupancy->percent,
+                   occupancy->limit);
+  out << "\n";
+}
+
+void printKernel(raw_ostream &out, const plan::Kernel &kernel, const KernelUse &use) {
+  std::string count = countText(use);
   // Service kernels are called by attention and by the loss, not launched.
-  out << formatv("  {0,-40} {1,-18} {2}  {3};", kernel.name(), kernel.form(), amountText(use.bytes, use.flops),
-                 kernel.form() == "service" ? "called by library steps" : countText(use));
+  if (!use.calledBy.empty())
+    count = formatv("called by library steps ({0}: {1}, {2:f3} GFLOP)", llvm::join(use.calledBy, ", "),
+                    formatSize(use.callBytes), double(use.callFlops) / 1e9);
+  else if (kernel.form() == "service")
+    count = "called by library steps";
+  out << formatv("  {0,-40} {1,-18} {2}  {3};", kernel.name(), kernel.form(), amountText(use.bytes, use.flops), count);
   for (const plan::Kernel::Version &version : kernel.versions())
     out << " " << version.target();
   out << "\n";
   for (const plan::Kernel::Version &version : kernel.versions())
     if (version.block_threads())
-      out << formatv(
-          "      {0}: {1} threads a block, {2} units a block, {3}, {4} of shared memory, {5} of local memory\n",
-          version.target(), version.block_threads(), version.units_per_block(),
-          version.registers() ? formatv("{0} registers", version.registers()).str() : "registers by the driver",
-          formatSize(version.shared_bytes()), formatSize(version.local_bytes()));
+      printVersion(out, version);
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(kernel.text()).split(lines, '\n', -1, false);
+  // Of the group its block: the op around it stands in this report already.
   for (llvm::StringRef line : lines)
-    out << "      " << line << "\n";
+    if (!line.contains("= graph.fusion ") && line.trim() != "}")
+      out << "      " << line << "\n";
+}
+
+std::vector<std::string> kernelNames(const plan::Plan &plan, const CallExecution &execution) {
+  std::vector<std::string> names;
+  for (uint32_t kernel : execution.kernels)
+    names.push_back(kernel < uint32_t(plan.kernels_size()) ? plan.kernels(int(kernel)).name() : "?");
+  return names;
+}
+
+void printCall(raw_ostream &out, const plan::Plan &plan, const KernelUse &use) {
+  out << formatv("  {0,-59} {1}  {2}{3}{4}\n", use.what, amountText(use.bytes, use.flops), countText(use),
+                 use.reason.empty() ? "" : ": ", use.reason);
+  for (const CallExecution &execution : use.executions) {
+    out << formatv("      {0,-4} {1}: {2}", execution.where, execution.library, execution.reason);
+    if (!execution.kernels.empty())
+      out << formatv(" ({0})", llvm::join(kernelNames(plan, execution), ", "));
+    out << "\n";
+  }
+}
+
+void addLaunches(llvm::json::OStream &json, const KernelUse &use) {
+  json.attribute("bytes", int64_t(use.bytes));
+  json.attribute("flops", int64_t(use.flops));
+  json.attributeObject("launches", [&] {
+    for (const auto &[program, count] : use.launches)
+      json.attribute(program, int64_t(count));
+  });
+}
+
+void addVersion(llvm::json::OStream &json, const plan::Kernel::Version &version) {
+  json.object([&] {
+    json.attribute("target", version.target());
+    if (!version.block_threads())
+      return;
+    json.attribute("block_threads", int64_t(version.block_threads()));
+    json.attribute("units_per_block", int64_t(version.units_per_block()));
+    json.attribute("registers", int64_t(version.registers()));
+    json.attribute("shared_bytes", int64_t(version.shared_bytes()));
+    json.attribute("local_bytes", int64_t(version.local_bytes()));
+    if (std::optional<Occupancy> occupancy = occupancyOf(version)) {
+      json.attribute("blocks_per_multiprocessor", int64_t(occupancy->blocks));
+      json.attribute("occupancy_percent", int64_t(occupancy->percent));
+      json.attribute("occupancy_limit", occupancy->limit);
+    }
+  });
 }
 
 } // namespace
 
 void printPlanKernels(raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
                       KernelOrder order) {
-  Uses uses(plan, shape, memory);
+  KernelUses uses = collectKernelUses(plan, shape, memory);
   sortUses(uses.kernels, order);
   sortUses(uses.calls, order);
   uint64_t bytes = 0, flops = 0;
-  for (const std::vector<Use> &list : {uses.kernels, uses.calls})
-    for (const Use &use : list) {
+  for (const std::vector<KernelUse> &list : {uses.kernels, uses.calls})
+    for (const KernelUse &use : list) {
       bytes += use.bytes;
       flops += use.flops;
     }
@@ -129,15 +127,62 @@ void printPlanKernels(raw_ostream &out, const plan::Plan &plan, const PlanShape 
          "scratch of library calls\n";
   out << formatv("  {0,-59} {1}\n", "all", amountText(bytes, flops));
   out << "generated kernels\n";
-  for (const Use &use : uses.kernels)
+  for (const KernelUse &use : uses.kernels)
     printKernel(out, plan.kernels(use.kernel), use);
   out << "library calls\n";
-  for (const Use &use : uses.calls)
-    out << formatv("  {0,-59} {1}  {2}{3}{4}\n", use.what, amountText(use.bytes, use.flops), countText(use),
-                   use.reason.empty() ? "" : ": ", use.reason);
+  for (const KernelUse &use : uses.calls)
+    printCall(out, plan, use);
   out << "images\n";
   for (const plan::Image &image : plan.images())
     out << formatv("  {0,-12} {1} bytes\n", image.target(), image.data().size());
+}
+
+void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const PlanShape &shape,
+                    const MemoryPlan &memory) {
+  const KernelUses uses = collectKernelUses(plan, shape, memory);
+  json.attributeArray("kernels", [&] {
+    for (const KernelUse &use : uses.kernels)
+      json.object([&] {
+        const plan::Kernel &kernel = plan.kernels(use.kernel);
+        json.attribute("name", kernel.name());
+        json.attribute("form", kernel.form());
+        addLaunches(json, use);
+        if (!use.calledBy.empty()) {
+          json.attribute("called_by", llvm::json::Array(use.calledBy));
+          json.attribute("call_bytes", int64_t(use.callBytes));
+          json.attribute("call_flops", int64_t(use.callFlops));
+        }
+        json.attributeArray("versions", [&] {
+          for (const plan::Kernel::Version &version : kernel.versions())
+            addVersion(json, version);
+        });
+        json.attribute("text", kernel.text());
+      });
+  });
+  json.attributeArray("calls", [&] {
+    for (const KernelUse &use : uses.calls)
+      json.object([&] {
+        json.attribute("call", use.what);
+        json.attribute("reason", use.reason);
+        addLaunches(json, use);
+        json.attributeArray("executions", [&] {
+          for (const CallExecution &execution : use.executions)
+            json.object([&] {
+              json.attribute("where", execution.where);
+              json.attribute("library", execution.library);
+              json.attribute("reason", execution.reason);
+              json.attribute("kernels", llvm::json::Array(kernelNames(plan, execution)));
+            });
+        });
+      });
+  });
+  json.attributeArray("images", [&] {
+    for (const plan::Image &image : plan.images())
+      json.object([&] {
+        json.attribute("target", image.target());
+        json.attribute("bytes", int64_t(image.data().size()));
+      });
+  });
 }
 
 } // namespace ztc

@@ -68,11 +68,15 @@ void printPlanText(llvm::raw_ostream &out, const LoadedPlan &loaded, const PlanS
 void printPlanMemory(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory);
 /// What `inspect --kernels` puts first.
 enum class KernelOrder { Bytes, Flops };
-/// Generated kernels and library calls: form, versions, text, how often each runs, bytes and flops of one execution of
-/// all programs of training (one micro-step, one update); the largest first.
+/// Generated kernels and library calls: form, versions with what they fill of a GPU, text, who executes a call and why,
+/// how often each runs, bytes and flops of one execution of all programs of training (one micro-step, one update); the
+/// largest first.
 void printPlanKernels(llvm::raw_ostream &out, const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
                       KernelOrder order);
-void printPlanJson(llvm::raw_ostream &out, const LoadedPlan &loaded, const MemoryPlan &memory);
+/// Kernels, library calls and images as attributes of an open object, in the plan's order.
+void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const PlanShape &shape,
+                    const MemoryPlan &memory);
+void printPlanJson(llvm::raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory);
 /// Prints what differs for ranks of that shape: options, memory, time by the cost model, traffic, blocks, steps. True
 /// where something does.
 StatusOr<bool> printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const LoadedPlan &b, const PlanShape &shape);

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""ztc inspect --kernels: every kernel and library call of a plan with what it moves and computes; Llama plans hold no copy."""
+"""ztc inspect --kernels: every kernel and library call of a plan with what it moves and computes, who executes it and why, what a kernel fills of
+a GPU; the same in --json; Llama plans hold no copy."""
+import json
 import os
 import pathlib
 import re
@@ -41,6 +43,34 @@ with scratch() as work:
     check("the sum is that of the lines", abs(float(total[1]) - sum(x[2] for x in kernels + calls)) < 1e-3 * len(kernels + calls), total[0])
     done = run("ztc", "inspect", plan, "--sort=flops", expect=2)
     check("--sort without --kernels is refused", "--kernels" in done.stderr, done.stderr)
+
+    # For a GPU too: a library for each call, what kernels take of a multiprocessor.
+    (work / "gpu").mkdir()
+    both = compile_golden(work / "gpu", "grouped", "--precision=bf16", "--target=x86-64-v3,sm_90a")
+    text = run("ztc", "inspect", both, "--kernels").stdout
+    document = json.loads(run("ztc", "inspect", both, "--json").stdout)
+    kernels = {x["name"]: x for x in document["kernels"]}
+    executions = {(call["call"].split()[0], x["where"]): x for call in document["calls"] for x in call["executions"]}
+    check("calls have a library and a reason on the host and on a GPU",
+          all([x["where"] for x in call["executions"]] == ["host", "gpu"] and all(x["library"] and x["reason"] for x in call["executions"])
+              for call in document["calls"]), document["calls"][:1])
+    check("products are cuBLASLt's on a GPU", executions["gemm", "gpu"]["library"] == "cuBLASLt" and
+          re.search(r"gpu  cuBLASLt: bf16 operands, f32 sums, at most 32.0 MiB of workspace", text) is not None, executions["gemm", "gpu"])
+    own = {(call, kernel) for (call, where), x in executions.items() if where == "gpu" for kernel in x["kernels"]}
+    check("library calls name the kernels that a GPU executes for them", {"attention", "attention_grad", "gather", "scatter_add", "linear_cross_entropy"}
+          <= {call for call, _ in own} and all(call in kernels[kernel]["called_by"] for call, kernel in own), own)
+    amounts_of = [x[key] for key in ("bytes", "flops") for kind in ("kernels", "calls") for x in document[kind]]
+    total = re.search(r"all\s+[\d.,]+ \S+\s+([\d.]+) GFLOP", text)
+    check("text and JSON agree", abs(float(total[1]) * 1e9 - sum(x["flops"] for kind in ("kernels", "calls") for x in document[kind])) < 1e6 and
+          all(x >= 0 for x in amounts_of) and text.count("\n      sm_90a: ") == len([1 for x in kernels.values() for v in x["versions"] if v["target"] == "sm_90a"]))
+    for kernel in kernels.values():
+        for version in kernel["versions"]:
+            if version["target"] != "sm_90a" or not version["registers"]: # the driver chooses them, where the toolkit has no ptxas
+                continue
+            threads = -(-version["block_threads"] // 32) * 32
+            blocks = min(2048 // threads, 32, 65536 // (-(-version["registers"] // 8) * 8 * threads), 228 * 1024 // (version["shared_bytes"] + 1024))
+            if version["blocks_per_multiprocessor"] != blocks or version["occupancy_percent"] != 100 * blocks * threads // 2048:
+                check(f"{kernel['name']}: blocks a multiprocessor", False, (blocks, version))
 
     plans = {"grouped": plan, "tied": compile_golden(work, "tied")}
     fixtures = os.environ.get("ZTC_FIXTURES")
