@@ -38,7 +38,7 @@ struct NumberedName {
 
 } // namespace
 
-bool areRangesRecorded() {
+static bool areRangesRecorded() {
   return domain() != nullptr;
 }
 
@@ -68,9 +68,6 @@ void endRange(uint64_t range) {
 
 #else
 
-bool areRangesRecorded() {
-  return false;
-}
 NamedRange::NamedRange(const char *) : isOpen_(false) {}
 NamedRange::NamedRange(const char *, uint64_t) : isOpen_(false) {}
 NamedRange::~NamedRange() = default;

@@ -4,11 +4,8 @@
 
 namespace ztc {
 
-/// True where a profiler has put itself into this process and ztc was built with NVTX's headers. Otherwise a range
-/// costs a look at one pointer.
-bool areRangesRecorded();
-
-/// A range of the thread it lives in; it lies within those that were begun before it. `name` is copied.
+/// A range of the thread it lives in; it lies within those that were begun before it. `name` is copied. Where no
+/// profiler has put itself into this process, or ztc was built without NVTX's headers, it costs a look at one pointer.
 class NamedRange {
 public:
   explicit NamedRange(const char *name);
