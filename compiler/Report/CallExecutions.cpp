@@ -1,6 +1,7 @@
 // Which library executes what, in words; the runtime's folders Device/host and Device/cuda do so.
 #include "compiler/Report/KernelUses.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -36,13 +37,19 @@ CallExecution hostProduct(plan::DataType type) {
   return {"host", kLibrary, "f32 panels of widened operands", {}};
 }
 
+/// Bytes of an operand on a GPU; 0: the step has no such operand.
+uint64_t gpuBytes(const plan::Plan &plan, const plan::Step &step, int operand) {
+  if (operand < 0 || operand >= step.operands_size() || int(step.operands(operand).slot()) >= plan.slots_size())
+    return 0;
+  const plan::SizeForm &size = plan.slots(int(step.operands(operand).slot())).size();
+  return size.gpu_elements() * size.element_bytes();
+}
+
 CallExecution gpuProduct(const plan::Plan &plan, const plan::Step &step) {
   const plan::Gemm &gemm = step.gemm();
   std::string workspace = "no workspace";
-  if (step.operands_size() > 3 && int(step.operands(3).slot()) < plan.slots_size()) {
-    const plan::SizeForm &size = plan.slots(int(step.operands(3).slot())).size();
-    workspace = "at most " + formatSize(size.gpu_elements() * size.element_bytes()) + " of workspace";
-  }
+  if (const uint64_t bytes = gpuBytes(plan, step, 3))
+    workspace = "at most " + formatSize(bytes) + " of workspace";
   return {
       "gpu",
       "cuBLASLt",
@@ -52,7 +59,20 @@ CallExecution gpuProduct(const plan::Plan &plan, const plan::Step &step) {
       {}};
 }
 
-void addAttention(const plan::Attention &attention, bool host, bool gpu, std::vector<CallExecution> &to) {
+/// What only a run knows, whether cuDNN is there and what it takes, is left open.
+CallExecution gpuAttention(const plan::Plan &plan, const plan::Step &step) {
+  const plan::Attention &attention = step.attention();
+  const std::string common = "no scores in memory, no atomic sums";
+  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != plan::F32, attention.head_dim()))
+    return {"gpu", "own kernels", formatv("{0}; {1}", obstacle, common), gpuKernels(attention)};
+  return {"gpu", "cuDNN or own kernels",
+          formatv("cuDNN where it is found and takes no more than the {0} of workspace reserved, else own kernels; {1}",
+                  formatSize(gpuBytes(plan, step, step.operands_size() - 1)), common),
+          gpuKernels(attention)};
+}
+
+void addAttention(const plan::Plan &plan, const plan::Step &step, bool host, bool gpu, std::vector<CallExecution> &to) {
+  const plan::Attention &attention = step.attention();
   if (host) {
     CallExecution execution = hostProduct(attention.type());
     execution.reason =
@@ -63,7 +83,7 @@ void addAttention(const plan::Attention &attention, bool host, bool gpu, std::ve
     to.push_back(std::move(execution));
   }
   if (gpu)
-    to.push_back({"gpu", "own kernels", "no scores in memory, no atomic sums", gpuKernels(attention)});
+    to.push_back(gpuAttention(plan, step));
 }
 
 void addLoss(const plan::LinearCrossEntropy &loss, bool host, bool gpu, std::vector<CallExecution> &to) {
@@ -106,7 +126,7 @@ std::vector<CallExecution> callExecutions(const plan::Plan &plan, const plan::St
       to.push_back(gpuProduct(plan, step));
     break;
   case plan::Step::kAttention:
-    addAttention(step.attention(), host, gpu, to);
+    addAttention(plan, step, host, gpu, to);
     break;
   case plan::Step::kLinearCrossEntropy:
     addLoss(step.linear_cross_entropy(), host, gpu, to);

@@ -4,7 +4,7 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Remarks.h"
-#include "runtime/Format/ScratchSizes.h"
+#include "runtime/Format/CudnnAttention.h"
 
 #define DEBUG_TYPE "ztc-assign-slots"
 
@@ -393,9 +393,10 @@ void FunctionPlacer::placeScratch(Operation *op) {
     uint64_t bytes = isNarrow(op->getOperand(0))
                          ? narrowAttentionScratchBytes(seq, q.getDimSize(3), block, bool(attentionGrad))
                          : attentionScratchBytes(seq, block, bool(attentionGrad));
-    std::optional<uint64_t> gpuBytes;
-    if (attentionGrad)
-      gpuBytes = gpuAttentionGradScratchBytes(q.getDimSize(0), seq, q.getDimSize(2));
+    auto k = cast<RankedTensorType>(op->getOperand(1).getType());
+    const uint64_t onGpu = gpuAttentionScratchBytes(q.getDimSize(0), seq, q.getDimSize(2), k.getDimSize(2),
+                                                    q.getDimSize(3), isNarrow(op->getOperand(0)), bool(attentionGrad));
+    const std::optional<uint64_t> gpuBytes = onGpu ? std::optional(onGpu) : std::nullopt; // a GPU has no threads
     scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes, gpuBytes).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
   }

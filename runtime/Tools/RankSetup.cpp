@@ -59,6 +59,9 @@ CudaLibraryPaths cudaLibraries(const Environment &environment) {
           .cublasLt = variable(environment, "ZTC_LIBCUBLASLT"),
           .nccl = variable(environment, "ZTC_LIBNCCL"),
           .nvml = variable(environment, "ZTC_LIBNVML"),
+          .cudnn = variable(environment, "ZTC_LIBCUDNN"),
+          .cudnnModule = variable(environment, "ZTC_CUDNN_MODULE"),
+          .useCudnn = variable(environment, "ZTC_CUDNN") != "0",
           .standIns = variable(environment, "ZTC_STAND_INS")};
 }
 

@@ -1,8 +1,9 @@
 // Steps of attention and its gradient.
-#include "runtime/Format/ScratchSizes.h"
+#include "runtime/Format/CudnnAttention.h"
 #include "tests/conformance/AttentionReference.h"
 #include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
+#include <gmock/gmock.h>
 
 namespace ztc::test {
 namespace {
@@ -43,6 +44,9 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   uint32_t lse = runner.slot(std::vector<float>(reference.lse.size(), NAN));
   const auto scratchFor = [&](bool grad) {
     const uint64_t block = std::min(c.block, c.seq);
+    if (onGpu())
+      return runner.scratch(
+          gpuAttentionScratchBytes(c.batch, c.seq, c.heads, c.kvHeads, c.dim, c.type != plan::F32, grad), true);
     return runner.scratch(c.type == plan::F32 ? attentionScratchBytes(c.seq, block, grad)
                                               : narrowAttentionScratchBytes(c.seq, c.dim, block, grad),
                           true);
@@ -63,6 +67,13 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   runner.useGpuKernels(
       grad, {"gpu_attention_delta" + heads, "gpu_attention_grad_keys" + form, "gpu_attention_grad_queries" + form});
   runner.runOnce(threads);
+  // ZTC_TEST_CUDNN=1: whatever cuDNN takes goes to it.
+  if (const char *wanted = std::getenv("ZTC_TEST_CUDNN"); wanted && *wanted == '1') {
+    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim);
+    EXPECT_THAT(runner.device().description(),
+                testing::HasSubstr(std::string("attention and its gradient by ") +
+                                   (obstacle ? std::string("own kernels (") + obstacle + ")" : "cuDNN 9.")));
+  }
   size_t queries = reference.q.size(), keys = reference.k.size();
   const auto result = [&](uint32_t slot, size_t count) { return readTyped(runner, slot, count, c.type); };
   return {result(out, queries), runner.read(lse, reference.lse.size()), result(dq, queries), result(dk, keys),

@@ -28,13 +28,15 @@ inline bool onGpu() {
 }
 
 /// The host; a GPU where ZTC_TEST_DEVICE is cuda: the one that the stand-ins in ZTC_STAND_INS stand for, if that is
-/// set.
+/// set. ZTC_CUDNN=0 keeps it from cuDNN.
 inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunction>> kernels) {
   const char *standIns = std::getenv("ZTC_STAND_INS");
   if (onGpu())
     return [folder = std::string(standIns ? standIns : "")](uint32_t) {
       CudaDeviceOptions options;
+      const char *cudnn = std::getenv("ZTC_CUDNN");
       options.libraries.standIns = folder;
+      options.libraries.useCudnn = !cudnn || std::string(cudnn) != "0";
       return createCudaDevice(options);
     };
   return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, "", kernels}); };

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Whole models on the CUDA device, over the stand-ins of tests/standin: the host's losses, norms and first gradients within rounding, in every
-precision, on one GPU and with shards on two; predicted is allocated; a plan for GPUs alone."""
+precision, on one GPU and with shards on two, with attention by own kernels and by cuDNN; predicted is allocated; what the run says where cuDNN
+cannot be used; a plan for GPUs alone."""
 import math
 import os
 import pathlib
@@ -9,6 +10,8 @@ from support import BIN, GOLDEN, check, compile_golden, finish, read_log, read_s
 
 BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
+CUDNN = (BUILD / "lib/libztc-cudnn.so").exists()
+OWN = {**ENVIRONMENT, "ZTC_CUDNN": "0"}
 STEPS = 2
 # Losses, the first gradient norm, the second, worst gradient, relative: sums have another order, and where they are rounded to 16 bits the last bit
 # moves. AdamW's first update is close to the sign of each gradient: what is near zero turns, so the second norm is as far off as a run in 16 bits is
@@ -20,21 +23,34 @@ def l2(values):
     return math.sqrt(sum(x * x for x in values))
 
 
-def train(plan, name, model, *more, **expected):
+def train(plan, name, model, *more, env=OWN, **expected):
     """(run header, steps, first gradients) of a run."""
     log, gradients = plan.with_name(f"{name}.log"), plan.with_name(f"{name}.gradients")
     done = run("ztc-run", plan, f"--data={GOLDEN / model / 'data.safetensors'}", f"--steps={STEPS}", "--lr=2e-3", "--no-save", f"--log-json={log}",
-               f"--dump-gradients={gradients}", *more, env=ENVIRONMENT, **expected)
+               f"--dump-gradients={gradients}", *more, env=env, **expected)
     return (*read_log(log), read_safetensors(gradients)) if done.returncode == 0 else done
 
 
-def compare(work, case, model, ranks, accumulate, *options):
+def compare(work, case, model, ranks, accumulate, *options, by_cudnn=CUDNN):
     precision = case.split()[0]
     folder = work / case.replace(" ", "-")
     folder.mkdir()
     plan = compile_golden(folder, model, f"--precision={precision}", "--target=x86-64-v3,simt", *options, batch=1)
     _, host, want = train(plan, "host", model, f"--ranks={ranks}", f"--accumulate={accumulate}", "--device=cpu", "--threads=1")
     head, gpu, got = train(plan, "gpu", model, f"--gpus={ranks}", f"--accumulate={accumulate}")
+    used = head["versions"]["device"]
+    check(f"{case}: attention by own kernels", "attention and its gradient by own kernels (" in used, used)
+    close(case, precision, head, (host, want), (gpu, got))
+    if by_cudnn:
+        head, steps, got = train(plan, "cudnn", model, f"--gpus={ranks}", f"--accumulate={accumulate}", env=ENVIRONMENT)
+        used = head["versions"]["device"]
+        check(f"{case}: attention by cuDNN", "attention and its gradient by cuDNN 9.26.0" in used, used)
+        close(f"{case} by cuDNN", precision, head, (host, want), (steps, got))
+    return plan, gpu
+
+
+def close(case, precision, head, wanted, gotten):
+    (host, want), (gpu, got) = wanted, gotten
     check(f"{case}: predicted is allocated", head["predicted_bytes"] == head["allocated_bytes"] > 0, head["allocated_bytes"])
     check(f"{case}: all steps are there", len(host) == len(gpu) == STEPS)
     loss, first, second, gradient = LIMITS[precision]
@@ -45,13 +61,38 @@ def compare(work, case, model, ranks, accumulate, *options):
     errors = {name: l2([a - b for a, b in zip(got[name][1], values)]) / max(l2(values), 1e-2 * largest) for name, (_, values) in want.items()}
     worst = max(errors, key=errors.get)
     check(f"{case}: gradients as on the host", errors[worst] <= gradient, (worst, errors[worst]))
-    return gpu
+
+
+def without_cudnn(work, plan, own):
+    """Where cuDNN cannot be used the run says why, and own kernels give their bits."""
+    missing = work / "without cuDNN"
+    missing.mkdir()
+    for name in ("cuda", "cublaslt", "nccl", "nvml"):
+        (missing / f"libztc-standin-{name}.so").symlink_to(BUILD / f"lib/standin/libztc-standin-{name}.so")
+    for case, variables, needs in (
+        ("is missing", {"ZTC_STAND_INS": str(missing)}, ["attention and its gradient by own kernels (cuDNN cannot be loaded", "nvidia-cudnn-cu13", "ZTC_LIBCUDNN"]),
+        ("has no module", {"ZTC_CUDNN_MODULE": "/no/such/file.so"}, ["attention and its gradient by own kernels (this build has no libztc-cudnn.so"]),
+        ("has no engine", {"ZTC_STAND_IN_CUDNN_ENGINES": "0"}, ["attention by own kernels (cuDNN 9.26.0 refuses:", "attention gradient by own kernels (cuDNN"]),
+        ("is too old", {"ZTC_STAND_IN_CUDNN": "90500"}, ["attention and its gradient by own kernels (cuDNN 9.5.0 is not used: 9.6.0 or later is needed)"]),
+        ("wants too much", {"ZTC_STAND_IN_CUDNN_WORKSPACE": str(1 << 30)}, ["attention gradient by own kernels (cuDNN 9.26.0 wants 1.00 GiB of workspace here, the plan reserves"]),
+    ):
+        head, steps, _ = train(plan, case.replace(" ", "-"), "tied", "--gpus=1", "--accumulate=2", env={**ENVIRONMENT, **variables})
+        used = head["versions"]["device"]
+        check(f"cuDNN {case}: the run says so", all(text in used for text in needs), used)
+        check(f"cuDNN {case}: own kernels' bits", [x["loss"] for x in steps] == [x["loss"] for x in own])
+    # Before 9.25 the gradient's workspace grows with the square of the sequence: the forward form alone is cuDNN's.
+    used = train(plan, "half", "tied", "--gpus=1", env={**ENVIRONMENT, "ZTC_STAND_IN_CUDNN": "91900"})[0]["versions"]["device"]
+    check("cuDNN 9.19: the forward form alone", "attention by cuDNN 9.19.0" in used and "attention gradient by own kernels (cuDNN 9.19.0 wants" in used, used)
 
 
 with scratch() as work:
-    steps = compare(work, "fp32 on one GPU", "grouped", 1, 2)
-    compare(work, "bf16 on one GPU", "tied", 1, 2)
-    compare(work, "fp16 on one GPU", "head-norms", 1, 1)
+    _, steps = compare(work, "fp32 on one GPU", "grouped", 1, 2, by_cudnn=False)
+    narrow, own = compare(work, "bf16 on one GPU", "tied", 1, 2)
+    if CUDNN:
+        without_cudnn(work, narrow, own)
+    else:
+        print("cuDNN is left out: this build has no libztc-cudnn.so")
+    compare(work, "fp16 on one GPU", "head-norms", 1, 1, by_cudnn=False)  # heads of a length that cuDNN does not take
     compare(work, "bf16 with shards on two GPUs", "grouped", 2, 1, "--zero=3")
 
     alone = compile_golden(work, "grouped", "--target=simt", batch=1)

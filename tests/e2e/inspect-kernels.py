@@ -56,6 +56,12 @@ with scratch() as work:
               for call in document["calls"]), document["calls"][:1])
     check("products are cuBLASLt's on a GPU", executions["gemm", "gpu"]["library"] == "cuBLASLt" and
           re.search(r"gpu  cuBLASLt: bf16 operands, f32 sums, at most 32.0 MiB of workspace", text) is not None, executions["gemm", "gpu"])
+    # Attention: what the compiler knows of cuDNN, and what is left to the run.
+    check("attention is cuDNN's within its workspace, or own kernels'", executions["attention", "gpu"]["library"] == "cuDNN or own kernels" and
+          "takes no more than the 4.00 KiB of workspace reserved" in executions["attention", "gpu"]["reason"], executions["attention", "gpu"])
+    (work / "gpu-fp32").mkdir()
+    text_fp32 = run("ztc", "inspect", compile_golden(work / "gpu-fp32", "grouped", "--target=x86-64-v3,simt"), "--kernels").stdout
+    check("attention in f32 is own kernels'", "gpu  own kernels: cuDNN has no attention in f32" in text_fp32, re.findall(r"gpu  .*", text_fp32))
     own = {(call, kernel) for (call, where), x in executions.items() if where == "gpu" for kernel in x["kernels"]}
     check("library calls name the kernels that a GPU executes for them", {"attention", "attention_grad", "gather", "scatter_add", "linear_cross_entropy"}
           <= {call for call, _ in own} and all(call in kernels[kernel]["called_by"] for call, kernel in own), own)

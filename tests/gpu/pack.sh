@@ -27,6 +27,11 @@ for program in ztc-run ztc-runtime-tests gpu-kernels; do
   strip -o "$folder/bin/$program" "$build/bin/$program"
 done
 cp "$build/lib/libztc-simt.so" "$folder/lib/"
+if [ -e "$build/lib/libztc-cudnn.so" ]; then
+  strip -o "$folder/lib/libztc-cudnn.so" "$build/lib/libztc-cudnn.so"
+else
+  echo "pack.sh: this build has no libztc-cudnn.so: attention will be our own kernels'" >&2
+fi
 cp "$root"/tests/gpu/{run.sh,bench.sh,torch_gpu.py,README.md} "$folder/"
 
 "$build/bin/ztc-service-kernels" "$folder/service-kernels.plan" sm_80 sm_90a sm_100a

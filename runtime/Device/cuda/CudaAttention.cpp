@@ -1,8 +1,10 @@
-// Attention and its gradient by generated kernels, see runtime/Format/ServiceKernels.md. Nothing of the size of the
-// scores is in memory.
+// Attention and its gradient: by cuDNN where it is there and takes the call within the workspace that the plan
+// reserves, else by generated kernels, see runtime/Format/ServiceKernels.md. Nothing of the size of the scores is in
+// memory.
 #include "runtime/Device/cuda/CudaStep.h"
+#include "runtime/Device/cuda/CudnnShape.h"
+#include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/PlanValidator.h"
-#include "runtime/Format/ScratchSizes.h"
 #include <bit>
 #include <fmt/format.h>
 
@@ -32,23 +34,49 @@ public:
       ZTC_RETURN_IF_ERROR(operands_.requireElements(index, keys, bytes));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Lse, {batch, heads, seq}));
     if (grad)
-      ZTC_RETURN_IF_ERROR(operands_.requireElements(Delta, {gpuAttentionGradScratchBytes(batch, seq, heads)}, 1));
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(Scratch, {gpuAttentionGradScratchBytes(batch, seq, heads)}, 1));
     ZTC_RETURN_IF_ERROR(requireAligned());
     ZTC_ASSIGN_OR_RETURN(kernels_, gpuKernels(attention_.gpu_kernels(), grad ? 3 : 1));
+    choose();
     return Status::ok();
   }
 
   Status execute(uint32_t) override {
+    if (cudnn_.graph)
+      return resources_.cudnn.execute(cudnn_, stream_, reinterpret_cast<void *const *>(operands_.addresses()),
+                                      operands_.address(scratch()));
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
-    ZTC_RETURN_IF_ERROR(launchOver(kernels_[0], {DOut, Out, Delta}, attention_.heads()));
-    ZTC_RETURN_IF_ERROR(launchOver(kernels_[1], {Q, K, V, DOut, Lse, Delta, DK, DV}, attention_.kv_heads()));
-    return launchOver(kernels_[2], {Q, K, V, DOut, Lse, Delta, DQ}, attention_.heads());
+    ZTC_RETURN_IF_ERROR(launchOver(kernels_[0], {DOut, Out, Scratch}, attention_.heads()));
+    ZTC_RETURN_IF_ERROR(launchOver(kernels_[1], {Q, K, V, DOut, Lse, Scratch, DK, DV}, attention_.kv_heads()));
+    return launchOver(kernels_[2], {Q, K, V, DOut, Lse, Scratch, DQ}, attention_.heads());
   }
 
 private:
-  /// Of the forward step only those up to Lse.
-  enum Operands : size_t { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Delta };
+  /// Of the forward step only those up to Lse, and then its scratch. The module's tensors have the same order.
+  enum Operands : size_t { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Scratch };
+  static_assert(Lse == size_t(ZTC_CUDNN_LSE) && DV == size_t(ZTC_CUDNN_DV) && Scratch == size_t(ZTC_CUDNN_TENSORS));
+  size_t scratch() const { return attention_.grad() ? Scratch : Lse + 1; }
+
+  /// What no run can change is known to the compiler, too: cudnnAttentionObstacle.
+  void choose() {
+    std::string obstacle;
+    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim())) {
+      obstacle = known;
+    } else {
+      auto call = resources_.cudnn.find(cudnnShape(attention_), operands_.bytes(scratch()), resources_.libraries,
+                                        resources_.gpu);
+      if (call.isOk())
+        cudnn_ = *call;
+      else
+        obstacle = call.status().message();
+    }
+    const std::string way = cudnn_.graph ? resources_.cudnn.version() : fmt::format("own kernels ({})", obstacle);
+    std::string &ways = resources_.attention[attention_.grad()];
+    if (ways.find(way) == std::string::npos) // as other calls of the plan
+      ways += (ways.empty() ? "" : "; ") + way;
+  }
+
   /// No block has more.
   static constexpr uint64_t kMaxRows = 1024;
 
@@ -66,6 +94,7 @@ private:
   }
 
   const plan::Attention attention_;
+  CudnnCall cudnn_; ///< without a graph: own kernels
   std::vector<CudaKernel> kernels_;
   std::vector<uint64_t> parameters_;
 };

@@ -194,6 +194,7 @@ public:
     for (cuda::Stream stream : resources_.streams)
       if (stream)
         driver_.cuStreamSynchronize(stream);
+    resources_.cudnn.close();
     if (resources_.cublasLtHandle)
       resources_.cublasLt->cublasLtDestroy(resources_.cublasLtHandle);
     for (cuda::Event event : resources_.events)
@@ -240,6 +241,11 @@ public:
       text += ", kernels for " + resources_.kernels.target();
     if (resources_.cublasLt)
       text += ", " + resources_.cublasLt->version;
+    const auto &[forward, gradient] = resources_.attention;
+    if (!forward.empty())
+      text += fmt::format(", attention{} by {}", forward == gradient ? " and its gradient" : "", forward);
+    if (!gradient.empty() && gradient != forward)
+      text += ", attention gradient by " + gradient;
     return text;
   }
 

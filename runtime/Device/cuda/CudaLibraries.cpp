@@ -101,7 +101,7 @@ Status CudaDriver::check(Result result, const char *what) const {
 }
 
 Status CudaDriver::open(const CudaLibraryPaths &paths) {
-  ZTC_ASSIGN_OR_RETURN(void *library, openCudaLibrary(kDriverName, paths.driver, paths.standIns));
+  ZTC_ASSIGN_OR_RETURN(library, openCudaLibrary(kDriverName, paths.driver, paths.standIns));
 #define ZTC_RESOLVE(function, arguments)                                                                               \
   function = reinterpret_cast<decltype(function)>(dlsym(library, #function));                                          \
   if (!function)                                                                                                       \

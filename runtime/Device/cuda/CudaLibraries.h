@@ -15,6 +15,10 @@ struct CudaLibraryPaths {
   std::string cublasLt; ///< ZTC_LIBCUBLASLT
   std::string nccl;     ///< ZTC_LIBNCCL
   std::string nvml;     ///< ZTC_LIBNVML
+  std::string cudnn;    ///< ZTC_LIBCUDNN
+  /// libztc-cudnn.so, through which cuDNN is called; ZTC_CUDNN_MODULE. Empty: beside the program or in ../lib.
+  std::string cudnnModule;
+  bool useCudnn = true; ///< not where ZTC_CUDNN is 0: attention then takes the plan's own kernels
   /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
   /// there is no other way to load one.
   std::string standIns;
@@ -52,6 +56,7 @@ struct CudaDriver {
 #undef ZTC_DECLARE
   int version = 0; ///< of CUDA that the driver supports at most: 1000 major + 10 minor
   bool isStandIn = false;
+  void *library = nullptr; ///< the loader's handle
 
   /// Ok, or an error that names the call and CUDA's reason: ResourceExhausted where memory is out, else Unavailable.
   Status check(Result result, const char *what) const;

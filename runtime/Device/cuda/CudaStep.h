@@ -3,6 +3,7 @@
 #include "runtime/Device/Device.h"
 #include "runtime/Device/StepOperands.h"
 #include "runtime/Device/cuda/CudaLibraries.h"
+#include "runtime/Device/cuda/CudnnGraphs.h"
 #include <array>
 #include <initializer_list>
 #include <memory>
@@ -59,13 +60,15 @@ struct CudaResources {
   CudaKernels kernels;
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
+  CudnnGraphs cudnn;
+  std::array<std::string, 2> attention; ///< who computes it in this plan and why: the forward form, the gradient
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
   std::vector<TokenFault *> faults;     ///< of the prepared steps
   ProgressBoard *board = nullptr;       ///< may be null
   const char *collective = nullptr;     ///< the name of the one that was given last; belongs to the plan
 
   CudaResources(const CudaDriver &driver, Gpu gpu, CudaLibraryPaths libraries)
-      : driver(driver), gpu(std::move(gpu)), libraries(std::move(libraries)), kernels(driver) {}
+      : driver(driver), gpu(std::move(gpu)), libraries(std::move(libraries)), kernels(driver), cudnn(driver) {}
   Status loadCublasLt();
 };
 

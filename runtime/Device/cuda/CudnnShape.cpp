@@ -1,0 +1,27 @@
+#include "runtime/Device/cuda/CudnnShape.h"
+
+namespace ztc {
+
+ZtcCudnnAttention cudnnShape(const plan::Attention &attention) {
+  ZtcCudnnAttention shape{};
+  shape.type = attention.type() == plan::BF16 ? ZTC_CUDNN_BF16 : ZTC_CUDNN_F16;
+  shape.grad = attention.grad();
+  shape.causal = attention.causal();
+  shape.window = attention.causal() ? int64_t(attention.window()) : 0;
+  shape.batch = int64_t(attention.batch());
+  shape.seq = int64_t(attention.seq());
+  shape.heads = int64_t(attention.heads());
+  shape.kvHeads = int64_t(attention.kv_heads());
+  shape.headDim = int64_t(attention.head_dim());
+  shape.scale = float(attention.scale());
+  const auto whole = [&](int64_t heads) {
+    return ZtcCudnnStrides{shape.seq * heads * shape.headDim, heads * shape.headDim, shape.headDim};
+  };
+  for (int tensor : {ZTC_CUDNN_Q, ZTC_CUDNN_OUT, ZTC_CUDNN_DOUT, ZTC_CUDNN_DQ})
+    shape.strides[tensor] = whole(shape.heads);
+  for (int tensor : {ZTC_CUDNN_K, ZTC_CUDNN_V, ZTC_CUDNN_DK, ZTC_CUDNN_DV})
+    shape.strides[tensor] = whole(shape.kvHeads);
+  return shape;
+}
+
+} // namespace ztc

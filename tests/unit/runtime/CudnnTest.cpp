@@ -1,0 +1,71 @@
+// What is decided about cuDNN without it. Calls are tested in tests/conformance, over a stand-in, and a real library is
+// asked by tests/e2e/cudnn-graphs.py.
+#include "runtime/Core/LoadModule.h"
+#include "runtime/Device/cuda/CudnnGraphs.h"
+#include "runtime/Device/cuda/CudnnShape.h"
+#include "runtime/Format/CudnnAttention.h"
+#include <gmock/gmock.h>
+
+namespace ztc {
+namespace {
+using testing::HasSubstr;
+
+TEST(Cudnn, VersionsThatAreNotUsed) {
+  EXPECT_EQ(cudnnVersionText(92600), "9.26.0");
+  EXPECT_EQ(cudnnVersionText(91002), "9.10.2");
+  EXPECT_THAT(cudnnVersionObstacle(90501, false, 0), HasSubstr("9.6.0 or later"));
+  EXPECT_EQ(cudnnVersionObstacle(90600, true, 64), "");
+  EXPECT_EQ(cudnnVersionObstacle(91000, false, 0), "");
+  EXPECT_THAT(cudnnVersionObstacle(91001, true, 0), HasSubstr("gradient"));
+  EXPECT_EQ(cudnnVersionObstacle(91002, true, 0), "");
+  EXPECT_EQ(cudnnVersionObstacle(91400, true, 0), "");
+  EXPECT_THAT(cudnnVersionObstacle(91400, false, 64), HasSubstr("windows"));
+}
+
+TEST(Cudnn, WhatItNeverTakes) {
+  EXPECT_EQ(cudnnAttentionObstacle(true, 64), nullptr);
+  EXPECT_EQ(cudnnAttentionObstacle(true, 256), nullptr);
+  EXPECT_THAT(cudnnAttentionObstacle(false, 64), HasSubstr("f32"));
+  EXPECT_THAT(cudnnAttentionObstacle(true, 60), HasSubstr("multiple of 8"));
+  EXPECT_THAT(cudnnAttentionObstacle(true, 264), HasSubstr("256"));
+}
+
+TEST(Cudnn, NothingIsReservedForWhatItNeverTakes) {
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, false, false), 0u);
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, false, true), gpuAttentionGradScratchBytes(1, 2048, 32));
+  // dq and the heads of dk and dv: 4 and 2 times 2 bytes an element; delta; the turns of 32 blocks a head.
+  EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, true, true),
+            uint64_t(2048 * 32) * (64 * 8 + 4) + 8 * 32 * 32 + 4096);
+}
+
+TEST(Cudnn, ShapesAreThoseOfThePlan) {
+  plan::Attention attention;
+  attention.set_batch(2);
+  attention.set_seq(33);
+  attention.set_heads(4);
+  attention.set_kv_heads(2);
+  attention.set_head_dim(16);
+  attention.set_window(7);
+  attention.set_type(plan::F16);
+  EXPECT_EQ(cudnnShape(attention).window, 0) << "without causal a window means nothing";
+  attention.set_causal(true);
+  const ZtcCudnnAttention shape = cudnnShape(attention);
+  EXPECT_EQ(shape.window, 7);
+  EXPECT_EQ(shape.type, ZTC_CUDNN_F16);
+  EXPECT_EQ(shape.strides[ZTC_CUDNN_DOUT].batch, 33 * 4 * 16);
+  EXPECT_EQ(shape.strides[ZTC_CUDNN_DK].batch, 33 * 2 * 16);
+  EXPECT_EQ(shape.strides[ZTC_CUDNN_K].row, 2 * 16);
+  EXPECT_EQ(shape.strides[ZTC_CUDNN_Q].head, 16);
+}
+
+TEST(LoadModule, SaysWhereItLooked) {
+  const auto candidates = moduleCandidates("libztc-none.so", "", "/no/such/folder");
+  auto opened = openModuleTable(candidates, "ztcNone", 1);
+  EXPECT_EQ(opened.status().code(), StatusCode::NotFound);
+  EXPECT_THAT(opened.status().message(),
+              HasSubstr("/no/such/folder/libztc-none.so or /no/such/folder/../lib/libztc-none.so"));
+  EXPECT_EQ(moduleCandidates("libztc-none.so", "/a/file.so", "/no"), std::vector<std::string>{"/a/file.so"});
+}
+
+} // namespace
+} // namespace ztc
