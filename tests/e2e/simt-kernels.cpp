@@ -2,6 +2,7 @@
 // bit where nothing is summed, else within rounding. Counts what a GPU would move: a large operand once.
 //
 //     simt-kernels PLAN          a plan for host and simt
+#include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/host/KernelLibrary.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Format/PlanValidator.h"
@@ -49,6 +50,11 @@ double valueAt(const char *at, plan::DataType type) {
     float value;
     std::memcpy(&value, &bits, 4);
     return value;
+  }
+  if (type == plan::F16) {
+    uint16_t bits;
+    std::memcpy(&bits, at, 2);
+    return fromF16(bits);
   }
   return 0; // of other types only equal bits are accepted
 }
@@ -187,7 +193,7 @@ private:
       const double want = valueAt(&expected[i], type), have = valueAt(&got[i], type);
       if (std::isnan(want) && std::isnan(have))
         continue;
-      const double tolerance = type == plan::BF16 ? 8e-3 : 2e-5;
+      const double tolerance = type == plan::BF16 ? 8e-3 : type == plan::F16 ? 1e-3 : 2e-5;
       if (!sums || !(std::abs(want - have) <= tolerance * (1 + std::abs(want))))
         return "element " + std::to_string(i / step) + " is " + std::to_string(have) + ", not " + std::to_string(want);
     }
