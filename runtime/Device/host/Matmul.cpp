@@ -228,10 +228,19 @@ double librarySpeed(const MatmulProblem &problem, Tiling tiling) {
   return (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
 }
 
+/// Our own kernels pack B once for each tile of rows, and A, where it is transposed, once for each of columns.
+double ownSpeed(const MatmulProblem &problem, Tiling tiling) {
+  constexpr double kPacking = 4;
+  double packed = double(tiling.rows) / double(problem.m);
+  if (problem.transposeA)
+    packed += double(tiling.columns) / double(problem.n);
+  return 1 / (1 + kPacking * packed);
+}
+
 /// How good a tiling is for `workers`, from 0 to 1. More tiles than workers even out what else happens on the machine.
 double quality(const MatmulProblem &problem, uint64_t batch, Tiling tiling, uint64_t workers) {
   constexpr double kUneven = 0.1;
-  double speed = librarySpeed(problem, tiling);
+  double speed = isOwn(problem) ? ownSpeed(problem, tiling) : librarySpeed(problem, tiling);
   uint64_t tiles = batch * tiling.rows * tiling.columns, rounds = (tiles + workers - 1) / workers;
   double busy = double(tiles) / double(rounds * workers);
   return speed * busy * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
@@ -273,27 +282,25 @@ Status ParallelMatmul::prepareOwn(MatmulCache &cache, const MatmulProblem &probl
 void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b, float *c) const {
   const SgemmPlan &plan = own_->plan;
   auto *packed = reinterpret_cast<float *>(cache_->packed());
+  const SgemmPlan::Block block = plan.block(0);
+  const uint64_t panels = plan.panels(block);
+  pool.parallelFor(panels, 1, [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
   const uint32_t pieces = own_->rows * own_->columns;
-  for (size_t index = 0; index < plan.blocks(); ++index) {
-    const SgemmPlan::Block block = plan.block(index);
-    const uint64_t panels = plan.panels(block);
-    pool.parallelFor(panels, 1,
-                     [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
-    std::atomic<uint32_t> next{0};
-    pool.forEachWorker([&](uint32_t worker) {
-      auto *scratch = reinterpret_cast<float *>(cache_->scratchpad(worker));
-      for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
-        const WorkRange rows = splitRange(plan.problem().m, SgemmPlan::kRowGrain, i % own_->rows, own_->rows);
-        const WorkRange part = splitRange(panels, 1, i / own_->rows, own_->columns);
-        plan.multiply(block, a, packed, c, rows, part, scratch);
-      }
-    });
-  }
+  std::atomic<uint32_t> next{0};
+  pool.forEachWorker([&](uint32_t worker) {
+    auto *scratch = reinterpret_cast<float *>(cache_->scratchpad(worker));
+    for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+      const WorkRange rows = splitRange(plan.problem().m, SgemmPlan::kRowGrain, i % own_->rows, own_->rows);
+      const WorkRange part = splitRange(panels, 1, i / own_->rows, own_->columns);
+      plan.multiply(block, a, packed, c, rows, part, scratch);
+    }
+  });
 }
 
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
-  if (isOwn(problem) && batch.count == 1 &&
+  // More than one block would make the workers wait for each other at each; so large a B is packed tile by tile.
+  if (isOwn(problem) && batch.count == 1 && SgemmPlan(problem).blocks() == 1 &&
       double(problem.m) * double(problem.n) * double(problem.k) >= kSmallProduct) {
     ZTC_RETURN_IF_ERROR(result.prepareOwn(cache, problem));
     return result;

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kTileRows = SgemmPlan::kRowGrain, kTileColumns = 16;
 /// A panel of B and one of A, `depth` long, fit 32 KiB together; a block of A, (rows, depth), fits half of 512 KiB; a
 /// block of B, packed as a whole, is at most so many floats and shares the third cache with what else is there.
-constexpr uint64_t kDepth = 384, kRows = 96, kBlockOfB = 768 * 1024, kColumns = 1024;
+constexpr uint64_t kDepth = 384, kRows = 96, kBlockOfB = 768 * 1024, kColumns = 1536;
 /// How many rows ahead of the one that is packed the cache is told of.
 constexpr uint64_t kAhead = 4;
 
