@@ -3,6 +3,7 @@
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
+#include "runtime/Format/AlgorithmChoices.h"
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,7 +25,8 @@ struct TrainerState {
   uint64_t goodSteps = 0;     ///< since the scale last changed
   uint64_t skippedInARow = 0; ///< fp16
   std::map<std::string, std::string>
-      environment; ///< what bits depend on: versions, instruction set, threads; a resume names what differs
+      environment;             ///< what bits depend on: versions, instruction set, threads; a resume names what differs
+  AlgorithmChoices algorithms; ///< of the device's libraries; key empty: it had no choice
 };
 
 std::string printTrainerState(const TrainerState &state);

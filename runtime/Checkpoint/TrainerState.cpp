@@ -8,18 +8,20 @@ namespace ztc {
 using Json = nlohmann::ordered_json;
 
 std::string printTrainerState(const TrainerState &state) {
-  const Json json = {{"version", 1},
-                     {"step", state.step},
-                     {"adam_count", state.adamCount},
-                     {"epoch", state.cursor.epoch},
-                     {"rows", state.cursor.rows},
-                     {"global_batch", state.globalBatch},
-                     {"seed", state.seed},
-                     {"shuffle", state.shuffle},
-                     {"loss_scale", state.lossScale},
-                     {"good_steps", state.goodSteps},
-                     {"skipped_in_a_row", state.skippedInARow},
-                     {"environment", state.environment}};
+  Json json = {{"version", 1},
+               {"step", state.step},
+               {"adam_count", state.adamCount},
+               {"epoch", state.cursor.epoch},
+               {"rows", state.cursor.rows},
+               {"global_batch", state.globalBatch},
+               {"seed", state.seed},
+               {"shuffle", state.shuffle},
+               {"loss_scale", state.lossScale},
+               {"good_steps", state.goodSteps},
+               {"skipped_in_a_row", state.skippedInARow},
+               {"environment", state.environment}};
+  if (!state.algorithms.key.empty())
+    json["algorithms"] = Json::parse(printAlgorithmChoices(state.algorithms), nullptr, /*allow_exceptions=*/false);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -59,6 +61,9 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
     for (auto it = environment->begin(); it != environment->end(); ++it)
       if (const auto *value = it.value().get_ptr<const std::string *>())
         state.environment[it.key()] = *value;
+  if (const auto algorithms = json.find("algorithms"); algorithms != json.end()) {
+    ZTC_ASSIGN_OR_RETURN(state.algorithms, parseAlgorithmChoices(algorithms->dump(), path));
+  }
   return state;
 }
 

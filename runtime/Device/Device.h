@@ -3,12 +3,15 @@
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Device/Trace.h"
+#include "runtime/Format/AlgorithmChoices.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Memory/Planner.h"
 #include "runtime/Ranks/ProgressBoard.h"
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +94,20 @@ struct DeviceLimits {
   std::string matmulName; ///< what was multiplied, by which library
 };
 
+/// What a device that is to choose between the algorithms of its libraries gets.
+struct TuningRequest {
+  AlgorithmChoices known = {}; ///< taken where they are for this device and fit
+  double seconds = 0;          ///< that measuring may take, nearly; 0: nothing is measured
+  std::function<void(size_t done, size_t all)> progress = {}; ///< before each call that is measured; may be empty
+};
+struct TunedAlgorithms {
+  AlgorithmChoices all;        ///< of every call that has a choice
+  AlgorithmChoices measured;   ///< those that were measured now
+  std::set<std::string> known; ///< signatures of those that were known
+  size_t unmeasured = 0;       ///< calls that keep their library's first choice because the time did not suffice
+  double seconds = 0;          ///< that it took
+};
+
 /// A place that executes steps. It serves one plan at a time.
 class Device {
 public:
@@ -104,6 +121,18 @@ public:
   /// Makes the plan's kernel images callable; before any prepareStep.
   virtual Status loadKernels(const plan::Plan &plan) = 0;
   virtual StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) = 0;
+
+  /// Names what algorithms are chosen for: a library, its version and this device. Empty where the prepared steps leave
+  /// no choice.
+  virtual std::string algorithmKey() const { return {}; }
+  /// Chooses an algorithm for every call of the prepared steps. Before the arena holds anything: it is zero again
+  /// afterwards.
+  virtual StatusOr<TunedAlgorithms> tuneAlgorithms(const Arena &arena, const TuningRequest &request) {
+    return TunedAlgorithms();
+  }
+  /// Takes over the choices of another rank. FailedPrecondition where this device cannot take all of them.
+  virtual Status useAlgorithms(const AlgorithmChoices &choices) { return Status::ok(); }
+
   /// Copies between ordinary memory and the arena.
   virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
   virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;

@@ -6,6 +6,7 @@
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <fmt/format.h>
 #include <sched.h>
@@ -112,6 +113,21 @@ RunOptions withDefaultDevice(RunOptions options, const Environment &environment)
     options.device = "cuda";
   else
     options.gpus = gpus->size();
+  return options;
+}
+
+StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &environment) {
+  if (const std::string text = variable(environment, "ZTC_CUDA_TUNE"); !text.empty()) {
+    const char *end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, options.tuneSeconds);
+    if (error != std::errc() || stop != end || !(options.tuneSeconds >= 0))
+      return invalidArgument(fmt::format("ZTC_CUDA_TUNE is '{}': it is the seconds that measuring algorithms of matrix "
+                                         "products may take; 0: none is measured",
+                                         text));
+  }
+  const std::string cache = variable(environment, "XDG_CACHE_HOME"), home = variable(environment, "HOME");
+  if (options.tuneSeconds > 0 && (!cache.empty() || !home.empty()))
+    options.cacheFolder = (cache.empty() ? home + "/.cache" : cache) + "/ztc";
   return options;
 }
 

@@ -21,6 +21,10 @@ StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOption
 /// started this rank, its own; unchanged where there is none.
 RunOptions withDefaultDevice(RunOptions options, const Environment &environment);
 
+/// With what the environment says of a run: ZTC_CUDA_TUNE, the seconds that measuring algorithms may take (0: none is
+/// measured), and the cache of this user, ztc in XDG_CACHE_HOME or ~/.cache. InvalidArgument: usage.
+StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &environment);
+
 /// Meets the other ranks; at one rank there is nobody to meet.
 JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
 

@@ -109,7 +109,10 @@ bool reportsHere(const RunFailure &failure, const RankIdentity &identity) {
 
 int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   const Environment environment = readEnvironment();
-  const RunOptions options = withDefaultDevice(given, environment);
+  auto complete = withEnvironment(withDefaultDevice(given, environment), environment);
+  if (!complete.isOk())
+    return report(complete.status(), kUsage);
+  const RunOptions &options = *complete;
   auto described = describeLaunch(options, environment);
   if (!described.isOk())
     return report(described.status(), kUsage);

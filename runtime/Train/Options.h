@@ -24,6 +24,10 @@ struct RunOptions {
   std::string rendezvous;
   double timeoutSeconds = 300;
 
+  // From the environment.
+  double tuneSeconds = 20; ///< that measuring algorithms of GPU libraries may take; 0: none is measured
+  std::string cacheFolder; ///< of this user, for what was measured; empty: nothing is kept
+
   // What it learns from.
   std::vector<std::string> data;
   std::string tokenizer; ///< empty (token files) or bytes

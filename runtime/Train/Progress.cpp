@@ -1,4 +1,5 @@
 #include "runtime/Train/Progress.h"
+#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -15,6 +16,10 @@ std::string humanSeconds(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
+double steadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 std::string progressText(const ProgressState &state) {
   return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}  left {}", state.step,
                      state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond,
@@ -25,14 +30,14 @@ bool Progress::isDue(double now, bool last) const {
   return out_ && (last || now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds));
 }
 
-void Progress::show(const ProgressState &state, double now) {
+void Progress::show(std::string_view text, double now) {
   if (!out_)
     return;
   lastShown_ = now;
   if (live_)
-    fmt::print(out_, "\r\033[K{}", progressText(state));
+    fmt::print(out_, "\r\033[K{}", text);
   else
-    fmt::print(out_, "{}\n", progressText(state));
+    fmt::print(out_, "{}\n", text);
   lineOpen_ = live_;
   std::fflush(out_);
 }

@@ -21,6 +21,9 @@ struct ProgressState {
   std::string device = {}; ///< what it says about itself, or empty
 };
 
+/// Seconds of a clock that only goes on.
+double steadySeconds();
+
 /// The text of one progress line, without end of line.
 std::string progressText(const ProgressState &state);
 
@@ -33,7 +36,9 @@ public:
   /// True where the time has come for a line, so that its text need not be made for nothing. `now` in seconds of a
   /// steady clock.
   bool isDue(double now, bool last) const;
-  void show(const ProgressState &state, double now);
+  void show(const ProgressState &state, double now) { show(progressText(state), now); }
+  /// The same for what else takes its time.
+  void show(std::string_view text, double now);
   /// A line of its own, after the live one.
   void note(std::string_view text);
   /// Ends a live line, so that what follows starts at the left.

@@ -61,6 +61,7 @@ private:
   Status claim(const std::string &folder);
   Status prepareOutput(const plan::Plan &plan);
   Status openLog();
+  Status openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds);
   Status loadModel();
   void introduce();
   std::map<std::string, std::string> environment() const;
@@ -303,6 +304,26 @@ Status Run::openLog() {
   return agree(&control_, "log", opened);
 }
 
+/// Plan, memory and algorithms; `tuneSeconds`: that measuring these may take.
+Status Run::openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds) {
+  control_.progress().enterPhase("preparing");
+  AlgorithmPolicy algorithms{.cacheFolder = options_.cacheFolder, .seconds = tuneSeconds};
+  if (resumed_)
+    algorithms.resumed = &resumed_->state.algorithms;
+  algorithms.progress = [this](size_t done, size_t all) {
+    control_.progress().addWork();
+    const double now = steadySeconds();
+    if (progress_.isDue(now, false))
+      progress_.show(fmt::format("measuring algorithms of matrix products: {} of {}", done, all), now);
+  };
+  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms));
+  for (const std::string &note : session_->algorithms().notes)
+    progress_.note(note);
+  if (!session_->algorithms().differs.empty())
+    facts_.differs.push_back(session_->algorithms().differs);
+  return Status::ok();
+}
+
 Status Run::loadModel() {
   control_.progress().enterPhase("loading");
   if (resumed_) {
@@ -396,6 +417,7 @@ Status Run::beginSave(const LoopPosition &position) {
   state.goodSteps = position.lossScale.goodSteps;
   state.skippedInARow = position.lossScale.skippedInARow;
   state.environment = environment();
+  state.algorithms = session_->algorithms().choices;
   savingStep_ = position.step;
   writer_->begin(session_->stateBeside(), std::move(state), saveFolder_, options_.keep.value_or(0));
   return Status::ok();
@@ -489,8 +511,8 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
       compareRanks(control_, "the data", findings(options_, facts_, accumulate_, data_.get(), evalData_.get())));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
   ZTC_RETURN_IF_ERROR(openLog());
-  ZTC_ASSIGN_OR_RETURN(
-      session_, Session::open(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, ranks_));
+  ZTC_RETURN_IF_ERROR(
+      openSession(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, options_.tuneSeconds));
   ZTC_RETURN_IF_ERROR(loadModel());
   ZTC_RETURN_IF_ERROR(session_->synchronize()); // a checkpoint may be the first that is made of it
   introduce();
@@ -567,7 +589,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
 }
 
 StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {
-  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), {}, ranks_));
+  ZTC_RETURN_IF_ERROR(openSession(std::move(loaded), std::move(device), {}, 0)); // it is over sooner than measured
   ZTC_RETURN_IF_ERROR(loadModel());
   const bool speaks = ranks_.isFirst();
   if (speaks)

@@ -1,5 +1,6 @@
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
@@ -82,6 +83,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
     text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured),
                         formatSize(plan.reserve_bytes()));
   text += fmt::format("device  {}\n", session.device().description());
+  if (!session.algorithms().choices.key.empty())
+    text += fmt::format("library {}\n", session.algorithms().text());
   if (world > 1)
     text +=
         fmt::format("ranks   {}{}, ZeRO-{}, accumulate {}, {}\n", world,
@@ -120,6 +123,14 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["versions"] = {{"ztc", plan.ztc_version()},
                       {"device", session.device().description()},
                       {"communicator", communicatorText(session)}};
+  if (const ChosenAlgorithms &chosen = session.algorithms(); !chosen.choices.key.empty()) {
+    const std::string choices = printAlgorithmChoices(chosen.choices);
+    head["algorithms"] = {
+        {"key", chosen.choices.key},   {"calls", chosen.choices.algorithms.size()},
+        {"resumed", chosen.resumed},   {"cached", chosen.cached},
+        {"measured", chosen.measured}, {"unmeasured", chosen.unmeasured},
+        {"seconds", chosen.seconds},   {"sha256", Sha256::hex(Sha256::of(choices.data(), choices.size()))}};
+  }
   head["device"] = session.device().name();
   head["threads"] = session.shape().threads;
   head["accumulate"] = session.shape().accumulate;

@@ -75,7 +75,7 @@ Session::~Session() {
 }
 
 StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
-                                                 RankContext ranks) {
+                                                 RankContext ranks, const AlgorithmPolicy &algorithms) {
   std::unique_ptr<Session> session(new Session(ranks));
   session->loaded_ = std::move(loaded);
   session->device_ = std::move(device);
@@ -91,6 +91,8 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
   if (ranks.communicator)
     ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));
+  ZTC_ASSIGN_OR_RETURN(session->algorithms_,
+                       chooseAlgorithms(*session->device_, *session->arena_, ranks.control, algorithms));
   ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
   session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
   if (onlyUpdateWritesState(plan)) {

@@ -7,6 +7,7 @@
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "runtime/Ranks/RankContext.h"
+#include "runtime/Train/Algorithms.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,9 +38,9 @@ private:
 class Session {
 public:
   /// Plans the memory, and only where that fits on every rank takes the one allocation of the run. `shape.threads` is
-  /// taken from the device, `shape.world` from `ranks`.
+  /// taken from the device, `shape.world` from `ranks`. Then the device's libraries get their algorithms.
   static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
-                                                 RankContext ranks);
+                                                 RankContext ranks, const AlgorithmPolicy &algorithms = {});
 
   ~Session();
 
@@ -51,6 +52,7 @@ public:
   const Arena &arena() const { return *arena_; }
   Executor &executor() { return *executor_; }
   StatusOr<DeviceLimits> measureLimits() { return device_->measureLimits(); }
+  const ChosenAlgorithms &algorithms() const { return algorithms_; }
   const RankContext &ranks() const { return ranks_; }
   /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.
   StateContext state() { return {loaded_.plan, *stateMemory_, staging_, &ranks_.control}; }
@@ -69,6 +71,7 @@ private:
   MemoryPlan memory_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Arena> arena_;
+  ChosenAlgorithms algorithms_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ExecutorMemory> stateMemory_;
   std::unique_ptr<ArenaReader> reader_; ///< null: nothing is read beside programs

@@ -4,7 +4,6 @@
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -12,14 +11,6 @@
 #include <utility>
 
 namespace ztc {
-
-namespace {
-
-double steadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-} // namespace
 
 void TrainingLoop::Pace::add(double seconds) {
   // The first step touches every page of the arena for the first time: it is no measure of the others.

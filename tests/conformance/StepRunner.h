@@ -145,6 +145,7 @@ public:
   }
   Executor &executor() { return *executor_; }
   Device &device() { return *device_; }
+  Arena &arena() { return *arena_; }
 
 private:
   /// What the compiler made for this kind of GPU (tests/standin/kernels/ServiceKernels.cpp): in the file that

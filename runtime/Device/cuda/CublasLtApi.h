@@ -30,8 +30,13 @@ inline constexpr int kCompute32F = 68;               ///< cublasComputeType_t: f
 inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14; ///< cudaDataType
 inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;
-inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceAlignmentA = 5, kPreferenceAlignmentB = 6,
-                     kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;
+inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceReductionSchemes = 3, kPreferenceAlignmentA = 5,
+                     kPreferenceAlignmentB = 6, kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;
+inline constexpr int kConfigReductionScheme = 3; ///< cublasLtMatmulAlgoConfigAttributes_t; uint32_t
+/// cublasLtReductionScheme_t: how parts of the sum over k are put together. In place they are rounded to C's type on
+/// the way, as they are where they are stored in that type.
+inline constexpr uint32_t kReductionNone = 0, kReductionInPlace = 1, kReductionComputeType = 2,
+                          kReductionOutputType = 4;
 inline constexpr int32_t kOperationN = 0, kOperationT = 1; ///< cublasOperation_t
 
 /// X(symbol, result, arguments).
@@ -54,6 +59,11 @@ inline constexpr int32_t kOperationN = 0, kOperationT = 1; ///< cublasOperation_
   X(cublasLtMatmulAlgoGetHeuristic, Status,                                                                            \
     (Handle handle, Description description, Layout a, Layout b, Layout c, Layout d, Preference preference,            \
      int requested, HeuristicResult *results, int *returned))                                                          \
+  X(cublasLtMatmulAlgoCheck, Status,                                                                                   \
+    (Handle handle, Description description, Layout a, Layout b, Layout c, Layout d, const Algorithm *algorithm,       \
+     HeuristicResult *result))                                                                                         \
+  X(cublasLtMatmulAlgoConfigGetAttribute, Status,                                                                      \
+    (const Algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written))                           \
   X(cublasLtMatmul, Status,                                                                                            \
     (Handle handle, Description description, const void *alpha, const void *a, Layout layoutA, const void *b,          \
      Layout layoutB, const void *beta, const void *c, Layout layoutC, void *d, Layout layoutD,                         \

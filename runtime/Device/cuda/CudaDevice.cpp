@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CudaMonitor.h"
 #include "runtime/Device/cuda/CudaStaging.h"
 #include "runtime/Device/cuda/CudaTimer.h"
+#include "runtime/Device/cuda/CudaTuning.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -290,6 +291,14 @@ public:
     }
     return dataLoss("the step is of no known kind");
   }
+
+  std::string algorithmKey() const override { return cudaAlgorithmKey(resources_); }
+  StatusOr<TunedAlgorithms> tuneAlgorithms(const Arena &arena, const TuningRequest &request) override {
+    ZTC_ASSIGN_OR_RETURN(TunedAlgorithms tuned, tuneCudaProducts(resources_, arena, request));
+    ZTC_RETURN_IF_ERROR(synchronize());
+    return tuned;
+  }
+  Status useAlgorithms(const AlgorithmChoices &choices) override { return useCudaAlgorithms(resources_, choices); }
 
   Status upload(std::byte *to, const void *from, uint64_t bytes) override {
     return staging_.upload(reinterpret_cast<cuda::Address>(to), from, bytes);

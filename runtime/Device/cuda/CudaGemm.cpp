@@ -23,20 +23,21 @@ public:
     shape.transposeA = gemm.transpose_a(), shape.transposeB = gemm.transpose_b();
     shape.batch = gemm.batch();
     shape.strideA = gemm.stride_a(), shape.strideB = gemm.stride_b(), shape.strideC = gemm.stride_c();
-    shape.alpha = float(gemm.alpha());
     shape.typeA = gemm.type_a(), shape.typeC = gemm.type_c();
+    shape.adds = accumulate_ != plan::OVERWRITE;
     shape.alignA = productAlignment(operands_.offset(0));
     shape.alignB = productAlignment(operands_.offset(1));
     shape.alignC = productAlignment(operands_.offset(2));
     hasWorkspace_ = operands_.count() == 4;
     shape.workspaceBytes = hasWorkspace_ ? operands_.bytes(3) : 0;
-    return product_.prepare(resources_, shape);
+    return product_.prepare(resources_, shape, float(gemm.alpha()));
   }
 
   Status execute(uint32_t microstep) override {
-    return product_.execute(stream_, operands_.address(0), operands_.address(1), operands_.address(2),
-                            addsNow(accumulate_, microstep) ? 1.0f : 0.0f,
-                            hasWorkspace_ ? operands_.address(3) : nullptr);
+    return product_.execute(stream_,
+                            {operands_.address(0), operands_.address(1), operands_.address(2),
+                             hasWorkspace_ ? operands_.address(3) : nullptr},
+                            addsNow(accumulate_, microstep) ? 1.0f : 0.0f);
   }
 
 private:

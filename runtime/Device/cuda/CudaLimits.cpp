@@ -1,4 +1,5 @@
 #include "runtime/Device/cuda/CudaLimits.h"
+#include "runtime/Device/cuda/CudaTimer.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <array>
@@ -10,51 +11,41 @@ namespace {
 constexpr int kRepetitions = 10;
 constexpr uint64_t kWorkspaceBytes = uint64_t(32) << 20;
 
-/// Device memory and two events that are released with it.
+/// Device memory that is released again, and a watch.
 class Measurement {
 public:
   explicit Measurement(CudaResources &resources)
-      : driver_(resources.driver), stream_(resources.streams[kComputeStream]) {}
+      : driver_(resources.driver), stream_(resources.streams[kComputeStream]), watch_(driver_, stream_) {}
   ~Measurement() {
     driver_.cuStreamSynchronize(stream_);
     if (memory_)
       driver_.cuMemFree_v2(memory_);
-    for (cuda::Event event : events_)
-      if (event)
-        driver_.cuEventDestroy_v2(event);
   }
   Measurement(const Measurement &) = delete;
   Measurement &operator=(const Measurement &) = delete;
 
   Status create(uint64_t bytes) {
     ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemAlloc_v2(&memory_, bytes), "cuMemAlloc"));
-    for (cuda::Event &event : events_)
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(&event, cuda::kEventDefault), "cuEventCreate"));
+    ZTC_RETURN_IF_ERROR(watch_.create());
     return driver_.check(driver_.cuMemsetD8Async(memory_, 0, bytes, stream_), "cuMemsetD8Async");
   }
   cuda::Address memory() const { return memory_; }
 
   /// Seconds of the fastest run of `work`.
-  template <typename Work> StatusOr<double> shortest(Work &&work) {
-    float best = 1e30f;
+  StatusOr<double> shortest(const std::function<Status()> &work) {
+    double best = 1e30;
     for (int i = 0; i < kRepetitions; ++i) {
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[0], stream_), "cuEventRecord"));
-      ZTC_RETURN_IF_ERROR(work());
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(events_[1], stream_), "cuEventRecord"));
-      ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventSynchronize(events_[1]), "cuEventSynchronize"));
-      float milliseconds = 0;
-      ZTC_RETURN_IF_ERROR(
-          driver_.check(driver_.cuEventElapsedTime(&milliseconds, events_[0], events_[1]), "cuEventElapsedTime"));
-      best = std::min(best, milliseconds);
+      ZTC_ASSIGN_OR_RETURN(const double seconds, watch_.seconds(work));
+      best = std::min(best, seconds);
     }
-    return std::max(1e-9, double(best) / 1000);
+    return std::max(1e-9, best);
   }
 
 private:
   const CudaDriver &driver_;
   const cuda::Stream stream_;
   cuda::Address memory_ = 0;
-  cuda::Event events_[2] = {};
+  CudaStopwatch watch_;
 };
 
 StatusOr<double> copyRate(CudaResources &resources, uint64_t bytes) {

@@ -107,6 +107,7 @@ private:
     dhead.lda = ldDLogits, dhead.ldb = width_, dhead.ldc = width_;
     dhead.transposeA = true;
     dhead.typeA = type_;
+    dhead.adds = chunk_ < tokens_ || accumulate_ != plan::OVERWRITE;
     dhead.alignA = logits.alignC;
     dhead.alignB = logits.alignA;
     dhead.alignC = alignment(DHead, 0);
@@ -120,14 +121,14 @@ private:
   Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
     const std::byte *hidden = operands_.address(Hidden) + row * rowBytes_, *head = operands_.address(Head);
     std::byte *logits = operands_.address(Scratch), *workspace = isNarrow_ ? operands_.address(workspace_) : nullptr;
-    ZTC_RETURN_IF_ERROR(products.logits.execute(stream_, hidden, head, logits, 0, workspace));
+    ZTC_RETURN_IF_ERROR(products.logits.execute(stream_, {hidden, head, logits, workspace}, 0));
     const cuda::Address targets = address(Targets) + row * sizeof(int32_t), loss = losses() + row * sizeof(float);
     if (!training_)
       return launch(rows_, {address(Scratch), targets, loss, vocabulary_}, rows);
     ZTC_RETURN_IF_ERROR(launch(rows_, {address(Scratch), targets, address(Scale), loss, vocabulary_}, rows));
     ZTC_RETURN_IF_ERROR(
-        products.dhidden.execute(stream_, logits, head, operands_.address(DHidden) + row * rowBytes_, 0, workspace));
-    return products.dhead.execute(stream_, logits, hidden, operands_.address(DHead), addToHead ? 1 : 0, workspace);
+        products.dhidden.execute(stream_, {logits, head, operands_.address(DHidden) + row * rowBytes_, workspace}, 0));
+    return products.dhead.execute(stream_, {logits, hidden, operands_.address(DHead), workspace}, addToHead ? 1 : 0);
   }
 
   plan::DataType type_ = plan::F32;

@@ -1,10 +1,14 @@
 // cuBLASLt is column-major: a row-major matrix is its own transpose there, so that C = op(A) op(B) becomes
 // C' = op(B)' op(A)' with the operands exchanged and no data moved.
 #include "runtime/Device/cuda/CudaProduct.h"
+#include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace ztc {
+
+/// Algorithms that the library is asked for.
+static constexpr int kRequested = 16;
 
 static StatusOr<int> libraryType(plan::DataType type) {
   switch (type) {
@@ -23,6 +27,29 @@ uint32_t productAlignment(uint64_t offset) {
   return uint32_t(std::min<uint64_t>(256, offset ? offset & ~(offset - 1) : 256));
 }
 
+static uint64_t matrixBytes(const CudaProductShape &shape, plan::DataType type, uint64_t rows, uint64_t columns,
+                            uint64_t ld, uint64_t stride) {
+  const uint64_t others = shape.batch > 1 ? (shape.batch - 1) * stride : 0;
+  return (others + (rows - 1) * ld + columns) * dataTypeBytes(type);
+}
+uint64_t CudaProductShape::bytesA() const {
+  return matrixBytes(*this, typeA, transposeA ? k : m, transposeA ? m : k, lda, strideA);
+}
+uint64_t CudaProductShape::bytesB() const {
+  return matrixBytes(*this, typeA, transposeB ? n : k, transposeB ? k : n, ldb, strideB);
+}
+uint64_t CudaProductShape::bytesC() const {
+  return matrixBytes(*this, typeC, m, n, ldc, strideC);
+}
+
+std::string CudaProductShape::signature() const {
+  return fmt::format("{}x{}x{} {}{} {}->{} ld {},{},{}{} align {},{},{}{}{}", m, n, k, transposeA ? "T" : "N",
+                     transposeB ? "T" : "N", dataTypeName(typeA), dataTypeName(typeC), lda, ldb, ldc,
+                     batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
+                     alignB, alignC, adds ? " add" : "",
+                     workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "");
+}
+
 Status CudaResources::loadCublasLt() {
   if (cublasLtHandle)
     return Status::ok();
@@ -30,12 +57,21 @@ Status CudaResources::loadCublasLt() {
   return cublasLt->check(cublasLt->cublasLtCreate(&cublasLtHandle), "cublasLtCreate");
 }
 
-Status CudaProduct::prepare(CudaResources &resources, const CudaProductShape &shape) {
+StatusOr<std::shared_ptr<CudaProductCall>> CudaProductCall::find(CudaResources &resources,
+                                                                 const CudaProductShape &shape) {
+  std::weak_ptr<CudaProductCall> &known = resources.products[shape.signature()];
+  if (std::shared_ptr<CudaProductCall> call = known.lock())
+    return call;
   ZTC_RETURN_IF_ERROR(resources.loadCublasLt());
-  shape_ = shape;
-  library_ = resources.cublasLt;
-  handle_ = resources.cublasLtHandle;
-  const bool ta = shape.transposeA, tb = shape.transposeB;
+  std::shared_ptr<CudaProductCall> call(new CudaProductCall(resources, shape));
+  ZTC_RETURN_IF_ERROR(call->describe());
+  ZTC_RETURN_IF_ERROR(call->findCandidates());
+  known = call;
+  return call;
+}
+
+Status CudaProductCall::describe() {
+  const bool ta = shape_.transposeA, tb = shape_.transposeB;
   ZTC_RETURN_IF_ERROR(
       library_->check(library_->cublasLtMatmulDescCreate(description_.receive(library_->cublasLtMatmulDescDestroy),
                                                          cublaslt::kCompute32F, cublaslt::kF32),
@@ -49,24 +85,14 @@ Status CudaProduct::prepare(CudaResources &resources, const CudaProductShape &sh
         "cublasLtMatmulDescSetAttribute"));
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
-      layout(first_, shape.typeA, tb ? shape.k : shape.n, tb ? shape.n : shape.k, shape.ldb, shape.strideB));
+      layout(first_, shape_.typeA, tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
   ZTC_RETURN_IF_ERROR(
-      layout(second_, shape.typeA, ta ? shape.m : shape.k, ta ? shape.k : shape.m, shape.lda, shape.strideA));
-  ZTC_RETURN_IF_ERROR(layout(result_, shape.typeC, shape.n, shape.m, shape.ldc, shape.strideC));
-  return chooseAlgorithm();
+      layout(second_, shape_.typeA, ta ? shape_.m : shape_.k, ta ? shape_.k : shape_.m, shape_.lda, shape_.strideA));
+  return layout(result_, shape_.typeC, shape_.n, shape_.m, shape_.ldc, shape_.strideC);
 }
 
-Status CudaProduct::execute(cuda::Stream stream, const void *a, const void *b, void *c, float beta,
-                            void *workspace) const {
-  return library_->check(library_->cublasLtMatmul(handle_, description_.get(), &shape_.alpha, b, first_.get(), a,
-                                                  second_.get(), &beta, c, result_.get(), c, result_.get(), &algorithm_,
-                                                  shape_.workspaceBytes ? workspace : nullptr, shape_.workspaceBytes,
-                                                  stream),
-                         "cublasLtMatmul");
-}
-
-Status CudaProduct::layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows, uint64_t columns,
-                           uint64_t leading, uint64_t stride) {
+Status CudaProductCall::layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType type, uint64_t rows,
+                               uint64_t columns, uint64_t leading, uint64_t stride) {
   ZTC_ASSIGN_OR_RETURN(const int kind, libraryType(type));
   ZTC_RETURN_IF_ERROR(
       library_->check(library_->cublasLtMatrixLayoutCreate(to.receive(library_->cublasLtMatrixLayoutDestroy), kind,
@@ -84,7 +110,7 @@ Status CudaProduct::layout(CublasLtObject<cublaslt::Layout> &to, plan::DataType 
       "cublasLtMatrixLayoutSetAttribute");
 }
 
-Status CudaProduct::chooseAlgorithm() {
+Status CudaProductCall::findCandidates() {
   CublasLtObject<cublaslt::Preference> preference;
   ZTC_RETURN_IF_ERROR(library_->check(
       library_->cublasLtMatmulPreferenceCreate(preference.receive(library_->cublasLtMatmulPreferenceDestroy)),
@@ -94,23 +120,66 @@ Status CudaProduct::chooseAlgorithm() {
       library_->check(library_->cublasLtMatmulPreferenceSetAttribute(
                           preference.get(), cublaslt::kPreferenceMaxWorkspaceBytes, &bytes, sizeof bytes),
                       "cublasLtMatmulPreferenceSetAttribute"));
-  for (auto [attribute, value] : {std::pair{cublaslt::kPreferenceAlignmentA, shape_.alignB},
+  // Algorithms that do not split k are always among them.
+  for (auto [attribute, value] : {std::pair{cublaslt::kPreferenceReductionSchemes, cublaslt::kReductionComputeType},
+                                  {cublaslt::kPreferenceAlignmentA, shape_.alignB},
                                   {cublaslt::kPreferenceAlignmentB, shape_.alignA},
                                   {cublaslt::kPreferenceAlignmentC, shape_.alignC},
                                   {cublaslt::kPreferenceAlignmentD, shape_.alignC}})
     ZTC_RETURN_IF_ERROR(library_->check(
         library_->cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
         "cublasLtMatmulPreferenceSetAttribute"));
-  cublaslt::HeuristicResult found{};
+  std::vector<cublaslt::HeuristicResult> found(kRequested);
   int count = 0;
   const cublaslt::Status status =
       library_->cublasLtMatmulAlgoGetHeuristic(handle_, description_.get(), first_.get(), second_.get(), result_.get(),
-                                               result_.get(), preference.get(), 1, &found, &count);
-  if (status != cublaslt::kSuccess || count == 0 || found.state != cublaslt::kSuccess)
-    return failedPrecondition(fmt::format("{} has no algorithm for a product of {} x {} x {} with a workspace of {} "
-                                          "bytes",
-                                          library_->version, shape_.m, shape_.n, shape_.k, shape_.workspaceBytes));
-  algorithm_ = found.algorithm;
+                                               result_.get(), preference.get(), kRequested, found.data(), &count);
+  found.resize(status == cublaslt::kSuccess ? size_t(std::clamp(count, 0, kRequested)) : 0);
+  for (const cublaslt::HeuristicResult &one : found)
+    if (one.state == cublaslt::kSuccess && isEligible(one.algorithm, one.workspaceBytes))
+      candidates_.push_back(one.algorithm);
+  if (candidates_.empty())
+    return failedPrecondition(
+        fmt::format("{} has no algorithm{} for a product of {} x {} x {} with a workspace of {} bytes",
+                    library_->version, found.empty() ? "" : " that gives the same bits each time", shape_.m, shape_.n,
+                    shape_.k, shape_.workspaceBytes));
+  algorithm_ = candidates_.front();
+  return Status::ok();
+}
+
+bool CudaProductCall::isEligible(const cublaslt::Algorithm &algorithm, uint64_t workspaceBytes) const {
+  uint32_t scheme = 0;
+  size_t written = 0;
+  if (library_->cublasLtMatmulAlgoConfigGetAttribute(&algorithm, cublaslt::kConfigReductionScheme, &scheme,
+                                                     sizeof scheme, &written) != cublaslt::kSuccess)
+    return false;
+  return workspaceBytes <= shape_.workspaceBytes &&
+         (scheme == cublaslt::kReductionNone || scheme == cublaslt::kReductionComputeType);
+}
+
+bool CudaProductCall::choose(const cublaslt::Algorithm &algorithm) {
+  cublaslt::HeuristicResult result{};
+  if (library_->cublasLtMatmulAlgoCheck(handle_, description_.get(), first_.get(), second_.get(), result_.get(),
+                                        result_.get(), &algorithm, &result) != cublaslt::kSuccess ||
+      result.state != cublaslt::kSuccess || !isEligible(algorithm, result.workspaceBytes))
+    return false;
+  algorithm_ = algorithm;
+  return true;
+}
+
+Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &algorithm,
+                                const CudaProductOperands &operands, float alpha, float beta) const {
+  return library_->check(
+      library_->cublasLtMatmul(handle_, description_.get(), &alpha, operands.b, first_.get(), operands.a, second_.get(),
+                               &beta, operands.c, result_.get(), operands.c, result_.get(), &algorithm,
+                               shape_.workspaceBytes ? operands.workspace : nullptr, shape_.workspaceBytes, stream),
+      "cublasLtMatmul");
+}
+
+Status CudaProduct::prepare(CudaResources &resources, const CudaProductShape &shape, float alpha) {
+  alpha_ = alpha;
+  ZTC_ASSIGN_OR_RETURN(call_, CudaProductCall::find(resources, shape));
+  ++call_->users;
   return Status::ok();
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/Device/cuda/CudnnGraphs.h"
 #include <array>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ private:
 inline constexpr uint64_t kGpuVectorBytes = 16;
 
 class TokenFault;
+class CudaProductCall;
 
 /// The parts of the device that steps use; they live as long as the device.
 struct CudaResources {
@@ -62,6 +64,8 @@ struct CudaResources {
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;
   std::array<std::string, 2> attention; ///< who computes it in this plan and why: the forward form, the gradient
+  /// The matrix products of the prepared steps, by call signature.
+  std::map<std::string, std::weak_ptr<CudaProductCall>> products;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
   std::vector<TokenFault *> faults;     ///< of the prepared steps
   ProgressBoard *board = nullptr;       ///< may be null

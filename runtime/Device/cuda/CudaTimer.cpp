@@ -2,6 +2,28 @@
 
 namespace ztc {
 
+CudaStopwatch::~CudaStopwatch() {
+  for (cuda::Event event : {begin_, end_})
+    if (event)
+      driver_.cuEventDestroy_v2(event);
+}
+
+Status CudaStopwatch::create() {
+  for (cuda::Event *event : {&begin_, &end_})
+    ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventCreate(event, cuda::kEventDefault), "cuEventCreate"));
+  return Status::ok();
+}
+
+StatusOr<double> CudaStopwatch::seconds(const std::function<Status()> &work) {
+  ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(begin_, stream_), "cuEventRecord"));
+  ZTC_RETURN_IF_ERROR(work());
+  ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(end_, stream_), "cuEventRecord"));
+  ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventSynchronize(end_), "cuEventSynchronize"));
+  float milliseconds = 0;
+  ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventElapsedTime(&milliseconds, begin_, end_), "cuEventElapsedTime"));
+  return double(milliseconds) / 1000;
+}
+
 TimedStep::TimedStep(std::unique_ptr<DeviceStep> step, const CudaPrepare &from, CudaTimer &timer)
     : step_(std::move(step)), driver_(from.resources.driver), timer_(timer), stream_(from.step.stream()),
       handle_(from.stream()) {}

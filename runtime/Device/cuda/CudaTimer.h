@@ -1,10 +1,28 @@
-// Times of steps as the GPU took them, by events around each; only where somebody asked for a trace or a profile.
+// Times as the GPU took them, by events: of steps, where somebody asked for a trace or a profile, and of measurements.
 #pragma once
 #include "runtime/Device/cuda/CudaStep.h"
+#include <functional>
 
 namespace ztc {
 
 class CudaTimer;
+
+/// Two events around whatever is measured while nothing else runs.
+class CudaStopwatch {
+public:
+  CudaStopwatch(const CudaDriver &driver, cuda::Stream stream) : driver_(driver), stream_(stream) {}
+  ~CudaStopwatch();
+  CudaStopwatch(const CudaStopwatch &) = delete;
+  CudaStopwatch &operator=(const CudaStopwatch &) = delete;
+  Status create();
+  /// Seconds that what `work` gives to the stream takes; waits for it.
+  StatusOr<double> seconds(const std::function<Status()> &work);
+
+private:
+  const CudaDriver &driver_;
+  const cuda::Stream stream_;
+  cuda::Event begin_ = nullptr, end_ = nullptr;
+};
 
 /// A step between two events.
 class TimedStep : public DeviceStep {

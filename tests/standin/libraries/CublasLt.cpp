@@ -3,14 +3,20 @@
 // promised when the algorithm was chosen, the workspace, device memory.
 //
 // ZTC_STAND_IN_CUBLASLT: its version (default 130100).
+// ZTC_STAND_IN_ALGORITHMS: offers several algorithms for a product, which add in different orders; the one with this
+// number takes its time, the others some milliseconds more. Without it there is one.
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "tests/standin/libraries/StandIn.h"
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace ztc;
@@ -39,14 +45,34 @@ struct MatrixLayout {
 };
 struct MatmulPreference {
   uint64_t workspaceBytes = 0;
+  uint32_t reductionSchemes = 7;
   uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
-/// What the real one keeps in its opaque algorithm: for which call it was chosen.
+/// What it can do, in the order in which the heuristic names it.
+enum AlgorithmNumber : uint32_t {
+  kForward,    ///< k by k
+  kHalves,     ///< two halves of k, added in the end; needs workspace
+  kBackward,   ///< k by k, the last one first
+  kInAnyOrder, ///< in place, where k begins is another place each time. Named although the preference excludes it
+  kGreedy,     ///< wants more workspace than there is
+  kUnfit,      ///< not for this product after all
+  kAlgorithmCount
+};
+
+/// The one that is fast; none: there is kForward alone.
+std::optional<uint32_t> fastAlgorithm() {
+  const char *text = std::getenv("ZTC_STAND_IN_ALGORITHMS");
+  return text ? std::optional(uint32_t(std::strtoul(text, nullptr, 10))) : std::nullopt;
+}
+
+/// What the real one keeps in its opaque algorithm: which one, and for which call it was chosen.
 struct ChosenAlgorithm {
   uint64_t problem;
   uint64_t workspaceBytes;
   uint32_t alignments[4];
+  uint32_t version; ///< of the library
+  uint32_t number;
 };
 static_assert(sizeof(ChosenAlgorithm) <= sizeof(cublaslt::Algorithm));
 
@@ -99,8 +125,12 @@ struct Product {
   float alpha = 1, beta = 0;
   const void *first = nullptr, *second = nullptr;
   void *result = nullptr;
+  uint32_t algorithm = kForward;
 
   void run() const {
+    const std::optional<uint32_t> fast = fastAlgorithm();
+    if (fast && algorithm < kInAnyOrder && algorithm != *fast)
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
     for (int32_t item = 0; item < c.batch; ++item)
       runItem(uint64_t(item));
   }
@@ -110,21 +140,31 @@ private:
     const bool ta = description.operations[0] != 0, tb = description.operations[1] != 0;
     const uint64_t m = c.rows, n = c.columns, k = ta ? a.rows : a.columns;
     const uint64_t at = item * uint64_t(a.stride), bt = item * uint64_t(b.stride), ct = item * uint64_t(c.stride);
+    static std::atomic<uint64_t> calls{0};
+    const uint64_t start = algorithm == kInAnyOrder ? ++calls : 0;
     // op(A) by columns, so that the inner loop is over neighbours.
-    std::vector<float> columns(m * k), sums(m);
+    std::vector<float> columns(m * k), sums(m), firstHalf(m);
     for (uint64_t l = 0; l < k; ++l)
       for (uint64_t i = 0; i < m; ++i)
         columns[l * m + i] =
             readElement(first, at + (ta ? i * uint64_t(a.leading) + l : l * uint64_t(a.leading) + i), a.type);
     for (uint64_t j = 0; j < n; ++j) {
       std::fill(sums.begin(), sums.end(), 0.0f);
-      for (uint64_t l = 0; l < k; ++l) {
+      for (uint64_t step = 0; step < k; ++step) {
+        const uint64_t l = algorithm == kBackward ? k - 1 - step : (step + start) % k;
+        if (algorithm == kHalves && step == k / 2) {
+          firstHalf = sums;
+          std::fill(sums.begin(), sums.end(), 0.0f);
+        }
         const float factor =
             readElement(second, bt + (tb ? l * uint64_t(b.leading) + j : j * uint64_t(b.leading) + l), b.type);
         const float *column = columns.data() + l * m;
         for (uint64_t i = 0; i < m; ++i)
           sums[i] += column[i] * factor;
       }
+      if (algorithm == kHalves)
+        for (uint64_t i = 0; i < m; ++i)
+          sums[i] += firstHalf[i];
       for (uint64_t i = 0; i < m; ++i) {
         const uint64_t place = ct + j * uint64_t(c.leading) + i;
         // Beta 0 does not read: what was there may be no number.
@@ -217,6 +257,8 @@ Status cublasLtMatmulPreferenceSetAttribute(Preference preference, int attribute
   auto *to = static_cast<MatmulPreference *>(preference);
   if (attribute == kPreferenceMaxWorkspaceBytes && bytes == sizeof to->workspaceBytes)
     std::memcpy(&to->workspaceBytes, value, bytes);
+  else if (attribute == kPreferenceReductionSchemes && bytes == sizeof to->reductionSchemes)
+    std::memcpy(&to->reductionSchemes, value, bytes);
   else if (attribute >= kPreferenceAlignmentA && attribute <= kPreferenceAlignmentD && bytes == sizeof(uint32_t))
     std::memcpy(&to->alignments[attribute - kPreferenceAlignmentA], value, bytes);
   else
@@ -234,14 +276,47 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, La
   if (std::string why = mismatch(what, first, second, third); !why.empty() || !(third == result))
     return refuse(why.empty() ? "C and D differ" : why);
   const auto &wish = *static_cast<MatmulPreference *>(preference);
-  ChosenAlgorithm chosen{hash(what, first, second, third), 0, {}};
-  // Where it may, it takes some workspace, and uses all of it.
-  chosen.workspaceBytes = wish.workspaceBytes >= 1024 ? 1024 : 0;
-  std::memcpy(chosen.alignments, wish.alignments, sizeof chosen.alignments);
-  results[0] = {};
-  std::memcpy(&results[0].algorithm, &chosen, sizeof chosen);
-  results[0].workspaceBytes = chosen.workspaceBytes;
-  *returned = 1;
+  for (uint32_t number = kForward; number < (fastAlgorithm() ? kAlgorithmCount : kHalves) && *returned < requested;
+       ++number) {
+    if (number == kHalves && (wish.workspaceBytes < 1024 || !(wish.reductionSchemes & kReductionComputeType)))
+      continue;
+    ChosenAlgorithm chosen{hash(what, first, second, third), 0, {}, uint32_t(cublasLtGetVersion()), number};
+    // Where it may, it takes some workspace, and uses all of it.
+    chosen.workspaceBytes = wish.workspaceBytes >= 1024 ? 1024 : 0;
+    if (number == kGreedy)
+      chosen.workspaceBytes = wish.workspaceBytes + 1;
+    std::memcpy(chosen.alignments, wish.alignments, sizeof chosen.alignments);
+    HeuristicResult &to = results[(*returned)++];
+    to = {};
+    std::memcpy(&to.algorithm, &chosen, sizeof chosen);
+    to.workspaceBytes = chosen.workspaceBytes;
+    to.state = number == kUnfit ? cublaslt::kNotSupported : kSuccess;
+  }
+  return *returned ? kSuccess : cublaslt::kNotSupported;
+}
+Status cublasLtMatmulAlgoCheck(Handle handle, Description description, Layout a, Layout b, Layout c, Layout d,
+                               const Algorithm *algorithm, HeuristicResult *result) {
+  ChosenAlgorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (!handle || chosen.version != cublasLtGetVersion() ||
+      chosen.problem != hash(*static_cast<MatmulDescription *>(description), *static_cast<MatrixLayout *>(a),
+                             *static_cast<MatrixLayout *>(b), *static_cast<MatrixLayout *>(c)))
+    return kInvalidValue;
+  *result = {};
+  result->workspaceBytes = chosen.workspaceBytes;
+  return chosen.number < kUnfit ? kSuccess : cublaslt::kNotSupported;
+}
+Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *algorithm, int attribute, void *value, size_t bytes,
+                                            size_t *written) {
+  ChosenAlgorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (attribute != kConfigReductionScheme || bytes != sizeof(uint32_t))
+    return refuse("an attribute of an algorithm that the stand-in does not know");
+  const uint32_t scheme = chosen.number == kInAnyOrder ? kReductionInPlace
+                          : chosen.number == kHalves   ? kReductionComputeType
+                                                       : kReductionNone;
+  std::memcpy(value, &scheme, bytes);
+  *written = bytes;
   return kSuccess;
 }
 Status cublasLtMatmul(Handle handle, Description description, const void *alpha, const void *a, Layout layoutA,
@@ -263,6 +338,9 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     return refuse("C and D differ");
   ChosenAlgorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (chosen.version != cublasLtGetVersion() || chosen.number >= kUnfit)
+    return refuse("the algorithm is of another version of the library, or none");
+  product.algorithm = chosen.number;
   if (chosen.problem != hash(product.description, product.a, product.b, product.c))
     return refuse("the algorithm was chosen for another product");
   const void *addresses[] = {a, b, c, d};

@@ -83,10 +83,16 @@ static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionT
               kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&
               kPreferenceMaxWorkspaceBytes == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+              kPreferenceReductionSchemes == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
               kPreferenceAlignmentA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
               kPreferenceAlignmentB == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES &&
               kPreferenceAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES &&
               kPreferenceAlignmentD == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(kConfigReductionScheme == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME &&
+              kReductionNone == CUBLASLT_REDUCTION_SCHEME_NONE &&
+              kReductionInPlace == CUBLASLT_REDUCTION_SCHEME_INPLACE &&
+              kReductionComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
+              kReductionOutputType == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
 static_assert(kOperationN == CUBLAS_OP_N && kOperationT == CUBLAS_OP_T &&
               kInvalidValue == CUBLAS_STATUS_INVALID_VALUE && kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED &&
               kExecutionFailed == CUBLAS_STATUS_EXECUTION_FAILED);

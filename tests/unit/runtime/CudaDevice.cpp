@@ -159,16 +159,6 @@ TEST(CudaDeviceDeathTest, AFailedKernelIsReportedAndNamedOnRequest) {
                     : "CUDA_ERROR_LAUNCH_FAILED.*ZTC_CUDA_SYNC=1 names it");
 }
 
-/// Sets a variable while it lives.
-class Variable {
-public:
-  Variable(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
-private:
-  const char *name_;
-};
-
 TEST(CudaLibraries, WhatIsMissingIsToldWithWhatToDo) {
   const auto opened = [](const CudaLibraryPaths &paths) {
     const Status status = CudaDriver().open(paths);

@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "tests/conformance/CommunicatorFactories.h"
 #include "tests/conformance/StepRunner.h"
+#include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <iterator>
@@ -29,6 +30,16 @@ inline uint64_t calls(const char *what) {
   void *library = dlopen(ZTC_STAND_INS_FOLDER "/libztc-standin-cuda.so", RTLD_NOW);
   return reinterpret_cast<uint64_t (*)(const char *)>(dlsym(library, "ztcStandInCalls"))(what);
 }
+
+/// Sets a variable while it lives.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+private:
+  const char *name_;
+};
 
 /// A runner with the hand-written kernels, each over one row a block.
 class CudaRunner : public StepRunner {
