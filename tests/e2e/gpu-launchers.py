@@ -2,12 +2,10 @@
 """Two ranks with shards on two GPUs (stand-ins of tests/standin), started as torchrun, Slurm and Open MPI start them: each takes the GPU of its local
 rank among those that it sees. The launchers' variables are given by hand; launchers that are installed start them too."""
 import os
-import pathlib
 import shutil
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "CUDA_VISIBLE"))}
 ENVIRONMENT = {**CLEAN, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
 STEPS = 3

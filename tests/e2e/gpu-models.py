@@ -4,11 +4,9 @@ precision, on one GPU and with shards on two, with attention by own kernels and 
 cannot be used; a plan for GPUs alone."""
 import math
 import os
-import pathlib
 
-from support import BIN, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch
+from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, read_safetensors, run, scratch
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
 CUDNN = (BUILD / "lib/libztc-cudnn.so").exists()
 OWN = {**ENVIRONMENT, "ZTC_CUDNN": "0"}

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """What a run on a GPU tells of it, over the stand-ins of tests/standin: MFU, clock, power, memory; what is unknown is left out."""
 import os
-import pathlib
 import re
 
-from support import BIN, GOLDEN, check, compile_golden, finish, read_log, run, scratch
+from support import BUILD, GOLDEN, check, compile_golden, finish, read_log, run, scratch
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 STAND_INS = BUILD / "lib/standin"
 STEPS = 3
 

@@ -3,13 +3,11 @@
 step, with shards on two GPUs too; a run killed while it saves leaves whole ones; a full disk costs one of them; ranges as a profiler sees them."""
 import json
 import os
-import pathlib
 import resource
 import signal
 
-from support import BIN, GOLDEN, Running, check, compile_golden, finish, rank_processes, read_log, run, scratch, wait_until
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, rank_processes, read_log, run, scratch, wait_until
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 QUICK = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
 SLOW = {**QUICK, "ZTC_STAND_IN_COPY_MS": "5"}  # each download of more than a few values
 RECORDER = BUILD / "lib/standin/libztc-nvtx-recorder.so"

@@ -3,12 +3,10 @@
 with CUDA graphs and without; what a run tells about its GPU."""
 import json
 import os
-import pathlib
 import struct
 
-from support import BIN, Running, check, finish, free_port, run, scratch
+from support import BIN, BUILD, Running, check, finish, free_port, run, scratch
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
 SEQ, ROWS, STEPS = 8, 24, 12  # an epoch has 6 steps of 4 rows
 

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """ztc-run --gpus: what it says where no GPU can be used, and that stand-ins are never taken unasked."""
 import os
-import pathlib
 
-from support import BIN, check, compile_golden, finish, run, scratch
+from support import BUILD, check, compile_golden, finish, run, scratch
 
-BUILD = pathlib.Path(os.environ.get("ZTC_BUILD", BIN.parent))
 STAND_INS = BUILD / "lib/standin"
 
 
