@@ -27,7 +27,4 @@ if [ ${#missing[@]} -gt 0 ]; then
   $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 "$here/get-cudnn-frontend.sh" || echo "setup: without cudnn-frontend; attention on GPUs will not go through cuDNN"
-if [ $runtime_only = 0 ]; then
-  "$here/get-cudnn.sh" || echo "setup: without cuDNN; a test asks the CUDA toolkit's, or says that there is none"
-  "$here/build-onnx.sh"
-fi
+[ $runtime_only = 1 ] || "$here/build-onnx.sh"

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 all=0
 [ "${1:-}" = --all ] && all=1
 cmake/setup.sh
+cmake/get-cudnn.sh || echo "setup: without cuDNN; a test asks the CUDA toolkit's, or says that there is none"
 [ -f build/build.ninja ] || cmake --preset default
 cmake --build build
 if [ -z "${ZTC_FIXTURES:-}" ] && [ -d ../shared/fixtures/open ]; then
