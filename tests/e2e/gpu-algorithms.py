@@ -45,7 +45,7 @@ with scratch() as work:
     _, off, _, forward = train("off", *one, ZTC_STAND_IN_ALGORITHMS=BACKWARD, ZTC_CUDA_TUNE="0")
     check("ZTC_CUDA_TUNE=0: nothing is measured, no cache is used", off["measured"] == off["cached"] == 0, off)
     check("the library's first choice has other bits", forward != saved)
-    _, short, _, hurried = train("short", *one, ZTC_STAND_IN_ALGORITHMS=BACKWARD, ZTC_CUDA_TUNE="0.001", XDG_CACHE_HOME=str(work / "none"))
+    _, short, _, hurried = train("short", *one, ZTC_STAND_IN_ALGORITHMS=BACKWARD, ZTC_CUDA_TUNE="1e-6", XDG_CACHE_HOME=str(work / "none"))
     check("time is bounded", short["measured"] == 0 and short["unmeasured"] == calls and hurried == forward, short)
     refused = train("refused", *one, expect=2, ZTC_CUDA_TUNE="soon")
     check("another value of ZTC_CUDA_TUNE is refused", "ZTC_CUDA_TUNE is 'soon'" in refused.stderr, refused.stderr)

@@ -3,20 +3,19 @@
 // promised when the algorithm was chosen, the workspace, device memory.
 //
 // ZTC_STAND_IN_CUBLASLT: its version (default 130100).
-// ZTC_STAND_IN_ALGORITHMS: offers several algorithms for a product, which add in different orders; the one with this
-// number takes its time, the others some milliseconds more. Without it there is one.
+// ZTC_STAND_IN_ALGORITHMS: offers several algorithms for a product, which add in different orders; by the clock of
+// events the one with this number takes a millisecond, the others more, in the order of their numbers. Without it there
+// is one.
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace ztc;
@@ -129,8 +128,8 @@ struct Product {
 
   void run() const {
     const std::optional<uint32_t> fast = fastAlgorithm();
-    if (fast && algorithm < kInAnyOrder && algorithm != *fast)
-      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (fast)
+      standin::stateTime(algorithm == *fast ? 1 : 2 + algorithm);
     for (int32_t item = 0; item < c.batch; ++item)
       runItem(uint64_t(item));
   }

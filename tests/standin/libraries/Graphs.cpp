@@ -1,7 +1,6 @@
 // Captures and graphs of the stand-in driver. What a graph may not hold is refused while it is captured; and where the
 // order of two nodes was left open, a launch takes the later one first.
-#include "runtime/Device/cuda/CudaApi.h"
-#include "tests/standin/libraries/Streams.h"
+#include "tests/standin/libraries/Driver.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -155,10 +154,6 @@ void countCall(const char *what) {
 } // namespace ztc::standin
 
 namespace ztc::cuda {
-#define ZTC_DECLARE(function, arguments) extern "C" Result function arguments;
-ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
-#undef ZTC_DECLARE
-
 extern "C" {
 
 /// For tests: what countCall() has counted.

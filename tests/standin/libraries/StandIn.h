@@ -10,6 +10,10 @@ namespace ztc::standin {
 /// Puts work at the end of a stream; it runs in the stream's thread. False: there is no such stream.
 bool enqueue(cuda::Stream stream, std::function<void()> work);
 
+/// From the thread of a stream: its work takes so long by the clock of events, however long it really takes. Between
+/// two events of a stream with such work nothing else counts.
+void stateTime(double milliseconds);
+
 /// True where [address, address + bytes) lies in one live allocation of device memory.
 bool isDeviceMemory(const void *address, uint64_t bytes);
 

@@ -41,6 +41,7 @@ struct EventState {
   std::condition_variable changed;
   uint64_t recorded = 0, happened = 0;
   std::chrono::steady_clock::time_point at; ///< when it happened last
+  double stated = 0;                        ///< then: milliseconds of all work of its stream that stated its time
   bool hasTime = false;
   CapturePoint captured; ///< where it was recorded last, if that was in a capture
 };
