@@ -4,26 +4,16 @@
 set -euo pipefail
 version=1.32.0
 sha256=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
-cache=${ZTC_CACHE:-$HOME/.cache/ztc}
-prefix=$cache/cudnn-frontend-$version
-[ -e "$prefix/complete" ] && exit 0
-mkdir -p "$cache"
-exec 9>"$cache/lock"
-flock 9 # two builds at once would write the same folder
-[ -e "$prefix/complete" ] && exit 0
-echo "setup: fetching cudnn-frontend $version (once, 12 MB)"
-work=$(mktemp -d "$cache/cudnn-frontend.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-python3 -m venv "$work/venv" # Debian's pip refuses to run outside a virtual environment
+. "$(dirname "${BASH_SOURCE[0]}")/once.sh"
+begin_once cudnn-frontend "$version" "fetching cudnn-frontend $version (once, 12 MB)"
 # One version of Python and one platform, whatever this machine has: only the headers are wanted.
-"$work/venv/bin/python" -m pip download -q --no-deps --only-binary :all: --python-version 3.11 --implementation cp \
-  --platform manylinux_2_28_x86_64 -d "$work" "nvidia-cudnn-frontend==$version"
+pip_download --only-binary :all: --python-version 3.11 --implementation cp \
+  --platform manylinux_2_28_x86_64 "nvidia-cudnn-frontend==$version"
 wheel=$(echo "$work"/*.whl)
 echo "$sha256  $wheel" | sha256sum --check --quiet
-rm -rf "$prefix"
 python3 - "$wheel" "$prefix" <<'END'
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.startswith("include/") or "/licenses/" in n])
 END
-touch "$prefix/complete"
+end_once

@@ -5,21 +5,11 @@
 set -euo pipefail
 version=9.28.0.42
 sha256=7358353c75bb121a58e5f7712fe6d588883dc1df8ba00f428237e44e97543c4d
-cache=${ZTC_CACHE:-$HOME/.cache/ztc}
-prefix=$cache/cudnn-$version
-[ -e "$prefix/complete" ] && exit 0
-mkdir -p "$cache"
-exec 9>"$cache/lock"
-flock 9 # two builds at once would write the same folder
-[ -e "$prefix/complete" ] && exit 0
-echo "setup: fetching cuDNN $version (once, 517 MB)"
-work=$(mktemp -d "$cache/cudnn.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-python3 -m venv "$work/venv" # Debian's pip refuses to run outside a virtual environment
-"$work/venv/bin/python" -m pip download -q --no-deps --no-cache-dir --only-binary :all: -d "$work" "nvidia-cudnn-cu13==$version"
+. "$(dirname "${BASH_SOURCE[0]}")/once.sh"
+begin_once cudnn "$version" "fetching cuDNN $version (once, 517 MB)"
+pip_download --no-cache-dir --only-binary :all: "nvidia-cudnn-cu13==$version"
 wheel=$(echo "$work"/*.whl)
 echo "$sha256  $wheel" | sha256sum --check --quiet
-rm -rf "$prefix"
 python3 - "$wheel" "$prefix/lib" <<'END'
 import os, sys, zipfile
 wanted = [f"libcudnn{part}.so.9" for part in
@@ -32,4 +22,4 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
                 while piece := source.read(1 << 24):
                     target.write(piece)
 END
-touch "$prefix/complete"
+end_once
