@@ -17,11 +17,8 @@ template <typename Step> Kernels gpuKernels(const Step &step) {
   return {step.gpu_kernels().begin(), step.gpu_kernels().end()};
 }
 
-bool isHostTarget(const std::string &target) {
-  return target.rfind("x86-64", 0) == 0;
-}
-bool hasTarget(const plan::Plan &plan, bool host) {
-  return llvm::any_of(plan.images(), [host](const plan::Image &image) { return isHostTarget(image.target()) == host; });
+bool hasTarget(const plan::Plan &plan, bool gpu) {
+  return llvm::any_of(plan.images(), [gpu](const plan::Image &image) { return isGpuTarget(image.target()) == gpu; });
 }
 
 /// Products on the host, by the type of their operands. Which library it is shows on the processor that runs the plan.
@@ -110,7 +107,7 @@ void addLoss(const plan::LinearCrossEntropy &loss, bool host, bool gpu, std::vec
 } // namespace
 
 std::vector<CallExecution> callExecutions(const plan::Plan &plan, const plan::Step &step) {
-  const bool host = hasTarget(plan, true), gpu = hasTarget(plan, false);
+  const bool host = hasTarget(plan, /*gpu=*/false), gpu = hasTarget(plan, /*gpu=*/true);
   std::vector<CallExecution> to;
   const auto add = [&](const char *hostLibrary, const char *gpuLibrary, const char *reason, Kernels kernels = {}) {
     if (host)
