@@ -248,15 +248,17 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
   return Status::ok();
 }
 
+void TrainingLoop::advance(LoopPosition &position, bool updated) const {
+  position.step += 1;
+  position.updates += updated ? 1 : 0;
+  position.row += batch_.globalRows();
+}
+
 LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
   LoopPosition position = step.start;
-  if (!step.report.skipped) {
-    position.updates += 1;
-    if (position.lossScale.isDynamic)
-      position.lossScale.update(true);
-  }
-  position.step += 1;
-  position.row += batch_.globalRows();
+  if (!step.report.skipped && position.lossScale.isDynamic)
+    position.lossScale.update(true);
+  advance(position, !step.report.skipped);
   return position;
 }
 
@@ -279,9 +281,7 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
     return std::optional(LoopEnd::Diverged);
   if (judged.scaled && judged.targets != 0)
     rescale(judged, position);
-  position.step += 1;
-  position.updates += judged.skipped ? 0 : 1;
-  position.row += batch_.globalRows();
+  advance(position, !judged.skipped);
   if (position.lossScale.isExhausted())
     return std::optional(LoopEnd::Overflowed);
   if (judged.endsSave && hooks_.endSave)

@@ -123,6 +123,8 @@ private:
   /// Judges a step whose update was executed: log, position, what is due behind it. An end, or nothing: the run goes
   /// on.
   StatusOr<std::optional<LoopEnd>> judgeStep(StepUnderWay step, LoopPosition &position);
+  /// To the next step; `updated`: this one changed the weights.
+  void advance(LoopPosition &position, bool updated) const;
   /// Where `step` leads if nothing is wrong with it.
   LoopPosition expectedAfter(const StepUnderWay &step) const;
   /// True where the micro-steps of the step after `step` may be executed before `step` is judged.
