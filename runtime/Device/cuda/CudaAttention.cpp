@@ -42,8 +42,8 @@ public:
   }
 
   Status execute(uint32_t) override {
-    if (cudnn_.graph)
-      return resources_.cudnn.execute(cudnn_, stream_, reinterpret_cast<void *const *>(operands_.addresses()),
+    if (graph_)
+      return resources_.cudnn.execute(graph_, stream_, reinterpret_cast<void *const *>(operands_.addresses()),
                                       operands_.address(scratch()));
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
@@ -64,14 +64,14 @@ private:
     if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim())) {
       obstacle = known;
     } else {
-      auto call = resources_.cudnn.find(cudnnShape(attention_), operands_.bytes(scratch()), resources_.libraries,
-                                        resources_.gpu);
-      if (call.isOk())
-        cudnn_ = *call;
+      auto graph = resources_.cudnn.find(cudnnShape(attention_), operands_.bytes(scratch()), resources_.libraries,
+                                         resources_.gpu);
+      if (graph.isOk())
+        graph_ = *graph;
       else
-        obstacle = call.status().message();
+        obstacle = graph.status().message();
     }
-    const std::string way = cudnn_.graph ? resources_.cudnn.version() : fmt::format("own kernels ({})", obstacle);
+    const std::string way = graph_ ? resources_.cudnn.version() : fmt::format("own kernels ({})", obstacle);
     std::string &ways = resources_.attention[attention_.grad()];
     if (ways.find(way) == std::string::npos) // as other calls of the plan
       ways += (ways.empty() ? "" : "; ") + way;
@@ -94,7 +94,7 @@ private:
   }
 
   const plan::Attention attention_;
-  CudnnCall cudnn_; ///< without a graph: own kernels
+  ZtcCudnnGraph *graph_ = nullptr; ///< null: own kernels
   std::vector<CudaKernel> kernels_;
   std::vector<uint64_t> parameters_;
 };

@@ -141,10 +141,10 @@ public:
   CudaReadBack(CudaDevice &device, const CudaDriver &driver, cuda::Stream stream)
       : device_(device), driver_(driver), stream_(stream) {}
   ~CudaReadBack() override {
-    if (event_)
+    if (event_) {
       driver_.cuEventSynchronize(event_); // the memory may still be written
-    if (event_)
       driver_.cuEventDestroy_v2(event_);
+    }
     if (memory_)
       driver_.cuMemFreeHost(memory_);
   }

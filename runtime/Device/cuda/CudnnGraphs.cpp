@@ -81,16 +81,14 @@ CudnnGraphs::Planned CudnnGraphs::plan(const ZtcCudnnAttention &shape) const {
   ZtcCudnnError error{};
   if (!obstacle.empty()) {
     planned.refusal = fmt::format("{} is not used: {}", version_, obstacle);
-  } else if (functions_->create(cudnn_, &shape, &planned.call.graph, &planned.workspaceBytes, &error)) {
+  } else if (functions_->create(cudnn_, &shape, &planned.graph, &planned.workspaceBytes, &error)) {
     planned.refusal = fmt::format("{} refuses: {}", version_, error.message);
-  } else {
-    planned.call.engine = functions_->engine(planned.call.graph);
   }
   return planned;
 }
 
-StatusOr<CudnnCall> CudnnGraphs::find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes,
-                                      const CudaLibraryPaths &paths, const Gpu &gpu) {
+StatusOr<ZtcCudnnGraph *> CudnnGraphs::find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes,
+                                            const CudaLibraryPaths &paths, const Gpu &gpu) {
   if (!functions_ && closed_.empty())
     if (Status opened = open(paths, gpu); !opened.isOk())
       closed_ = opened.message();
@@ -105,20 +103,20 @@ StatusOr<CudnnCall> CudnnGraphs::find(const ZtcCudnnAttention &shape, uint64_t w
   if (planned.workspaceBytes > workspaceBytes)
     return failedPrecondition(fmt::format("{} wants {} of workspace here, the plan reserves {}", version_,
                                           formatSize(planned.workspaceBytes), formatSize(workspaceBytes)));
-  return planned.call;
+  return planned.graph;
 }
 
-Status CudnnGraphs::execute(const CudnnCall &call, cuda::Stream stream, void *const *tensors, void *workspace) const {
+Status CudnnGraphs::execute(ZtcCudnnGraph *graph, cuda::Stream stream, void *const *tensors, void *workspace) const {
   ZtcCudnnError error{};
-  if (functions_->execute(call.graph, stream, tensors, workspace, &error))
+  if (functions_->execute(graph, stream, tensors, workspace, &error))
     return unavailable(fmt::format("{}: {}", version_, error.message));
   return Status::ok();
 }
 
 void CudnnGraphs::close() {
   for (auto &[key, planned] : planned_)
-    if (planned.call.graph)
-      functions_->destroy(planned.call.graph);
+    if (planned.graph)
+      functions_->destroy(planned.graph);
   planned_.clear();
   if (cudnn_)
     functions_->close(cudnn_);

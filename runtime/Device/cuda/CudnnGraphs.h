@@ -23,12 +23,6 @@ std::string cudnnVersionText(uint64_t version);
 /// Why this version of cuDNN is not used for a call; empty where it is.
 std::string cudnnVersionObstacle(uint64_t version, bool grad, uint64_t window);
 
-/// A call that is planned.
-struct CudnnCall {
-  ZtcCudnnGraph *graph = nullptr; ///< lives as long as the CudnnGraphs
-  std::string engine;
-};
-
 /// Calls of one device, each planned once however many steps make it.
 class CudnnGraphs {
 public:
@@ -37,22 +31,22 @@ public:
   CudnnGraphs(const CudnnGraphs &) = delete;
   CudnnGraphs &operator=(const CudnnGraphs &) = delete;
 
-  /// A call that takes at most `workspaceBytes`. Fails with the reason where cuDNN cannot make it: it is missing, too
-  /// old, has no engine, or wants more.
-  StatusOr<CudnnCall> find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes, const CudaLibraryPaths &paths,
-                           const Gpu &gpu);
+  /// The graph of a call that takes at most `workspaceBytes`; it lives as long as this. Fails with the reason where
+  /// cuDNN cannot make it: it is missing, too old, has no engine, or wants more.
+  StatusOr<ZtcCudnnGraph *> find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes, const CudaLibraryPaths &paths,
+                                 const Gpu &gpu);
   /// Enqueues it; `tensors` by ZTC_CUDNN_*.
-  Status execute(const CudnnCall &call, cuda::Stream stream, void *const *tensors, void *workspace) const;
+  Status execute(ZtcCudnnGraph *graph, cuda::Stream stream, void *const *tensors, void *workspace) const;
   /// "cuDNN 9.26.0"; empty before find().
   const std::string &version() const { return version_; }
-  /// After the last use of a call, before the context ends.
+  /// After the last use of a graph, before the context ends.
   void close();
 
 private:
   struct Planned {
-    CudnnCall call;
+    ZtcCudnnGraph *graph = nullptr;
     uint64_t workspaceBytes = 0;
-    std::string refusal; ///< of cuDNN; empty: there is a call
+    std::string refusal; ///< of cuDNN; empty: there is a graph
   };
   Status open(const CudaLibraryPaths &paths, const Gpu &gpu);
   Planned plan(const ZtcCudnnAttention &shape) const;
