@@ -4,7 +4,9 @@
 #include "tests/unit/runtime/CudaRunner.h"
 #include "tests/unit/runtime/RankThreads.h"
 #include "tests/unit/runtime/Scratch.h"
+#include <chrono>
 #include <gmock/gmock.h>
+#include <thread>
 
 namespace ztc::test {
 namespace {
@@ -163,7 +165,10 @@ TEST(CudaTuning, TimeIsBounded) {
   const Variable variable(kFast, "2");
   Products products;
   products.prepareAll();
-  const TunedAlgorithms tuned = products.tune({.known = {}, .seconds = 0.001}); // less than one execution takes
+  // Over when the first product has its turn.
+  const TunedAlgorithms tuned = products.tune({.known = {}, .seconds = 0.02, .progress = [](size_t, size_t) {
+                                                 std::this_thread::sleep_for(std::chrono::milliseconds(21));
+                                               }});
   EXPECT_EQ(tuned.measured.algorithms.size(), 0u);
   EXPECT_EQ(tuned.unmeasured, 2u);
   EXPECT_EQ(tuned.all.algorithms.size(), 2u);
