@@ -57,15 +57,12 @@ protected:
     return Status::ok();
   }
 
-  /// Calls task(worker, index) for all indices; workers take the next one when they are done with one. A task returns
-  /// whether it went well.
+  /// Calls task(worker, index) for all indices. A task returns whether it went well.
   template <typename Task> Status runTasks(uint64_t count, Task task) const {
     std::atomic<bool> good{true};
-    std::atomic<uint64_t> next{0};
-    resources_.pool.forEachWorker([&](uint32_t worker) {
-      for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;)
-        if (!task(worker, i))
-          good.store(false, std::memory_order_relaxed);
+    resources_.pool.forEach(count, [&](uint32_t worker, uint64_t index) {
+      if (!task(worker, index))
+        good.store(false, std::memory_order_relaxed);
     });
     return good.load(std::memory_order_relaxed) ? Status::ok()
                                                 : internalError("oneDNN failed to execute a matrix product");

@@ -263,18 +263,14 @@ Tiling chooseTiling(const MatmulProblem &problem, uint64_t batch, uint64_t worke
 } // namespace
 
 Status ParallelMatmul::prepareOwn(MatmulCache &cache, const MatmulProblem &problem) {
-  // Pieces of rows large enough that a panel of B is read from the first cache most of the time, and equally many for
-  // each worker; where there are too few rows for that, columns are cut too.
-  constexpr uint64_t kRowsOfPiece = 72, kFewestRows = 24;
   const uint64_t workers = cache.workers();
   own_.emplace(Own{SgemmPlan(problem)});
-  uint64_t rows = (problem.m + kRowsOfPiece - 1) / kRowsOfPiece;
-  rows = (rows + workers - 1) / workers * workers;
-  if (problem.m < rows * kFewestRows) {
-    rows = std::max<uint64_t>(1, problem.m / kRowsOfPiece);
-    own_->columns = uint32_t((workers + rows - 1) / rows);
+  // Columns are cut too where there are few rows: a panel of B is to be read from the first cache most of the time.
+  constexpr uint64_t kRowsOfPiece = 72, kFewestRows = 24;
+  if (problem.m < workers * kFewestRows) {
+    own_->rows = uint32_t(std::max<uint64_t>(1, problem.m / kRowsOfPiece));
+    own_->columns = uint32_t((workers + own_->rows - 1) / own_->rows);
   }
-  own_->rows = uint32_t(rows);
   cache_ = &cache;
   return cache.reserve(own_->plan);
 }
@@ -285,15 +281,19 @@ void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b
   const SgemmPlan::Block block = plan.block(0);
   const uint64_t panels = plan.panels(block);
   pool.parallelFor(panels, 1, [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
-  const uint32_t pieces = own_->rows * own_->columns;
-  std::atomic<uint32_t> next{0};
-  pool.forEachWorker([&](uint32_t worker) {
-    auto *scratch = reinterpret_cast<float *>(cache_->scratchpad(worker));
-    for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
-      const WorkRange rows = splitRange(plan.problem().m, SgemmPlan::kRowGrain, i % own_->rows, own_->rows);
-      const WorkRange part = splitRange(panels, 1, i / own_->rows, own_->columns);
-      plan.multiply(block, a, packed, c, rows, part, scratch);
-    }
+  const auto scratch = [&](uint32_t worker) { return reinterpret_cast<float *>(cache_->scratchpad(worker)); };
+  const uint64_t m = plan.problem().m;
+  constexpr uint64_t kGrain = 3 * SgemmPlan::kRowGrain; // the pool gives out twice or more of it
+  if (own_->columns == 1) {
+    pool.parallelFor(m, kGrain, [&](uint32_t worker, uint64_t begin, uint64_t end) {
+      plan.multiply(block, a, packed, c, {begin, end}, {0, panels}, scratch(worker));
+    });
+    return;
+  }
+  pool.forEach(uint64_t(own_->rows) * own_->columns, [&](uint32_t worker, uint64_t i) {
+    const WorkRange rows = splitRange(m, SgemmPlan::kRowGrain, uint32_t(i % own_->rows), own_->rows);
+    const WorkRange part = splitRange(panels, 1, uint32_t(i / own_->rows), own_->columns);
+    plan.multiply(block, a, packed, c, rows, part, scratch(worker));
   });
 }
 
@@ -341,19 +341,17 @@ Status ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, v
     return Status::ok();
   }
   std::atomic<bool> good{true};
-  std::atomic<size_t> next{0};
-  auto work = [&](uint32_t worker) {
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tiles_.size();) {
-      const Tile &tile = tiles_[i];
-      if (!tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a,
-                                static_cast<const std::byte *>(b) + tile.b, static_cast<std::byte *>(c) + tile.c))
-        good.store(false, std::memory_order_relaxed);
-    }
+  auto work = [&](uint32_t worker, size_t index) {
+    const Tile &tile = tiles_[index];
+    if (!tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a,
+                              static_cast<const std::byte *>(b) + tile.b, static_cast<std::byte *>(c) + tile.c))
+      good.store(false, std::memory_order_relaxed);
   };
-  if (parallel_ && tiles_.size() > 1)
-    pool.forEachWorker(work);
+  if (parallel_)
+    pool.forEach(tiles_.size(), work);
   else
-    work(0);
+    for (size_t index = 0; index < tiles_.size(); ++index)
+      work(0, index);
   return good.load(std::memory_order_relaxed) ? Status::ok()
                                               : internalError("oneDNN failed to execute a matrix product");
 }

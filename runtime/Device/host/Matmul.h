@@ -78,10 +78,10 @@ private:
   std::map<MatmulProblem, std::unique_ptr<Matmul>> primitives_;
 };
 
-/// A product (or a batch of equal ones) cut into pieces of the output, never along k. Workers take the next piece when
-/// they are done with one. By our own kernels they first pack B together, where it is one block, then each multiplies
-/// rows by it; their bits are the same for any T. Other products are cut into tiles, which depend on the problem and on
-/// the class of T (1 and 2; 3 to 8; 9 to 32; ...): within a class the library's bits are the same.
+/// A product (or a batch of equal ones) cut into pieces of the output, never along k. By our own kernels they first
+/// pack B together, where it is one block, then each multiplies rows by it; their bits are the same for any T. Other
+/// products are cut into tiles, which depend on the problem and on the class of T (1 and 2; 3 to 8; 9 to 32; ...):
+/// within a class the library's bits are the same.
 class ParallelMatmul {
 public:
   struct Batch {
@@ -99,7 +99,8 @@ private:
     const Matmul *matmul;
     uint64_t a, b, c; ///< offsets in bytes
   };
-  /// A product by our own kernels, cut into `rows` x `columns` pieces of its only block.
+  /// A product by our own kernels, whose B is one block. Its rows are cut as workers come; where columns are cut too,
+  /// into `rows` x `columns` pieces.
   struct Own {
     SgemmPlan plan;
     uint32_t rows = 1, columns = 1;

@@ -156,16 +156,15 @@ bool WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
 Status WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
                               uint64_t panelBytes) const {
   std::atomic<bool> good{true};
-  std::atomic<size_t> next{0};
-  auto work = [&](uint32_t worker) {
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tiles_.size();)
-      if (!run(tiles_[i], worker, a, b, c, panels + worker * panelBytes))
-        good.store(false, std::memory_order_relaxed);
+  auto work = [&](uint32_t worker, size_t index) {
+    if (!run(tiles_[index], worker, a, b, c, panels + worker * panelBytes))
+      good.store(false, std::memory_order_relaxed);
   };
   if (parallel_)
-    pool.forEachWorker(work);
+    pool.forEach(tiles_.size(), work);
   else
-    work(0);
+    for (size_t index = 0; index < tiles_.size(); ++index)
+      work(0, index);
   return good.load(std::memory_order_relaxed) ? Status::ok()
                                               : internalError("oneDNN failed to execute a matrix product");
 }

@@ -1,4 +1,5 @@
 #include "runtime/Device/host/ThreadPool.h"
+#include <algorithm>
 #include <immintrin.h>
 #include <string>
 
@@ -30,14 +31,14 @@ static int awaitChange(std::atomic<int> &value, int old) {
   return value.load(std::memory_order_acquire);
 }
 
-ThreadPool::ThreadPool(uint32_t threads) : threads_(threads == 0 ? 1 : threads) {
+ThreadPool::ThreadPool(uint32_t threads) : threads_(threads == 0 ? 1 : threads), parts_(threads_) {
   workers_.reserve(threads_ - 1);
   for (uint32_t worker = 1; worker < threads_; ++worker)
     workers_.emplace_back([this, worker] { loop(worker); });
 }
 
 ThreadPool::~ThreadPool() {
-  stopping_ = true;
+  stopping_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   for (std::thread &worker : workers_)
@@ -55,20 +56,78 @@ void ThreadPool::setTrace(TraceRecorder *trace) {
   }
 }
 
-void ThreadPool::work(const Job &job, uint32_t worker) const {
-  WorkRange range = splitRange(job.extent, job.grain, worker, threads_);
-  if (range.empty())
-    return;
-  Traced traced(*this, worker, job.label);
-  job.call(job.context, worker, range.begin, range.end);
+namespace {
+
+/// A part has at most so many pieces, or one more; the last ones are the smallest, so that workers end together.
+constexpr uint64_t kPieces = 8;
+/// Of all parts of a job; pieces have at least 1/kPieces of them.
+constexpr uint64_t kMostUnits = 1 << 18;
+
+struct PartLeft {
+  uint64_t begin, end, smallest;
+
+  static PartLeft unpack(uint64_t bits) { return {bits & 0xffffff, bits >> 24 & 0xffffff, bits >> 48}; }
+  uint64_t pack() const { return begin | end << 24 | smallest << 48; }
+};
+
+} // namespace
+
+/// A piece for this worker, in units; empty if none is left.
+WorkRange ThreadPool::take(uint32_t worker) {
+  for (uint32_t i = 0; i < threads_; ++i) {
+    std::atomic<uint64_t> &part = parts_[(worker + i) % threads_].left;
+    uint64_t bits = part.load(std::memory_order_relaxed);
+    while (true) {
+      PartLeft left = PartLeft::unpack(bits);
+      if (left.begin == left.end)
+        break;
+      const uint64_t length = left.end - left.begin, units = std::min(length, std::max(left.smallest, length / 3));
+      WorkRange piece;
+      if (i == 0) {
+        piece = {left.begin, left.begin + units};
+        left.begin += units;
+      } else {
+        piece = {left.end - units, left.end};
+        left.end -= units;
+      }
+      // Acquires the job, of which this may be another one than when `bits` was read: then it is as good.
+      if (part.compare_exchange_weak(bits, left.pack(), std::memory_order_acquire, std::memory_order_relaxed))
+        return piece;
+    }
+  }
+  return {};
 }
 
-void ThreadPool::run(const Job &job) {
+void ThreadPool::work(uint32_t worker) {
+  WorkRange piece = take(worker);
+  if (piece.empty())
+    return;
+  int done = 0;
+  {
+    Traced traced(*this, worker, job_.label);
+    for (; !piece.empty(); piece = take(worker)) {
+      job_.call(job_.context, worker, piece.begin * job_.unit, std::min(piece.end * job_.unit, job_.extent));
+      done += int(piece.end - piece.begin);
+    }
+  }
+  if (remaining_.fetch_sub(done, std::memory_order_acq_rel) == done)
+    remaining_.notify_one();
+}
+
+void ThreadPool::run(Job job) {
+  const uint64_t grains = (job.extent + job.unit - 1) / job.unit;
+  job.unit *= (grains + kMostUnits - 1) / kMostUnits;
+  const uint64_t units = (job.extent + job.unit - 1) / job.unit;
   job_ = job;
-  remaining_.store(int(threads_) - 1, std::memory_order_relaxed);
+  remaining_.store(int(units), std::memory_order_relaxed);
+  for (uint32_t worker = 0; worker < threads_; ++worker) {
+    const WorkRange part = splitRange(units, 1, worker, threads_);
+    const uint64_t smallest = (part.end - part.begin + kPieces - 1) / kPieces;
+    parts_[worker].left.store(PartLeft{part.begin, part.end, smallest}.pack(), std::memory_order_release);
+  }
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all(); // no system call unless somebody sleeps
-  work(job, 0);
+  work(0);
   int left = remaining_.load(std::memory_order_acquire);
   while (left != 0)
     left = awaitChange(remaining_, left);
@@ -78,11 +137,9 @@ void ThreadPool::loop(uint32_t worker) {
   int seen = 0;
   while (true) {
     seen = awaitChange(epoch_, seen);
-    if (stopping_)
+    if (stopping_.load(std::memory_order_relaxed))
       return;
-    work(job_, worker);
-    remaining_.fetch_sub(1, std::memory_order_acq_rel);
-    remaining_.notify_one();
+    work(worker);
   }
 }
 

@@ -1,6 +1,9 @@
 #include "runtime/Device/host/ThreadPool.h"
+#include <algorithm>
 #include <gtest/gtest.h>
-#include <numeric>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 namespace ztc {
 namespace {
@@ -20,22 +23,33 @@ TEST(ThreadPool, SplitCoversEverythingOnceInMultiplesOfTheGrain) {
       }
 }
 
-TEST(ThreadPool, EveryUnitOnceByTheSameWorker) {
+TEST(ThreadPool, EveryElementOnceInMultiplesOfTheGrain) {
   ThreadPool pool(3);
-  std::vector<uint32_t> first(1000, 99);
-  for (int repeat = 0; repeat < 50; ++repeat) {
-    std::vector<int> count(1000, 0);
-    std::vector<uint32_t> owner(1000, 99);
-    pool.parallelFor(1000, 16, [&](uint32_t worker, uint64_t begin, uint64_t end) {
-      for (uint64_t i = begin; i < end; ++i) {
-        ++count[i];
-        owner[i] = worker;
-      }
+  for (uint64_t extent : {17ull, 1000ull, 70001ull, 3000000ull}) // the last: more grains than a job has units
+    for (uint64_t grain : {1ull, 16ull}) {
+      std::vector<uint8_t> count(extent, 0);
+      pool.parallelFor(extent, grain, [&](uint32_t worker, uint64_t begin, uint64_t end) {
+        EXPECT_LT(worker, 3u);
+        EXPECT_TRUE(begin % grain == 0 && (end % grain == 0 || end == extent));
+        for (uint64_t i = begin; i < end; ++i)
+          ++count[i];
+      });
+      EXPECT_EQ(std::count(count.begin(), count.end(), 1), int64_t(extent));
+    }
+}
+
+/// A worker that is stuck keeps one piece, not the rest of its part.
+TEST(ThreadPool, OthersDoWhatAStuckWorkerLeaves) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> done{0};
+    pool.forEach(1000, [&](uint32_t worker, uint64_t index) {
+      // Its first piece is a third of its half.
+      while (worker == 1 && index == 500 && done.load() < 800)
+        std::this_thread::yield();
+      ++done;
     });
-    EXPECT_EQ(std::accumulate(count.begin(), count.end(), 0), 1000);
-    if (repeat == 0)
-      first = owner;
-    EXPECT_EQ(owner, first);
+    EXPECT_EQ(done.load(), 1000);
   }
 }
 
@@ -65,6 +79,30 @@ TEST(ThreadPool, Stress) {
   }
   for (uint64_t i = 0; i < cells.size(); ++i)
     EXPECT_EQ(cells[i], 3000 * i + (i == 0 ? 3000 : 0));
+}
+
+TEST(ThreadPool, EveryWorkerHasARowOfATrace) {
+  ThreadPool pool(2);
+  TraceRecorder trace(4);
+  TraceRecorder::currentLabel = trace.addLabel("the step", "microstep");
+  pool.setTrace(&trace);
+  std::atomic<int> arrived{0};
+  pool.forEach(2, [&](uint32_t, uint64_t) {
+    for (++arrived; arrived.load() < 2;) // one each
+      std::this_thread::yield();
+  });
+  pool.setTrace(nullptr);
+  TraceRecorder::currentLabel = 0;
+  std::map<int, std::string> tracks;
+  std::set<std::string> seen;
+  const nlohmann::json timeline = nlohmann::json::parse(trace.json(0));
+  for (const nlohmann::json &event : timeline["traceEvents"]) {
+    if (event["ph"] == "M" && event["name"] == "thread_name")
+      tracks[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X" && event["name"] == "the step")
+      seen.insert(tracks[event["tid"]]);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"worker 0", "worker 1"}));
 }
 
 TEST(ThreadPool, MadeAndDroppedWithoutWork) {
