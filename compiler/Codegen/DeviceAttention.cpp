@@ -71,6 +71,28 @@ std::pair<Value, Value> AttentionEmitter::columnRange(int64_t step) {
   return {first, b.minimum(end, b.add(last, i32(1)))};
 }
 
+AttentionEmitter::Values AttentionEmitter::forTiles(int64_t step, Values carried,
+                                                    llvm::function_ref<void(Value, bool, Values &)> body) {
+  auto [begin, end] = columnRange(step);
+  auto loop = [&](Value from, Value to, bool masked) {
+    carried = k.forRange(from, to, step, carried, [&](Value first, Values &values) { body(first, masked, values); });
+  };
+  auto wholeTiles = [&](Value columns) -> Value { return arith::AndIOp::create(b, columns, i32(-step)); };
+  if (windowed_) {
+    loop(begin, end, /*masked=*/true); // an edge at each end, and little between
+  } else if (kind_ == AttentionKernel::KeyGrad && causal_) {
+    // Queries behind the sequence are zero, and so is what they add.
+    Value edge = b.minimum(end, b.add(row_, i32(llvm::alignTo(rows_, step))));
+    loop(begin, edge, /*masked=*/true);
+    loop(edge, end, /*masked=*/false);
+  } else {
+    Value edge = wholeTiles(causal_ ? b.minimum(b.add(row_, i32(1)), end) : end);
+    loop(begin, edge, /*masked=*/false);
+    loop(edge, end, /*masked=*/true);
+  }
+  return carried;
+}
+
 Value AttentionEmitter::sees(Value query, Value key) {
   if (!causal_)
     return less(key, seq_);
@@ -82,8 +104,8 @@ Value AttentionEmitter::sees(Value query, Value key) {
 void AttentionEmitter::emitSoftmaxGrad(Value &score, Value &cotangent, Value visible, Value lse, Value delta) {
   Value p = expandExp(b, b.sub(b.mul(score, scale_), lse));
   Value ds = b.mul(b.mul(p, b.sub(cotangent, delta)), scale_);
-  score = b.select(visible, p, zero());
-  cotangent = b.select(visible, ds, zero());
+  score = masked(visible, p, zero());
+  cotangent = masked(visible, ds, zero());
 }
 
 Value AttentionEmitter::acrossLanes(Value value, int64_t lanes, bool sum) {

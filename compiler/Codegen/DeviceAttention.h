@@ -33,13 +33,19 @@ protected:
   mlir::Value statistic(mlir::Value base, mlir::Value row);
   void storeStatistic(mlir::Value value, mlir::Value base, mlir::Value row, mlir::Value condition);
 
-  /// Columns [first, end) that the block's rows see; `first` is a multiple of `step`, or of the rows' number.
-  std::pair<mlir::Value, mlir::Value> columnRange(int64_t step);
+  /// Goes over the tiles of `step` columns that the block's rows see, in order. `body` gets a tile's first column and
+  /// whether there is a row that does not see all of it: no others need masks.
+  Values forTiles(int64_t step, Values carried, llvm::function_ref<void(mlir::Value, bool masked, Values &)> body);
   /// Whether query `query` sees key `key`; both are numbers within the sequence, or behind it.
   mlir::Value sees(mlir::Value query, mlir::Value key);
   /// Probabilities and the scores' cotangents in place of scores and the probabilities' cotangents.
+  /// `visible` is null where all are.
   void emitSoftmaxGrad(mlir::Value &score, mlir::Value &cotangent, mlir::Value visible, mlir::Value lse,
                        mlir::Value delta);
+  /// `value` where `visible`, which is null where all are; else `otherwise`.
+  mlir::Value masked(mlir::Value visible, mlir::Value value, mlir::Value otherwise) {
+    return visible ? b.select(visible, value, otherwise) : value;
+  }
 
   mlir::Value i32(int64_t value) { return b.integer(b.getI32Type(), value); }
   mlir::Value zero() { return b.real(b.getF32Type(), 0.0); }
@@ -65,6 +71,8 @@ protected:
   mlir::Value row_;                           ///< first of the block
 
 private:
+  /// Columns [first, end) that the block's rows see; `first` is a multiple of `step`, or of the rows' number.
+  std::pair<mlir::Value, mlir::Value> columnRange(int64_t step);
   mlir::Value wide(mlir::Value value);
 };
 

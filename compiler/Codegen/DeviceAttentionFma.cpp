@@ -190,23 +190,23 @@ private:
 
   // The running maximum begins at the lowest number, not at minus infinity, so that differences of two are numbers.
   void emitForward() {
-    auto [begin, end] = columnRange(kTile);
     constexpr double lowest = std::numeric_limits<float>::lowest();
     Values carried = noSums();
     size_t statisticsAt = carried.size();
     for (int64_t i = 0; i < perThread_; ++i)
       carried.push_back(b.real(b.getF32Type(), lowest));
     carried.append(perThread_, zero());
-    carried = k.forRange(begin, end, kTile, carried, [&](Value first, Values &values) {
+    carried = forTiles(kTile, carried, [&](Value first, bool hasMask, Values &values) {
       MutableArrayRef<Value> all(values), sums = all.take_front(statisticsAt),
                                           maxima = all.slice(statisticsAt, perThread_),
                                           totals = all.take_back(perThread_);
       Values scores = products(queries(0), keys(1), first), visible(scores.size());
       Values best(perThread_, b.real(b.getF32Type(), lowest));
       forScores([&](int64_t i, int64_t j, int64_t index) {
-        visible[index] = sees(ownRows_[i], column(first, j));
+        if (hasMask)
+          visible[index] = sees(ownRows_[i], column(first, j));
         scores[index] = b.mul(scores[index], scale_);
-        best[i] = b.maximum(best[i], b.select(visible[index], scores[index], b.real(b.getF32Type(), lowest)));
+        best[i] = b.maximum(best[i], masked(visible[index], scores[index], b.real(b.getF32Type(), lowest)));
       });
       for (int64_t i = 0; i < perThread_; ++i) {
         Value maximum = b.maximum(maxima[i], acrossLanes(best[i], kColumnThreads, /*sum=*/false));
@@ -217,7 +217,7 @@ private:
           sums[piece * perThread_ + i] = b.mul(sums[piece * perThread_ + i], b.splat(shrunk, kVector));
       }
       forScores([&](int64_t i, int64_t, int64_t index) {
-        scores[index] = b.select(visible[index], expandExp(b, b.sub(scores[index], maxima[i])), zero());
+        scores[index] = masked(visible[index], expandExp(b, b.sub(scores[index], maxima[i])), zero());
         totals[i] = b.add(totals[i], scores[index]);
       });
       addProducts(scores, keys(2), first, sums);
@@ -252,12 +252,11 @@ private:
 
   // Buffers: q, k, v, dout, lse, delta, dk, dv. The heads of a group one after the other.
   void emitKeyGrad() {
-    auto [begin, end] = columnRange(kTile);
     Values carried = noSums(), keySums = carried;
     carried.append(keySums);
-    carried = k.forRange(i32(0), group_, 1, carried, [&, begin = begin, end = end](Value member, Values &outer) {
+    carried = k.forRange(i32(0), group_, 1, carried, [&](Value member, Values &outer) {
       Value head = b.add(head_, member), lses = statistics(4, head), deltas = statistics(5, head);
-      outer = k.forRange(begin, end, kTile, outer, [&](Value first, Values &values) {
+      outer = forTiles(kTile, outer, [&](Value first, bool hasMask, Values &values) {
         Values scores = products(keys(1), queries(0, head), first);
         Values cotangents = products(keys(2), queries(3, head), first);
         constexpr int64_t across = kTile / kColumnThreads;
@@ -267,7 +266,8 @@ private:
           delta.push_back(statistic(deltas, column(first, j)));
         }
         forScores([&](int64_t i, int64_t j, int64_t index) {
-          emitSoftmaxGrad(scores[index], cotangents[index], sees(column(first, j), ownRows_[i]), lse[j], delta[j]);
+          Value visible = hasMask ? sees(column(first, j), ownRows_[i]) : Value();
+          emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[j], delta[j]);
         });
         MutableArrayRef<Value> all(values);
         addProducts(scores, queries(3, head), first, all.drop_front(values.size() / 2));
@@ -280,17 +280,17 @@ private:
 
   // Buffers: q, k, v, dout, lse, delta, dq.
   void emitQueryGrad() {
-    auto [begin, end] = columnRange(kTile);
     Values lse, delta;
     for (Value row : ownRows_) {
       lse.push_back(statistic(statistics(4, head_), row));
       delta.push_back(statistic(statistics(5, head_), row));
     }
-    Values sums = k.forRange(begin, end, kTile, noSums(), [&](Value first, Values &values) {
+    Values sums = forTiles(kTile, noSums(), [&](Value first, bool hasMask, Values &values) {
       Values scores = products(queries(0), keys(1), first);
       Values cotangents = products(queries(3), keys(2), first);
       forScores([&](int64_t i, int64_t j, int64_t index) {
-        emitSoftmaxGrad(scores[index], cotangents[index], sees(ownRows_[i], column(first, j)), lse[i], delta[i]);
+        Value visible = hasMask ? sees(ownRows_[i], column(first, j)) : Value();
+        emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[i], delta[i]);
       });
       addProducts(cotangents, keys(1), first, values);
     });

@@ -30,6 +30,9 @@ public:
         columns_(!inRegisters_                                            ? 16
                  : kind == AttentionKernel::Forward || form.headDim <= 64 ? 64
                                                                           : 32) {
+    // Told of two blocks, the assembler takes the third one's registers too. The gradients would spill for it.
+    if (kind == AttentionKernel::Forward && form.headDim <= 64)
+      k.blocksTogether = 3;
     tile_ = k.shared(2 * columns_ * pitch_ * kBytes);
     lane_ = arith::AndIOp::create(b, thread_, i32(31));
     warpRow_ = b.mul(arith::ShRUIOp::create(b, thread_, i32(5)), i32(kWarpRows));
@@ -200,13 +203,12 @@ private:
   // The running maximum begins at the lowest number, not at minus infinity, so that differences of two are numbers.
   void emitForward() {
     constexpr double lowest = std::numeric_limits<float>::lowest();
-    auto [begin, end] = columnRange(columns_);
     Rows q = loadRows(queries(0));
     Values carried = noSums();
     size_t statisticsAt = carried.size();
     carried.append(2, b.real(b.getF32Type(), lowest));
     carried.append(2, zero());
-    carried = k.forRange(begin, end, columns_, carried, [&](Value first, Values &values) {
+    carried = forTiles(columns_, carried, [&](Value first, bool hasMask, Values &values) {
       MutableArrayRef<Value> all(values), sums = all.take_front(statisticsAt), maxima = all.slice(statisticsAt, 2),
                                           totals = all.take_back(2);
       k.barrier();
@@ -216,10 +218,11 @@ private:
       Values scores = products(q, 0, columns_), visible(scores.size()), best(2, b.real(b.getF32Type(), lowest)),
              shrunk(2);
       for (auto [index, score] : llvm::enumerate(scores)) {
-        visible[index] = sees(ownRow(index), column(first, index));
+        if (hasMask)
+          visible[index] = sees(ownRow(index), column(first, index));
         score = b.mul(score, scale_);
         Value &most = best[index / 2 % 2];
-        most = b.maximum(most, b.select(visible[index], score, b.real(b.getF32Type(), lowest)));
+        most = b.maximum(most, masked(visible[index], score, b.real(b.getF32Type(), lowest)));
       }
       for (int64_t half = 0; half < 2; ++half) {
         Value maximum = b.maximum(maxima[half], acrossLanes(best[half], 4, /*sum=*/false));
@@ -230,7 +233,7 @@ private:
       for (auto [index, sum] : llvm::enumerate(sums))
         sum = b.mul(sum, shrunk[index / 2 % 2]);
       for (auto [index, score] : llvm::enumerate(scores)) {
-        score = b.select(visible[index], expandExp(b, b.sub(score, maxima[index / 2 % 2])), zero());
+        score = masked(visible[index], expandExp(b, b.sub(score, maxima[index / 2 % 2])), zero());
         Value &total = totals[index / 2 % 2];
         total = b.add(total, score);
       }
@@ -250,14 +253,13 @@ private:
 
   // Buffers: q, k, v, dout, lse, delta, dk, dv. The heads of a group one after the other.
   void emitKeyGrad() {
-    auto [begin, end] = columnRange(columns_);
     Rows keyRows = loadRows(keys(1)), valueRows = loadRows(keys(2));
     Values carried = noSums();
     const size_t half = carried.size();
     carried.append(noSums());
-    carried = k.forRange(i32(0), group_, 1, carried, [&, begin = begin, end = end](Value member, Values &outer) {
+    carried = k.forRange(i32(0), group_, 1, carried, [&](Value member, Values &outer) {
       Value head = b.add(head_, member), lses = statistics(4, head), deltas = statistics(5, head);
-      outer = k.forRange(begin, end, columns_, outer, [&](Value first, Values &values) {
+      outer = forTiles(columns_, outer, [&](Value first, bool hasMask, Values &values) {
         MutableArrayRef<Value> all(values), keySums = all.take_front(half), valueSums = all.drop_front(half);
         k.barrier();
         loadTile(queries(0, head), first, columns_, tile_, 0);
@@ -274,8 +276,8 @@ private:
           }
           for (size_t index = 0; index < scores.size(); ++index) {
             size_t which = index / 4 * 2 + index % 2;
-            emitSoftmaxGrad(scores[index], cotangents[index], sees(column(query, index), ownRow(index)), lse[which],
-                            delta[which]);
+            Value visible = hasMask ? sees(column(query, index), ownRow(index)) : Value();
+            emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[which], delta[which]);
           }
           addProducts(factor(scores), columns_ + at, valueSums);
           addProducts(factor(cotangents), at, keySums);
@@ -288,14 +290,13 @@ private:
 
   // Buffers: q, k, v, dout, lse, delta, dq.
   void emitQueryGrad() {
-    auto [begin, end] = columnRange(columns_);
     Rows q = loadRows(queries(0)), dout = loadRows(queries(3));
     Values lse, delta;
     for (Value row : ownRows_) {
       lse.push_back(statistic(statistics(4, head_), row));
       delta.push_back(statistic(statistics(5, head_), row));
     }
-    Values sums = k.forRange(begin, end, columns_, noSums(), [&](Value first, Values &values) {
+    Values sums = forTiles(columns_, noSums(), [&](Value first, bool hasMask, Values &values) {
       k.barrier();
       loadTile(keys(1), first, columns_, tile_, 0);
       loadTile(keys(2), first, columns_, tile_, columns_);
@@ -303,9 +304,10 @@ private:
       for (int64_t at = 0; at < columns_; at += kDepth) {
         Value key = b.add(first, i32(at));
         Values scores = products(q, at, kDepth), cotangents = products(dout, columns_ + at, kDepth);
-        for (size_t index = 0; index < scores.size(); ++index)
-          emitSoftmaxGrad(scores[index], cotangents[index], sees(ownRow(index), column(key, index)), lse[index / 2 % 2],
-                          delta[index / 2 % 2]);
+        for (size_t index = 0; index < scores.size(); ++index) {
+          Value visible = hasMask ? sees(ownRow(index), column(key, index)) : Value();
+          emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[index / 2 % 2], delta[index / 2 % 2]);
+        }
         addProducts(factor(cotangents), at, values);
       }
     });

@@ -29,7 +29,7 @@ constexpr FormTarget kFormTargets[] = {
     {"fold", 768},    {"scalar", 256}, // one block
     {"service", 512},
 };
-/// Attention keeps tiles of results in registers: two blocks of 128 threads.
+/// Attention keeps tiles of results in registers: two blocks of 128 threads, or the three that a kernel declares.
 constexpr uint64_t kAttentionThreads = 256;
 constexpr uint64_t kMaxStaticShared = 48 << 10, kMultiprocessorShared = 164 << 10, kSystemShared = 1 << 10;
 
@@ -304,6 +304,7 @@ void checkResources(const KernelImage &image, const std::map<std::string, GatedK
     if (shared)
       blocks = std::min<uint64_t>(blocks, kMultiprocessorShared / (shared + kSystemShared));
     bool attention = StringRef(name).starts_with("gpu_attention") && !StringRef(name).contains("delta");
+    EXPECT_GE(blocks, uint64_t(kernel.launch.blocksTogether));
     EXPECT_GE(blocks * threads, attention ? kAttentionThreads : target->threads)
         << found->second.registers << " registers, " << shared << " bytes of shared memory";
     EXPECT_LE(shared, kMaxStaticShared);
