@@ -94,6 +94,12 @@ struct DeviceLimits {
   std::string matmulName; ///< what was multiplied, by which library
 };
 
+/// The ways that a device takes for steps that it can compute in several, as each rank finds out for itself.
+struct DeviceWays {
+  std::string compared; ///< equal where bits are, for one plan
+  std::string shown;    ///< the same for a person, with reasons
+};
+
 /// What a device that is to choose between the algorithms of its libraries gets.
 struct TuningRequest {
   AlgorithmChoices known = {}; ///< taken where they are for this device and fit
@@ -115,6 +121,8 @@ public:
   virtual std::string name() const = 0;
   /// What bits depend on besides the plan: instruction set, library versions, threads. For the run's log.
   virtual std::string description() const = 0;
+  /// Complete once the steps are prepared. Ranks must have the same.
+  virtual DeviceWays ways() const { return {}; }
   /// T of PlanShape: worker threads; 0: a GPU.
   virtual uint32_t threads() const = 0;
   virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;

@@ -6,11 +6,11 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
-#include "runtime/Core/Random.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
+#include "runtime/Train/RankComparison.h"
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
@@ -175,87 +175,6 @@ Status Run::openAllData(const plan::Plan &plan) {
     evalData_ = std::move(*opened);
   }
   return Status::ok();
-}
-
-/// What ranks compare. `shown` is what a message says instead of the value, where that tells a person more; it may
-/// differ from rank to rank.
-struct Line {
-  const char *name;
-  std::string value;
-  std::string shown = {};
-  std::string compared() const { return fmt::format("{} {}", name, value); }
-  std::string told() const {
-    std::string text = fmt::format("{} {}", name, shown.empty() ? value : shown);
-    std::ranges::replace_if(text, [](unsigned char c) { return c < ' '; }, ' '); // a path may hold anything
-    return text;
-  }
-};
-using Lines = std::vector<Line>;
-
-/// What every rank has to have been given alike. Of folders, which hosts may see at other places, whether they were.
-static Lines choices(const RunOptions &o, const std::string &plan) {
-  const OptimizerSettings &s = o.optimizer;
-  const auto count = [](const std::optional<uint64_t> &value) { return value ? std::to_string(*value) : "none"; };
-  const auto given = [](const std::string &value) { return value.empty() ? "none" : "given"; };
-  return {{"the plan", plan, fmt::format("{} (SHA-256 {})", o.plan, plan)},
-          {"--generate", count(o.generate)},
-          {"--prompt", o.prompt ? fmt::format("of checksum {:x}", hashName(*o.prompt)) : "none"},
-          {"--data", o.data.empty() ? "none" : "given"},
-          {"--eval-data", o.evalData.empty() ? "none" : "given"},
-          {"--resume", given(o.resume)},
-          {"--save", given(o.save)},
-          {"--export", given(o.exportFolder)},
-          {"--lr", fmt::format("{}", o.learningRate)},
-          {"--schedule", std::to_string(static_cast<int>(o.schedule))},
-          {"--warmup", std::to_string(o.warmup)},
-          {"--min-lr-ratio", fmt::format("{}", o.minLrRatio.value_or(kDefaultMinLrRatio))},
-          {"--beta1", fmt::format("{}", s.beta1)},
-          {"--beta2", fmt::format("{}", s.beta2)},
-          {"--epsilon", fmt::format("{}", s.epsilon)},
-          {"--weight-decay", fmt::format("{}", s.weightDecay)},
-          {"--clip", fmt::format("{}", s.clip)},
-          {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
-          {"--stop-after", count(o.stopAfter)},
-          {"--eval-every", count(o.evalEvery)},
-          {"--save-every", count(o.saveEvery)},
-          {"--init", o.init},
-          {"--dump-gradients", o.dumpGradients},
-          {"--export-dtype", o.exportDtype},
-          {"--no-save", o.noSave ? "on" : "off"}};
-}
-
-/// What has to be alike once checkpoint and data are known.
-static Lines findings(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const DataSet *data,
-                      const DataSet *evalData) {
-  const auto dataLine = [](const char *name, const DataSet *set, const std::vector<std::string> &files) -> Line {
-    if (!set)
-      return {name, "none"};
-    return {name, set->fingerprint(), fmt::format("{} ({})", fmt::join(files, " "), set->fingerprint())};
-  };
-  return {dataLine("the data", data, o.data),       dataLine("the evaluation data", evalData, o.evalData),
-          {"--steps", std::to_string(facts.steps)}, {"--accumulate", std::to_string(accumulate)},
-          {"--seed", std::to_string(facts.seed)},   {"--shuffle", facts.shuffle ? "on" : "off"}};
-}
-
-/// All ranks: refuses those that differ from rank 0, with the first line that does.
-static Status compareRanks(ControlChannel &control, const char *exchange, const Lines &lines) {
-  std::string mine;
-  for (const Line &line : lines)
-    mine += fmt::format("{}\t{}\n", line.compared(), line.told());
-  ZTC_ASSIGN_OR_RETURN(const std::string first, fromFirstRank(&control, exchange, mine));
-  Status same;
-  size_t at = 0;
-  for (const Line &line : lines) {
-    const size_t end = std::min(first.find('\n', at), first.size());
-    const std::string theirs = first.substr(at, end - at);
-    const size_t tab = std::min(theirs.find('\t'), theirs.size());
-    if (same.isOk() && theirs.substr(0, tab) != line.compared())
-      same = failedPrecondition(
-          fmt::format("this rank has {}, rank 0 has {}: all ranks need the same plan, data and options", line.told(),
-                      theirs.substr(std::min(tab + 1, theirs.size()))));
-    at = std::min(end + 1, first.size());
-  }
-  return agree(&control, "ranks alike", same);
 }
 
 /// All ranks: `folder` is this run's until it ends.
@@ -508,7 +427,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
   ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
   ZTC_RETURN_IF_ERROR(
-      compareRanks(control_, "the data", findings(options_, facts_, accumulate_, data_.get(), evalData_.get())));
+      compareRanks(control_, "the data", linesOfData(options_, facts_, accumulate_, data_.get(), evalData_.get())));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
   ZTC_RETURN_IF_ERROR(openLog());
   ZTC_RETURN_IF_ERROR(
@@ -609,7 +528,7 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
 StatusOr<RunEnd> runPlan(const RunOptions &options, LoadedPlan loaded, std::unique_ptr<Device> device,
                          const RunScreen &screen, RankContext ranks) {
   // Before anything that ranks do together: those that were started differently would wait for one another.
-  ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the run", choices(options, loaded.sha256)));
+  ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the run", linesOfOptions(options, loaded.sha256)));
   Run run(options, screen, ranks);
   return options.trains() ? run.train(std::move(loaded), std::move(device))
                           : run.generate(std::move(loaded), std::move(device));

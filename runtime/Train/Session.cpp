@@ -5,6 +5,7 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Ranks/Agreement.h"
+#include "runtime/Train/RankComparison.h"
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
@@ -88,6 +89,9 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   ZTC_ASSIGN_OR_RETURN(session->executor_,
                        Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
                                         ranks.communicator, &ranks.control.progress()));
+  // Else gradients of different rounding would be added up.
+  const DeviceWays ways = session->device_->ways();
+  ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the devices", {{"on its device", ways.compared, ways.shown}}));
   ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
   if (ranks.communicator)
     ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));

@@ -37,7 +37,7 @@ with scratch() as work:
         check(f"{name}: two ranks on GPUs train shards to the same losses",
               (header.get("world"), header.get("device"), header.get("zero")) == (2, "cuda", 3) and [x["loss"] for x in steps] == losses, (header, steps))
 
-    def launch(name, launcher, more, told=None):
+    def launch(name, launcher, more, told=None, plan=plan):
         """Both ranks; `more` gives each its other variables."""
         log = work / f"{name.replace(' ', '-')}.log"
         ranks = [Running([BIN / "ztc-run", plan, *options, f"--log-json={log}"],
@@ -54,6 +54,16 @@ with scratch() as work:
         launch(f"{launcher}, every rank sees its own GPU", launcher, lambda rank: {"CUDA_VISIBLE_DEVICES": rank})
     # Ranks go ahead of their GPUs together or not at all.
     launch("Slurm, one rank waits for every step", "Slurm", lambda rank: {"ZTC_CUDA_SYNC": rank})
+    if (BUILD / "lib/libztc-cudnn.so").exists():
+        # Their gradients would not be rounded alike.
+        narrow = work / "narrow"
+        narrow.mkdir()
+        narrow = compile_golden(narrow, "grouped", "--precision=bf16", "--zero=3", "--target=simt", batch=1)
+        launch("Slurm, one rank without cuDNN", "Slurm", lambda rank: {"ZTC_CUDNN": 1 - rank}, plan=narrow,
+               told="rank 1: this rank has on its device attention and its gradient by own kernels (ZTC_CUDNN is 0), rank 0 has on its device attention and its "
+                    "gradient by cuDNN 9.26.0: all ranks need the same")
+        launch("torchrun, one rank with another cuDNN", "torchrun", lambda rank: {"ZTC_STAND_IN_CUDNN": 92600 + 100 * rank},
+               plan=narrow, told="rank 1: this rank has on its device attention and its gradient by cuDNN 9.27.0, rank 0 has on its device attention and its gradient by cuDNN 9.26.0")
     launch("Slurm, both see the second GPU alone", "Slurm", lambda rank: {"CUDA_VISIBLE_DEVICES": 1}, told="ranks 0 and 1 are on the same GPU, GPU 0000:01:00.0")
 
     installed = {"mpirun": ["--allow-run-as-root", "--oversubscribe", "-np", "2"],

@@ -75,6 +75,7 @@ private:
     std::string &ways = resources_.attention[attention_.grad()];
     if (ways.find(way) == std::string::npos) // as other calls of the plan
       ways += (ways.empty() ? "" : "; ") + way;
+    resources_.attentionWays += (graph_ ? resources_.cudnn.version() : "own") + ";";
   }
 
   /// No block has more.

@@ -242,13 +242,12 @@ public:
       text += ", kernels for " + resources_.kernels.target();
     if (resources_.cublasLt)
       text += ", " + resources_.cublasLt->version;
-    const auto &[forward, gradient] = resources_.attention;
-    if (!forward.empty())
-      text += fmt::format(", attention{} by {}", forward == gradient ? " and its gradient" : "", forward);
-    if (!gradient.empty() && gradient != forward)
-      text += ", attention gradient by " + gradient;
+    if (const std::string attention = attentionText(); !attention.empty())
+      text += ", " + attention;
     return text;
   }
+
+  DeviceWays ways() const override { return {resources_.attentionWays, attentionText()}; }
 
   uint32_t threads() const override { return 0; }
 
@@ -384,6 +383,17 @@ public:
   void setTrace(TraceRecorder *trace) override { timer_.setTrace(trace); }
 
 private:
+  /// Who computes it and why, once steps that need it are prepared.
+  std::string attentionText() const {
+    const auto &[forward, gradient] = resources_.attention;
+    std::string text;
+    if (!forward.empty())
+      text = fmt::format("attention{} by {}", forward == gradient ? " and its gradient" : "", forward);
+    if (!gradient.empty() && gradient != forward)
+      text += (text.empty() ? "" : ", ") + ("attention gradient by " + gradient);
+    return text;
+  }
+
   friend class CudaReadBack;
   /// What `after` gets from now on comes behind what `before` was given.
   Status order(CudaStreamIndex before, CudaStreamIndex after, cuda::Event event) {

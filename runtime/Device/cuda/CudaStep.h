@@ -64,6 +64,7 @@ struct CudaResources {
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;
   std::array<std::string, 2> attention; ///< who computes it in this plan and why: the forward form, the gradient
+  std::string attentionWays;            ///< who computes it, without the reason, step by step
   /// The matrix products of the prepared steps, by call signature.
   std::map<std::string, std::weak_ptr<CudaProductCall>> products;
   Communicator *communicator = nullptr; ///< of the collectives, to be asked for its errors
