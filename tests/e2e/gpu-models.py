@@ -11,6 +11,7 @@ ENVIRONMENT = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_S
 CUDNN = (BUILD / "lib/libztc-cudnn.so").exists()
 OWN = {**ENVIRONMENT, "ZTC_CUDNN": "0"}
 STEPS = 2
+SKIPS = 3  # of the run in fp16 whose scale is too large at first
 # Losses, the first gradient norm, the second, worst gradient, relative: sums have another order, and where they are rounded to 16 bits the last bit
 # moves. AdamW's first update is close to the sign of each gradient: what is near zero turns, so the second norm is as far off as a run in 16 bits is
 # from one in fp32 on the host alone (up to 2e-3 in fp16, 1e-2 in bf16).
@@ -21,44 +22,55 @@ def l2(values):
     return math.sqrt(sum(x * x for x in values))
 
 
-def train(plan, name, model, *more, env=OWN, **expected):
+def train(plan, name, model, *more, steps=STEPS, env=OWN, **expected):
     """(run header, steps, first gradients) of a run."""
     log, gradients = plan.with_name(f"{name}.log"), plan.with_name(f"{name}.gradients")
-    done = run("ztc-run", plan, f"--data={GOLDEN / model / 'data.safetensors'}", f"--steps={STEPS}", "--lr=2e-3", "--no-save", f"--log-json={log}",
+    done = run("ztc-run", plan, f"--data={GOLDEN / model / 'data.safetensors'}", f"--steps={steps}", "--lr=2e-3", "--no-save", f"--log-json={log}",
                f"--dump-gradients={gradients}", *more, env=env, **expected)
     return (*read_log(log), read_safetensors(gradients)) if done.returncode == 0 else done
 
 
-def compare(work, case, model, ranks, accumulate, *options, by_cudnn=CUDNN):
+def compare(work, case, model, ranks, accumulate, *options, by_cudnn=CUDNN, scale=None):
+    """`scale`: what fp16's loss is multiplied by first; steps are added for those that overflow."""
     precision = case.split()[0]
     folder = work / case.replace(" ", "-")
     folder.mkdir()
     plan = compile_golden(folder, model, f"--precision={precision}", "--target=x86-64-v3,simt", *options, batch=1)
-    _, host, want = train(plan, "host", model, f"--ranks={ranks}", f"--accumulate={accumulate}", "--device=cpu", "--threads=1")
-    head, gpu, got = train(plan, "gpu", model, f"--gpus={ranks}", f"--accumulate={accumulate}")
+    more = {"steps": STEPS + SKIPS} if scale else {}
+    common = (f"--accumulate={accumulate}", *([f"--loss-scale={scale}"] if scale else []))
+    _, host, want = train(plan, "host", model, f"--ranks={ranks}", *common, "--device=cpu", "--threads=1", **more)
+    head, gpu, own = train(plan, "gpu", model, f"--gpus={ranks}", *common, **more)
     used = head["versions"]["device"]
     check(f"{case}: attention by own kernels", "attention and its gradient by own kernels (" in used, used)
-    close(case, precision, head, (host, want), (gpu, got))
+    close(case, precision, head, (host, want), (gpu, own))
     if by_cudnn:
-        head, steps, got = train(plan, "cudnn", model, f"--gpus={ranks}", f"--accumulate={accumulate}", env=ENVIRONMENT)
+        head, steps, got = train(plan, "cudnn", model, f"--gpus={ranks}", *common, env=ENVIRONMENT, **more)
         used = head["versions"]["device"]
         check(f"{case}: attention by cuDNN", "attention and its gradient by cuDNN 9.26.0" in used, used)
         close(f"{case} by cuDNN", precision, head, (host, want), (steps, got))
+        close(f"{case} by cuDNN, beside own kernels", precision, head, (gpu, own), (steps, got), "own kernels")
+    if scale:
+        skips = [x["skipped"] for x in gpu]
+        check(f"{case}: the first steps overflow and halve the scale", skips == [True] * SKIPS + [False] * STEPS
+              and [x["loss_scale"] for x in gpu] == [scale / 2 ** min(i, SKIPS) for i in range(len(gpu))], gpu)
     return plan, gpu
 
 
-def close(case, precision, head, wanted, gotten):
+def close(case, precision, head, wanted, gotten, whose="the host"):
     (host, want), (gpu, got) = wanted, gotten
     check(f"{case}: predicted is allocated", head["predicted_bytes"] == head["allocated_bytes"] > 0, head["allocated_bytes"])
-    check(f"{case}: all steps are there", len(host) == len(gpu) == STEPS)
+    skips = [(x["skipped"], x.get("loss_scale")) for x in host]
+    check(f"{case}: steps are skipped as by {whose}", [(x["skipped"], x.get("loss_scale")) for x in gpu] == skips, skips)
+    check(f"{case}: {STEPS} steps train", len(gpu) - sum(skip for skip, _ in skips) == STEPS)
     loss, first, second, gradient = LIMITS[precision]
-    for key, limits in (("loss", (loss, loss)), ("grad_norm", (first, second))):
-        far = [abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(gpu, host)]
-        check(f"{case}: {key} as on the host", all(x <= limit for x, limit in zip(far, limits)), far)
+    for key, limits in (("loss", [loss] * len(host)), ("grad_norm", (first, second))):
+        pairs = [(a[key], b[key]) for a, b in zip(gpu, host) if key == "loss" or not b["skipped"]]
+        far = [abs(a - b) / abs(b) for a, b in pairs]
+        check(f"{case}: {key} as by {whose}", len(far) == len(limits) and all(x <= limit for x, limit in zip(far, limits)), far)
     largest = max(l2(values) for _, values in want.values())
     errors = {name: l2([a - b for a, b in zip(got[name][1], values)]) / max(l2(values), 1e-2 * largest) for name, (_, values) in want.items()}
     worst = max(errors, key=errors.get)
-    check(f"{case}: gradients as on the host", errors[worst] <= gradient, (worst, errors[worst]))
+    check(f"{case}: gradients as by {whose}", errors[worst] <= gradient, (worst, errors[worst]))
 
 
 def without_cudnn(work, plan, own):
@@ -91,6 +103,7 @@ with scratch() as work:
     else:
         print("cuDNN is left out: this build has no libztc-cudnn.so")
     compare(work, "fp16 on one GPU", "head-norms", 1, 1, by_cudnn=False)  # heads of a length that cuDNN does not take
+    compare(work, "fp16 with overflows on one GPU", "grouped", 1, 2, scale=2 ** 20)
     compare(work, "bf16 with shards on two GPUs", "grouped", 2, 1, "--zero=3")
 
     alone = compile_golden(work, "grouped", "--target=simt", batch=1)
