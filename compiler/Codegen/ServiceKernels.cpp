@@ -64,9 +64,10 @@ public:
     int64_t quarter;
   };
 
-  /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0. Of the last
-  /// 64 columns chunks that count as a whole are not masked, and those that do not count at all are left out: a masked
-  /// store costs some ten of the other kind with AVX2.
+  /// The columns [low, high) in chunks that keep column c in virtual lane c mod 64; `fromZero`: low is 0. Where rows
+  /// are `padded` chunks that hold no such column are left out, all others in a turn that is not whole are masked. Else
+  /// only those of the last 64 columns are that do not count as a whole: a masked store costs some ten of the other
+  /// kind with AVX2.
   Values forColumns(Value low, Value high, bool fromZero, Values carried,
                     llvm::function_ref<void(const Chunk &, Values &)> body) {
     constexpr int64_t lanes = kVirtualLanes;
@@ -80,19 +81,23 @@ public:
       chunk.mask = maskOf(chunk.column, low, high, fromZero);
       body(chunk, values);
     };
+    auto begun = [&](const Chunk &chunk, Values &values) {
+      Value begins = b.compare(arith::CmpIPredicate::slt, chunk.column, high);
+      choose(begins, values, [&](Values &inner) { masked(chunk, inner); }, [](Values &) {});
+    };
     auto last = [&](const Chunk &chunk, Values &values) {
+      if (padded)
+        return begun(chunk, values);
       Value whole = b.compare(arith::CmpIPredicate::sle, b.add(chunk.column, b.i64(kChunk)), high);
-      Value begun = b.compare(arith::CmpIPredicate::slt, chunk.column, high);
       auto unmasked = [&](Values &inner) { body(chunk, inner); };
-      choose(whole, values, unmasked, [&](Values &inner) {
-        choose(begun, inner, [&](Values &innermost) { masked(chunk, innermost); }, [](Values &) {});
-      });
+      choose(whole, values, unmasked, [&](Values &inner) { begun(chunk, inner); });
     };
     Value up = arith::AndIOp::create(b, b.add(low, b.i64(lanes - 1)), b.i64(-lanes));
     if (!fromZero) {
       // One turn where `low` is inside a run of 64 columns, none where it begins one.
       Value down = arith::AndIOp::create(b, low, b.i64(-lanes));
-      carried = forRange(down, up, lanes, carried, turn(masked));
+      carried =
+          padded ? forRange(down, up, lanes, carried, turn(begun)) : forRange(down, up, lanes, carried, turn(masked));
     }
     Value whole = arith::AndIOp::create(b, high, b.i64(-lanes));
     carried = forRange(up, whole, lanes, carried, turn(body));
@@ -102,11 +107,13 @@ public:
   Value load(const Chunk &chunk, Value row, double other) {
     if (!chunk.mask)
       return b.load(at(row, chunk.column), b.getF32Type(), kChunk);
+    if (padded)
+      return only(chunk, b.load(at(row, chunk.column), b.getF32Type(), kChunk), other);
     return b.maskedLoad(at(row, chunk.column), chunk.mask, vector(other));
   }
   void store(const Chunk &chunk, Value value, Value row) {
-    if (!chunk.mask)
-      b.store(value, at(row, chunk.column));
+    if (!chunk.mask || padded)
+      b.store(only(chunk, value, 0.0), at(row, chunk.column));
     else
       b.maskedStore(value, at(row, chunk.column), chunk.mask);
   }
@@ -154,7 +161,17 @@ public:
     forRange(whole, end, 1, {}, [&](Value column, Values &) { b.store(b.real(b.getF32Type(), 0.0), at(row, column)); });
   }
 
+  /// The same in a padded row outside of [low, high): what its chunks hold beside them is zero already.
+  void zeroOutside(Value row, Value low, Value high, Value columns) {
+    auto down = [&](Value column) -> Value { return arith::AndIOp::create(b, column, b.i64(-kChunk)); };
+    auto up = [&](Value column) { return down(b.add(column, b.i64(kChunk - 1))); };
+    zero(row, b.i64(0), down(low));
+    zero(row, up(high), up(columns));
+  }
+
   KernelBuilder b;
+  /// Rows are scratch in which all chunks of 16 are whole, and columns that do not count may become zero.
+  bool padded = false;
 
 private:
   Value maskOf(Value column, Value low, Value high, bool fromZero) {
@@ -216,6 +233,7 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
   std::string name = ((causal ? "attention_softmax_causal" : "attention_softmax") + suffix).str();
   return service(*state_, name, name, {true, true}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
+    k.padded = true;
     Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2),
           window = k.scalar(3);
     k.forRows([&](Value r) {
@@ -226,8 +244,7 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
       k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
         k.store(chunk, k.rounded(b.div(k.load(chunk, row, 0.0), k.splat(sum)), narrow), row);
       });
-      k.zero(row, b.i64(0), visible.low);
-      k.zero(row, visible.high, columns);
+      k.zeroOutside(row, visible.low, visible.high, columns);
       b.store(b.add(maximum, expandLog(b, sum)), k.at(lse, r));
     });
   });
@@ -239,6 +256,7 @@ KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causa
   std::string key = name + " " + std::to_string(llvm::bit_cast<uint64_t>(scale));
   return service(*state_, key, name, {true, true, false, false}, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
+    k.padded = true;
     Value scores = k.buffer(0), dps = k.buffer(1), lse = k.buffer(2), delta = k.buffer(3);
     Value first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2), window = k.scalar(3);
     k.forRows([&](Value r) {
@@ -251,10 +269,8 @@ KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causa
         k.store(chunk, k.rounded(p, narrow), row);
         k.store(chunk, k.rounded(ds, narrow), dp);
       });
-      for (Value buffer : {row, dp}) {
-        k.zero(buffer, b.i64(0), visible.low);
-        k.zero(buffer, visible.high, columns);
-      }
+      for (Value buffer : {row, dp})
+        k.zeroOutside(buffer, visible.low, visible.high, columns);
     });
   });
 }
