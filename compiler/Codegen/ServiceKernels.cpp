@@ -37,6 +37,26 @@ public:
     KernelModule::State::finishKernel(b, function_);
   }
 
+  /// A vector's length of rows at a time, [begin, end), the last time fewer; closes the function.
+  void forRowBlocks(llvm::function_ref<void(Value begin, Value end)> body) {
+    Value rows = function_.getArgument(3);
+    auto loop = scf::ForOp::create(b, function_.getArgument(2), rows, b.i64(kChunk));
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    body(loop.getInductionVar(), b.minimum(b.add(loop.getInductionVar(), b.i64(kChunk)), rows));
+    KernelModule::State::finishKernel(b, function_);
+  }
+  /// A float for each row of a block. In the function's first block.
+  Value rowValues(double initial) {
+    Value values = LLVM::AllocaOp::create(b, LLVM::LLVMPointerType::get(b.getContext()), b.getF32Type(), b.i64(kChunk),
+                                          /*alignment=*/64);
+    b.store(vector(initial), values);
+    return values;
+  }
+  /// A block's rows of `values`, from `begin` on.
+  void storeRows(Value rows, Value values, Value begin, Value end) {
+    b.maskedStore(rows, at(values, begin), maskOf(b.i64(0), Value(), b.sub(end, begin), /*fromZero=*/true));
+  }
+
   /// A loop with carried values, which it returns.
   Values forRange(Value begin, Value end, int64_t step, Values carried,
                   llvm::function_ref<void(Value, Values &)> body) {
@@ -236,16 +256,30 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
     k.padded = true;
     Value scores = k.buffer(0), lse = k.buffer(1), first = k.scalar(0), ld = k.scalar(1), columns = k.scalar(2),
           window = k.scalar(3);
-    k.forRows([&](Value r) {
-      Value row = k.at(scores, b.mul(r, ld));
-      Visible visible(k, r, first, columns, window, causal);
-      Value maximum = k.rowMaximum(row, visible.low, visible.high, !causal);
-      Value sum = k.rowExponentials(row, visible.low, visible.high, !causal, maximum, /*keep=*/true);
-      k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
-        k.store(chunk, k.rounded(b.div(k.load(chunk, row, 0.0), k.splat(sum)), narrow), row);
+    // Pass by pass over a block of rows: what folds the lanes of one row hides behind the next one's columns.
+    Value maxima = k.rowValues(0.0), sums = k.rowValues(1.0);
+    k.forRowBlocks([&](Value begin, Value end) {
+      auto pass = [&](llvm::function_ref<void(Value row, const Visible &, Value index)> body) {
+        k.forRange(begin, end, 1, {}, [&](Value r, Values &) {
+          body(k.at(scores, b.mul(r, ld)), Visible(k, r, first, columns, window, causal), b.sub(r, begin));
+        });
+      };
+      pass([&](Value row, const Visible &visible, Value index) {
+        b.store(k.rowMaximum(row, visible.low, visible.high, !causal), k.at(maxima, index));
       });
-      k.zeroOutside(row, visible.low, visible.high, columns);
-      b.store(b.add(maximum, expandLog(b, sum)), k.at(lse, r));
+      pass([&](Value row, const Visible &visible, Value index) {
+        Value maximum = k.loadScalar(maxima, index);
+        b.store(k.rowExponentials(row, visible.low, visible.high, !causal, maximum, /*keep=*/true), k.at(sums, index));
+      });
+      pass([&](Value row, const Visible &visible, Value index) {
+        Value sum = k.splat(k.loadScalar(sums, index));
+        k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+          k.store(chunk, k.rounded(b.div(k.load(chunk, row, 0.0), sum), narrow), row);
+        });
+        k.zeroOutside(row, visible.low, visible.high, columns);
+      });
+      auto all = [&](Value values) { return b.load(values, b.getF32Type(), kChunk); };
+      k.storeRows(b.add(all(maxima), expandLog(b, all(sums))), lse, begin, end);
     });
   });
 }
