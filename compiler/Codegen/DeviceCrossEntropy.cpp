@@ -44,7 +44,9 @@ public:
     base = b.address(k.buffer(0), b.getF32Type(), b.mul(k.block(), columns));
   }
 
-  Value load(Value column) { return b.load(b.address(base, b.getF32Type(), column), b.getF32Type(), lanes, lanes * 4); }
+  Value load(Value column) {
+    return b.load(b.address(base, b.getF32Type(), column), b.getF32Type(), lanes, std::min(lanes * 4, kVectorBytes));
+  }
 
   /// Of the whole row; every thread gets it. The maximum is at least the lowest finite number.
   Softmax softmax() {
@@ -93,11 +95,12 @@ private:
 } // namespace
 
 // A block per row. The cotangents of a narrow type stand at the beginning of the bytes of their row, where every piece
-// has been read before it is written over.
+// has been read before it is written over; a thread makes 16 bytes of them from twice as many logits. The softmax takes
+// the same columns a thread for every type: the loss has the same bits.
 KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary) {
   constexpr int64_t threads = 512;
-  const int64_t lanes = std::gcd(vocabulary, int64_t(4));
   const bool narrow = training && isNarrow(type);
+  const int64_t read = std::gcd(vocabulary, int64_t(4)), lanes = narrow ? std::gcd(vocabulary, int64_t(8)) : read;
   StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
   std::string full = (name + (narrow ? typeSuffix(type) : "") + "_" + Twine(lanes)).str();
   SmallVector<bool> written =
@@ -126,7 +129,7 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
     };
     auto counted = [&] {
       Value wanted = b.load(b.address(row.base, f32, target), f32, 1);
-      Softmax softmax = row.softmax();
+      Softmax softmax = Row(k, read).softmax();
       storeLoss(b.sub(b.add(softmax.maximum, expandLog(b, softmax.sum)), wanted));
       if (!training)
         return;

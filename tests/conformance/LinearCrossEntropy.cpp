@@ -93,10 +93,11 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_rows_kernel(0);
   call.set_type(c.type);
   call.set_gpu_chunk(c.chunk);
-  const std::string lanes = "_" + std::to_string(std::gcd(c.vocabulary, uint64_t(4)));
-  runner.useGpuKernels(
-      call, {training ? "gpu_cross_entropy_rows" + gpuSuffix(c.type) + lanes : "gpu_cross_entropy_rows_loss" + lanes,
-             "gpu_loss_sum"});
+  const auto lanes = [&](uint64_t most) { return "_" + std::to_string(std::gcd(c.vocabulary, most)); };
+  runner.useGpuKernels(call,
+                       {training ? "gpu_cross_entropy_rows" + gpuSuffix(c.type) + lanes(c.type == plan::F32 ? 4 : 8)
+                                 : "gpu_cross_entropy_rows_loss" + lanes(4),
+                        "gpu_loss_sum"});
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)

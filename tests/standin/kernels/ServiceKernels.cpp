@@ -35,10 +35,10 @@ int main(int argc, char **argv) {
     kernels.push_back(module.addGpuNarrow(type));
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t lanes : {1, 2, 4, 8}) {
-      if (lanes <= (type == f32 ? 4 : 8))
-        kernels.push_back(module.addGpuScatterAdd(lanes, type));
-      if (lanes <= 4)
-        kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/true, type, lanes));
+      if (lanes > (type == f32 ? 4 : 8))
+        continue;
+      kernels.push_back(module.addGpuScatterAdd(lanes, type));
+      kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/true, type, lanes));
     }
   for (int64_t lanes : {1, 2, 4})
     kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));

@@ -48,9 +48,9 @@ const ServiceRule kServiceRules[] = {
     {"gpu_scatter_add_4", {1, 2}, ""},
     {"gpu_cross_entropy_rows_4", {0}, ""},
     {"gpu_cross_entropy_rows_loss_4", {0}, ""},
-    {"gpu_cross_entropy_rows_bf16_4",
-     {},
-     "reads 16 bytes, writes the 8 that four narrow cotangents are in their place"},
+    {"gpu_cross_entropy_rows_bf16_8", {0}, ""},
+    {"gpu_cross_entropy_rows_f16_8", {0}, ""},
+    {"gpu_cross_entropy_rows_bf16_4", {}, "an odd multiple of four columns: their narrow cotangents are 8 bytes"},
     {"gpu_cross_entropy_rows_f16_4", {}, "as for bf16"},
     {"gpu_loss_sum", {}, "one float a row"},
 };

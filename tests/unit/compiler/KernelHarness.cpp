@@ -209,13 +209,24 @@ struct GroupMemory {
   }
 };
 
-/// What kernels on the SIMT engine may touch.
-std::vector<ArrayRef<char>> allowed;
+/// What kernels on the SIMT engine may touch, and the bytes of it that they did, repetitions included.
+struct Piece {
+  ArrayRef<char> memory;
+  uint64_t moved = 0;
+  Piece(const Bytes &bytes) : memory(bytes) {}
+};
+std::vector<Piece> allowed;
 
 bool isAllowed(const void *address, uint64_t bytes) {
   const char *at = static_cast<const char *>(address);
-  return reinterpret_cast<uintptr_t>(at) % std::min<uint64_t>(bytes, 16) == 0 &&
-         llvm::any_of(allowed, [&](ArrayRef<char> piece) { return at >= piece.begin() && at + bytes <= piece.end(); });
+  if (reinterpret_cast<uintptr_t>(at) % std::min<uint64_t>(bytes, 16) != 0)
+    return false;
+  for (Piece &piece : allowed)
+    if (at >= piece.memory.begin() && at + bytes <= piece.memory.end()) {
+      piece.moved += bytes;
+      return true;
+    }
+  return false;
 }
 } // namespace
 
@@ -259,14 +270,20 @@ static bool launchOnGpu(const simt::Image &image, const std::string &symbol, con
 }
 
 bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, ArrayRef<Bytes *> buffers,
-                 std::vector<int64_t> scalars, int64_t extent, simt::Order order) {
+                 std::vector<int64_t> scalars, int64_t extent, simt::Order order, std::vector<uint64_t> *moved) {
   allowed.clear();
   std::vector<void *> addresses;
   for (Bytes *buffer : buffers) {
     allowed.push_back(*buffer);
     addresses.push_back(buffer->data());
   }
-  return launchOnGpu(image, kernel.name, kernel.device, addresses, std::move(scalars), extent, order);
+  const bool done = launchOnGpu(image, kernel.name, kernel.device, addresses, std::move(scalars), extent, order);
+  if (moved) {
+    moved->clear();
+    for (const Piece &piece : allowed)
+      moved->push_back(piece.moved);
+  }
+  return done;
 }
 
 std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {

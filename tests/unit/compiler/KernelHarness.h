@@ -67,8 +67,10 @@ std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, llvm::ArrayRef<Bytes> ar
                                  const RunOptions &options = {});
 
 /// Launches a kernel for GPUs on the SIMT engine; `buffers` are all that it may touch. False after a test failure.
+/// `moved`, where given: the bytes of each buffer that threads read and wrote, as often as they did.
 bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, llvm::ArrayRef<Bytes *> buffers,
-                 std::vector<int64_t> scalars, int64_t extent, simt::Order order);
+                 std::vector<int64_t> scalars, int64_t extent, simt::Order order,
+                 std::vector<uint64_t> *moved = nullptr);
 
 /// Compiles the group, runs it on random arguments in one and in three pieces (which must agree to the bit) and
 /// compares with the interpreter, and so what the SIMT engine makes of its kernels for GPUs: |difference| <= tolerance
