@@ -67,6 +67,13 @@ with scratch() as work:
     shutil.unpack_archive(work / "ztc-gpu.tar.gz", root)
     folder = root / "ztc-gpu"
     programs = sorted((folder / "bin").iterdir())
+    sanitizer = folder / "sanitizer/compute-sanitizer"
+    if sanitizer.exists():
+        libraries(sanitizer, folder / "sanitizer")
+        said = subprocess.run([sanitizer, "--version"], capture_output=True, text=True).stdout
+        check("compute-sanitizer starts, its licences beside it", "Compute Sanitizer" in said and (sanitizer.parent / "License.txt").exists(), said)
+    else:
+        print("skip compute-sanitizer: it was not fetched")
     check("the programs are there", [p.name for p in programs] == ["gpu-kernels", "ztc-run", "ztc-runtime-tests"], programs)
     needed = {lib for p in programs for lib in libraries(p, folder / "lib")}
     check("nothing of LLVM or CUDA is needed", not [n for n in needed if re.search("LLVM|MLIR|Ztc|cuda|nccl|onnx", n.name)], needed)

@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # Packs what tests/gpu/run.sh and bench.sh need on a machine with a GPU: programs, plans, data, and what the same plans do
 # without one. Needs a build folder with the compiler; the result needs neither LLVM nor a network.
-#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] OUT.tar.gz
+#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--no-sanitizer] OUT.tar.gz
 # NAMES: folders of tests/golden, all of them where it is left out.
 # --bench adds the plans of bench.sh, from the models that ZTC_FIXTURES names.
+# NVIDIA's compute-sanitizer, 12 MB with its licences, comes along as sanitizer/ unless --no-sanitizer is given or it cannot be fetched.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build models="grouped tied head-norms" bench=0 out=
+build=$root/build models="grouped tied head-norms" bench=0 sanitizer=1 out=
 for argument in "$@"; do
   case $argument in
     --build=*) build=${argument#*=} ;;
     --models=*) models=${argument#*=} ;;
     --bench) bench=1 ;;
+    --no-sanitizer) sanitizer=0 ;;
     -*) echo "pack.sh: unknown option $argument" >&2; exit 2 ;;
     *) out=$argument ;;
   esac
 done
-[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] OUT.tar.gz" >&2; exit 2; }
+[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--no-sanitizer] OUT.tar.gz" >&2; exit 2; }
 most=$((50 << 20))
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -33,6 +35,16 @@ else
   echo "pack.sh: this build has no libztc-cudnn.so: attention will be our own kernels'" >&2
 fi
 cp "$root"/tests/gpu/{run.sh,bench.sh,torch_gpu.py,README.md} "$folder/"
+
+if [ $sanitizer = 1 ]; then
+  fetched=
+  "$root/cmake/get-compute-sanitizer.sh" >&2 && fetched=$(ls -d "${ZTC_CACHE:-$HOME/.cache/ztc}"/compute-sanitizer-*/ | tail -n 1)
+  if [ -n "$fetched" ]; then
+    cp -r "$fetched" "$folder/sanitizer"
+  else
+    echo "pack.sh: compute-sanitizer cannot be fetched: run.sh will want the machine's own" >&2
+  fi
+fi
 
 "$build/bin/ztc-service-kernels" "$folder/service-kernels.plan" sm_80 sm_90a sm_100a
 

@@ -130,14 +130,17 @@ for precision in fp32 bf16; do
   verdict "two ranks, $precision: allocated is predicted" $?
 done
 
-# 5. compute-sanitizer.
+# 5. compute-sanitizer: the machine's own, which suits its driver, or the package's.
+sanitizer=$(command -v compute-sanitizer || true)
+[ -z "$sanitizer" ] && [ -x sanitizer/compute-sanitizer ] && sanitizer=$PWD/sanitizer/compute-sanitizer
 if [ $sanitize = 0 ]; then
   leave "compute-sanitizer (--no-sanitizer)"
-elif ! command -v compute-sanitizer > /dev/null; then
-  leave "compute-sanitizer: it is not in PATH (it comes with the CUDA toolkit)"
+elif [ -z "$sanitizer" ]; then
+  leave "compute-sanitizer: it is neither in PATH (it comes with the CUDA toolkit) nor in the package"
 else
+  say "compute-sanitizer: $sanitizer"
   for tool in memcheck racecheck synccheck; do
-    (cd "plans/$first" && ZTC_CUDA_GRAPHS=0 compute-sanitizer --tool=$tool --error-exitcode=9 --target-processes=all \
+    (cd "plans/$first" && ZTC_CUDA_GRAPHS=0 "$sanitizer" --tool=$tool --error-exitcode=9 --target-processes=all \
       "$OLDPWD/bin/ztc-run" bf16.bin --data=data.safetensors --steps=2 --no-save --gpus=1) > "$results/$tool.txt" 2>&1
     verdict "compute-sanitizer $tool" $? "$(grep 'ERROR SUMMARY' "$results/$tool.txt")"
   done
