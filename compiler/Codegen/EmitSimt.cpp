@@ -34,6 +34,33 @@ static void reportAccesses(Function &kernel) {
   }
 }
 
+/// Conversions between f32 and bf16 as a GPU makes them, in instructions that x86 has: LLVM would call a library for
+/// each.
+static void expandBf16(Function &kernel) {
+  SmallVector<CastInst *> casts;
+  for (Instruction &instruction : instructions(kernel))
+    if (auto *cast = dyn_cast<CastInst>(&instruction);
+        cast && (cast->getType()->getScalarType()->isBFloatTy() || cast->getSrcTy()->getScalarType()->isBFloatTy()) &&
+        !isa<BitCastInst>(cast))
+      casts.push_back(cast);
+  for (CastInst *cast : casts) {
+    IRBuilder<> b(cast);
+    auto like = [&](Type *element) { return cast->getType()->getWithNewType(element); };
+    Type *i32 = like(b.getInt32Ty()), *i16 = like(b.getInt16Ty());
+    Value *x = cast->getOperand(0), *result;
+    if (isa<FPExtInst>(cast)) {
+      result = b.CreateBitCast(b.CreateShl(b.CreateZExt(b.CreateBitCast(x, i16), i32), 16), like(b.getFloatTy()));
+    } else {
+      Value *bits = b.CreateBitCast(x, i32), *odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
+      Value *rounded = b.CreateAdd(b.CreateAdd(bits, ConstantInt::get(i32, 0x7fff)), odd);
+      rounded = b.CreateSelect(b.CreateFCmpUNO(x, x), ConstantInt::get(i32, 0x7fff0000), rounded);
+      result = b.CreateBitCast(b.CreateTrunc(b.CreateLShr(rounded, 16), i16), cast->getType());
+    }
+    cast->replaceAllUsesWith(result);
+    cast->eraseFromParent();
+  }
+}
+
 /// Whether C and LLVM pass a value of this type in the same way, alone or as a result.
 static bool isPlain(Type *type) {
   if (auto *record = dyn_cast<StructType>(type))
@@ -126,6 +153,8 @@ static void wrap(Function &kernel) {
 }
 
 Error emitSimt(Module &module, const StringMap<DeviceLaunch> &launches, KernelImage &image) {
+  for (Function &function : module)
+    expandBf16(function); // first: the optimizer would move values of bf16 about
   if (Error error = prepareForGpu(module, "sm_80", launches))
     return error;
   SmallVector<Function *> kernels;

@@ -93,18 +93,22 @@ Value KernelBuilder::select(Value condition, Value a, Value b) {
   return arith::SelectOp::create(*this, condition, a, b);
 }
 
-// arith.maximumf becomes llvm.maximum, which costs more than it should on x86; this form keeps NaN and needs two
-// instructions: maxps returns its second operand where one is NaN. The sign of a zero follows the operands' order, as
-// in a comparison.
+// arith.maximumf becomes llvm.maximum, one instruction of a GPU, which costs more than it should on x86: there this
+// form keeps NaN and needs two instructions, as maxps returns its second operand where one is NaN. The sign of a zero
+// follows the operands' order, as in a comparison; on a GPU +0 is greater.
 Value KernelBuilder::maximum(Value a, Value b) {
   if (!isReal(a))
     return arith::MaxSIOp::create(*this, a, b);
+  if (forGpu)
+    return arith::MaximumFOp::create(*this, a, b);
   Value greater = select(compare(arith::CmpFPredicate::OGT, a, b), a, b);
   return select(compare(arith::CmpFPredicate::UNO, a, a), a, greater);
 }
 Value KernelBuilder::minimum(Value a, Value b) {
   if (!isReal(a))
     return arith::MinSIOp::create(*this, a, b);
+  if (forGpu)
+    return arith::MinimumFOp::create(*this, a, b);
   Value less = select(compare(arith::CmpFPredicate::OLT, a, b), a, b);
   return select(compare(arith::CmpFPredicate::UNO, a, a), a, less);
 }
@@ -112,7 +116,8 @@ Value KernelBuilder::bitcast(Value x, Type element) {
   return arith::BitcastOp::create(*this, shaped(x.getType(), element), x);
 }
 
-/// f32 rounded to the nearest bf16, ties to even; what is no number becomes quiet and keeps its upper half.
+/// f32 rounded to the nearest bf16, ties to even; what is no number becomes quiet and keeps its upper half. GPUs have
+/// an instruction for it, whose NaN is 0x7fff.
 static Value roundToBf16(KernelBuilder &b, Value x) {
   Value bits = b.bitcast(x, b.getI32Type());
   auto constant = [&](uint32_t value) { return b.integer(bits.getType(), static_cast<int32_t>(value)); };
@@ -129,11 +134,18 @@ Value KernelBuilder::convertReal(Value x, Type element) {
     x = arith::ExtFOp::create(*this, shaped(x.getType(), to), x);
   else if (from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth())
     x = arith::TruncFOp::create(*this, shaped(x.getType(), to), x);
-  if (element.isBF16())
+  if (element.isBF16() && !forGpu)
     return roundToBf16(*this, x);
-  if (element.isF16()) {
-    Value half = arith::TruncFOp::create(*this, shaped(x.getType(), element), x);
-    return arith::ExtFOp::create(*this, x.getType(), half);
+  if (isNarrow(element)) {
+    Value narrow = arith::TruncFOp::create(*this, shaped(x.getType(), element), x);
+    int64_t lanes = lanesOf(x.getType());
+    if (element.isBF16() && lanes % 2 == 0) {
+      auto words = VectorType::get({lanes / 2}, getI32Type());
+      Value wide = widenPairs(vector::BitCastOp::create(*this, words, narrow));
+      asStored_[wide] = narrow;
+      return wide;
+    }
+    return arith::ExtFOp::create(*this, x.getType(), narrow);
   }
   return x;
 }
@@ -202,10 +214,22 @@ Value KernelBuilder::address(Value base, Type element, Value index) {
   return LLVM::GEPOp::create(*this, base.getType(), stored, base, ValueRange{index});
 }
 
+Value KernelBuilder::widenPairs(Value pairs) {
+  Value even = arith::ShLIOp::create(*this, pairs, integer(pairs.getType(), 16));
+  Value odd = arith::AndIOp::create(*this, pairs, integer(pairs.getType(), -65536));
+  return bitcast(vector::InterleaveOp::create(*this, even, odd), getF32Type());
+}
+
 Value KernelBuilder::load(Value pointer, Type element, int64_t lanes, int64_t alignment) {
   if (element.isInteger(1)) {
     Value bytes = load(pointer, getI8Type(), lanes, alignment);
     return compare(arith::CmpIPredicate::ne, bytes, integer(bytes.getType(), 0));
+  }
+  if (element.isBF16() && forGpu && lanes % 2 == 0 && alignment % 4 == 0) {
+    auto words = VectorType::get({lanes / 2}, getI32Type());
+    Value pairs = LLVM::LoadOp::create(*this, words, pointer, alignment), wide = widenPairs(pairs);
+    asStored_[wide] = pairs;
+    return wide;
   }
   if (element.isBF16()) {
     Value wide =
@@ -227,7 +251,9 @@ void KernelBuilder::store(Value value, Value pointer, int64_t alignment) {
 }
 
 void KernelBuilder::store(Value value, Value pointer, Type element, int64_t alignment) {
-  if (element.isBF16()) {
+  if (Value stored = asStored_.lookup(value); stored && element.isBF16()) {
+    value = stored;
+  } else if (element.isBF16()) {
     Value bits = bitcast(value, getI32Type());
     Value high = arith::ShRUIOp::create(*this, bits, integer(bits.getType(), 16));
     value = arith::TruncIOp::create(*this, shaped(bits.getType(), getI16Type()), high);

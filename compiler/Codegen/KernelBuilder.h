@@ -17,6 +17,10 @@ class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 
+  /// Whether the kernel is for GPUs, which have instructions for what takes several on x86: rounding to bf16, and
+  /// maxima that keep NaN.
+  bool forGpu = false;
+
   /// `element` in the shape (scalar or vector) of `like`.
   static mlir::Type shaped(mlir::Type like, mlir::Type element);
   /// `element` itself for one lane, else a vector of `lanes`.
@@ -73,6 +77,13 @@ public:
   /// Lanes where the mask is false read `other` and are not touched in memory.
   mlir::Value maskedLoad(mlir::Value pointer, mlir::Value mask, mlir::Value other);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
+
+private:
+  /// Pairs of bf16, as a 32-bit register of a GPU holds them, widened by an instruction each.
+  mlir::Value widenPairs(mlir::Value pairs);
+
+  /// The bits in memory of what was loaded from there or rounded, a vector of bf16 or of pairs of them.
+  llvm::DenseMap<mlir::Value, mlir::Value> asStored_;
 };
 
 /// The lanes of a scalar (1) or vector type.

@@ -9,7 +9,6 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -69,6 +68,7 @@ func::FuncOp KernelModule::State::createDeviceKernel(codegen::KernelBuilder &b, 
   b.setInsertionPointToEnd(deviceModule->getBody());
   auto kernel = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
   b.setInsertionPointToEnd(kernel.addEntryBlock());
+  b.forGpu = true;
   return kernel;
 }
 
@@ -143,10 +143,6 @@ std::string KernelModule::text() const {
 static LogicalResult lowerToLlvm(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.addPass(createSCFToControlFlowPass());
-  // Without this, each conversion to bf16 would be a library call.
-  arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
-  passes.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
   passes.addPass(createConvertVectorToLLVMPass());
   passes.addPass(createConvertMathToLLVMPass());
   passes.addPass(createArithToLLVMConversionPass());
