@@ -94,6 +94,31 @@ LogicalResult KernelEmitter::forLoop(unsigned level, int64_t size, Carried &carr
   return forLoop(level, b.i64(0), b.i64(size), 1, facts, carried, body);
 }
 
+LogicalResult KernelEmitter::either(unsigned level, Value condition, Carried &carried, BranchBody then,
+                                    BranchBody otherwise) {
+  std::vector<Level> waiting(std::make_move_iterator(levels_.begin() + level + 1),
+                             std::make_move_iterator(levels_.end()));
+  levels_.resize(level + 1);
+  auto op = scf::IfOp::create(at(level), ValueRange(carried).getTypes(), condition, /*withElseRegion=*/true);
+  levels_[level].point = OpBuilder::InsertPoint(op->getBlock(), op->getIterator());
+  for (auto [block, body] : {std::pair(op.thenBlock(), then), std::pair(op.elseBlock(), otherwise)}) {
+    levels_.push_back(
+        {OpBuilder::InsertPoint(block, carried.empty() ? block->getTerminator()->getIterator() : block->end()),
+         {},
+         {}});
+    SmallVector<Value> inner(carried.begin(), carried.end());
+    if (failed(body(level + 1, inner)))
+      return failure();
+    if (!carried.empty())
+      scf::YieldOp::create(at(level + 1), inner);
+    levels_.resize(level + 1);
+  }
+  levels_[level].point = OpBuilder::InsertPoint(op->getBlock(), std::next(op->getIterator()));
+  levels_.insert(levels_.end(), std::make_move_iterator(waiting.begin()), std::make_move_iterator(waiting.end()));
+  llvm::copy(op.getResults(), carried.begin());
+  return success();
+}
+
 IndexExpr KernelEmitter::withLanes(const IndexExpr &column, int64_t lanes, LoopKey key) {
   if (lanes == 1)
     return column;

@@ -46,6 +46,7 @@ class KernelEmitter {
 public:
   using Carried = llvm::SmallVectorImpl<mlir::Value>;
   using LoopBody = llvm::function_ref<llvm::LogicalResult(const IndexSymbol *, unsigned level, Carried &)>;
+  using BranchBody = llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)>;
   using ColumnBody = llvm::function_ref<llvm::LogicalResult(const ColumnChunk &, Carried &)>;
   using Override = std::function<Element(llvm::ArrayRef<IndexExpr>)>;
 
@@ -73,6 +74,9 @@ public:
                               Carried &carried, LoopBody body);
   /// The same from 0 to a constant.
   llvm::LogicalResult forLoop(unsigned level, int64_t size, Carried &carried, LoopBody body);
+  /// What one of two bodies, at level + 1, makes of the carried values; `condition` is of `level`.
+  llvm::LogicalResult either(unsigned level, mlir::Value condition, Carried &carried, BranchBody then,
+                             BranchBody otherwise);
   /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before
   /// and behind.
   virtual llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,

@@ -138,12 +138,47 @@ private:
     return emitRow(IndexExpr(unitSymbol(team, threads / team)), 0, none);
   }
 
+  /// Whether an op of the group adds up its operand's last dimension.
+  bool reducesRows() {
+    return llvm::any_of(group_->getRegion(0).front(), [](Operation &op) {
+      auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
+      auto source = axes ? dyn_cast<RankedTensorType>(op.getOperand(0).getType()) : RankedTensorType();
+      return source && llvm::is_contained(axes.asArrayRef(), source.getRank() - 1);
+    });
+  }
+
+  /// Loads the row's operands, where they stay in registers: a reduction's barriers would let one wait for the other.
+  LogicalResult loadAhead(const ColumnGroup &group, const IndexExpr &row, unsigned level) {
+    if (group.subRows != 1 || !reducesRows() || e_.chunkCount(group.columns) > kUnrolledTurns)
+      return success();
+    bool once = kernel_.shape == PlannedKernel::Shape::Rows; // a thread has one row: what they share too
+    int64_t rows = once ? kernel_.description.extent : kernel_.rows;
+    SmallVector<Value> none;
+    return e_.forColumns(level, group.columns, nullptr, 1, none, [&](const ColumnChunk &chunk, Carried &) {
+      for (const KernelBuffer &buffer : kernel_.description.buffers) {
+        if (buffer.kind != KernelBuffer::Kind::Operand)
+          continue;
+        Value operand = group_->getRegion(0).front().getArgument(buffer.index);
+        auto type = cast<RankedTensorType>(operand.getType());
+        if (!type.hasStaticShape() || type.getRank() == 0 || type.getShape().back() != group.columns ||
+            (type.getNumElements() != rows * group.columns && !(once && type.getNumElements() == group.columns)))
+          continue;
+        std::optional<Access> access = e_.accessOf(type.getShape(), row, chunk.column);
+        if (!access || !e_.emit(operand, *access))
+          return failure();
+      }
+      return success();
+    });
+  }
+
   /// The results of one row; the operands of partial results are added to `carried`, chunk by chunk.
   LogicalResult emitRow(const IndexExpr &row, unsigned level, Carried &carried) {
     int64_t team = e_.team(), first = 0;
     for (const ColumnGroup &group : kernel_.columns) {
       LogicalResult done = success();
       e_.setUnrolled(!group.partials.empty());
+      if (failed(loadAhead(group, row, level)))
+        return failure();
       if (group.subRows == 1) {
         done = emitColumns(group, row, level, carried, first);
       } else {
@@ -411,24 +446,37 @@ private:
     setBlock(team, 1);
     e_.setRowTeam(team);
     member = e_.member(team);
-    Value begin = e_.at(0).mul(e_.block(), e_.at(0).i64(kFlatBlock));
-    SmallVector<Value> sums(kernel_.sums.size(),
-                            e_.at(0).real(KernelBuilder::shaped(chunk, e_.at(0).getF32Type()), 0.0));
-    for (int64_t offset = 0; offset < kFlatBlock; offset += span) {
-      KernelBuilder &b = e_.at(0);
-      IndexSymbol facts;
-      facts.value = b.add(b.add(begin, b.i64(offset)), b.mul(member, b.i64(chunk)));
-      facts.maximum = ShapedType::isDynamic(columns) ? int64_t(1) << 40 : std::max<int64_t>(columns, chunk) - chunk;
-      facts.divisor = chunk;
-      facts.columnLoop = key;
-      facts.sharedBy = 1;
-      facts.guard = b.compare(arith::CmpIPredicate::sle, b.add(facts.value, b.i64(chunk)), length);
-      if (chunk > 1 && (ShapedType::isDynamic(columns) || columns % chunk != 0))
-        facts.bound = length;
-      IndexExpr column(e_.makeSymbol(facts));
-      if (failed(emitFlatChunk({e_.withLanes(column, chunk, key), chunk, offset, 0}, sums)))
-        return failure();
-    }
+    const bool isDynamic = ShapedType::isDynamic(columns);
+    KernelBuilder &b = e_.at(0);
+    Value begin = b.mul(e_.block(), b.i64(kFlatBlock)), share = b.mul(member, b.i64(chunk));
+    SmallVector<Value> sums(kernel_.sums.size(), e_.at(0).real(KernelBuilder::shaped(chunk, b.getF32Type()), 0.0));
+    // Of blocks that are whole no thread looks where the range ends: nothing stands between a turn's loads.
+    auto turns = [&](bool whole) {
+      return [&, whole](unsigned level, Carried &carried) {
+        auto turn = [&](const IndexSymbol *offset, unsigned inner, Carried &values) {
+          KernelBuilder &b = e_.at(inner);
+          IndexSymbol facts;
+          facts.value = b.add(b.add(begin, offset->value), share);
+          facts.maximum = isDynamic ? int64_t(1) << 40 : std::max<int64_t>(columns, chunk) - chunk;
+          facts.divisor = chunk;
+          facts.level = inner;
+          facts.columnLoop = key;
+          facts.sharedBy = 1;
+          if (!whole)
+            facts.guard = b.compare(arith::CmpIPredicate::sle, b.add(facts.value, b.i64(chunk)), length);
+          if (!whole && chunk > 1 && (isDynamic || columns % chunk != 0))
+            facts.bound = length;
+          IndexExpr column(e_.makeSymbol(facts));
+          return emitFlatChunk({e_.withLanes(column, chunk, key), chunk, 0, inner}, values);
+        };
+        return e_.forLoop(level, e_.at(level).i64(0), e_.at(level).i64(kFlatBlock), span, IndexSymbol(), carried, turn);
+      };
+    };
+    Value isWhole = e_.at(0).compare(arith::CmpIPredicate::sle, b.add(begin, b.i64(kFlatBlock)), length);
+    if (failed(!isDynamic && columns % kFlatBlock == 0
+                   ? turns(/*whole=*/true)(0, sums)
+                   : e_.either(0, isWhole, sums, turns(/*whole=*/true), turns(/*whole=*/false))))
+      return failure();
     for (auto [value, sum] : llvm::zip(sums, kernel_.sums)) {
       Value total = e_.foldTeam(e_.foldNeighbours(e_.lanesAsScalars(value, 0), true, 0), team, /*sum=*/true, 0);
       IndexSymbol unit;
@@ -441,7 +489,7 @@ private:
     return success();
   }
 
-  LogicalResult emitFlatChunk(const ColumnChunk &chunk, SmallVector<Value> &sums) {
+  LogicalResult emitFlatChunk(const ColumnChunk &chunk, Carried &sums) {
     SmallVector<Value> none;
     int64_t unused = 0;
     if (failed(emitChunk(kernel_.columns.front(), IndexExpr(), chunk, none, unused)))
@@ -450,8 +498,8 @@ private:
       Element x = e_.emit(sum.op->getOperand(0), chunk.column);
       if (!x)
         return failure();
-      KernelBuilder &b = e_.at(0);
-      Value wide = e_.widen(x.value, chunk.lanes, 0);
+      Value wide = e_.widen(x.value, chunk.lanes, chunk.level);
+      KernelBuilder &b = e_.at(chunk.level);
       wide = b.convertReal(wide, b.getF32Type());
       // What does not exist was read as zero, but need not be computed to zero.
       total = b.add(total, existing(chunk, b.mul(wide, wide)));
@@ -461,8 +509,10 @@ private:
 
   /// `value` with zero in the lanes that do not exist.
   Value existing(const ColumnChunk &chunk, Value value) {
-    IndexGuard guard = e_.guardOf(chunk.column, 0);
-    KernelBuilder &b = e_.at(0);
+    IndexGuard guard = e_.guardOf(chunk.column, chunk.level);
+    if (!guard.inside)
+      return value;
+    KernelBuilder &b = e_.at(chunk.level);
     Value zero = b.real(value.getType(), 0.0);
     if (!guard.bound)
       return b.select(guard.inside, value, zero);
