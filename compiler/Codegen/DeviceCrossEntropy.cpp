@@ -24,16 +24,21 @@ Softmax join(KernelBuilder &b, Softmax x, Softmax y) {
   return {maximum, b.add(part(x), part(y))};
 }
 
-/// The lanes of a vector folded with their neighbours.
-Value fold(KernelBuilder &b, Value vector, llvm::function_ref<Value(Value, Value)> combine) {
-  int64_t lanes = lanesOf(vector.getType());
-  SmallVector<Value> values;
-  for (int64_t i = 0; i < lanes; ++i)
-    values.push_back(lanes == 1 ? vector : vector::ExtractOp::create(b, vector, i).getResult());
+/// Values combined with their neighbours until one is left.
+Value foldNeighbours(BlockKernel::Values values, llvm::function_ref<Value(Value, Value)> combine) {
   for (; values.size() > 1; values.resize(values.size() / 2))
     for (size_t i = 0; i < values.size() / 2; ++i)
       values[i] = combine(values[2 * i], values[2 * i + 1]);
   return values.front();
+}
+
+/// The lanes of a vector, the same way.
+Value foldLanes(KernelBuilder &b, Value vector, llvm::function_ref<Value(Value, Value)> combine) {
+  int64_t lanes = lanesOf(vector.getType());
+  BlockKernel::Values values;
+  for (int64_t i = 0; i < lanes; ++i)
+    values.push_back(lanes == 1 ? vector : vector::ExtractOp::create(b, vector, i).getResult());
+  return foldNeighbours(values, combine);
 }
 
 /// A row of logits in a block.
@@ -52,16 +57,28 @@ public:
   Softmax softmax() {
     Type f32 = b.getF32Type();
     BlockKernel::Values none{b.real(f32, std::numeric_limits<float>::lowest()), b.real(f32, 0.0)};
+    auto maximumOf = [&](Value x, Value y) { return b.maximum(x, y); };
+    auto sumOf = [&](Value x, Value y) { return b.add(x, y); };
     // One pass: the sum follows the maximum.
-    auto own = k.forRange(first, columns, step(), none, [&](Value column, BlockKernel::Values &carried) {
-      Value values = load(column);
-      Value highest = fold(b, values, [&](Value x, Value y) { return b.maximum(x, y); });
-      Value maximum = b.maximum(carried[0], highest);
-      Value here =
-          fold(b, expandExp(b, b.sub(values, b.splat(maximum, lanes))), [&](Value x, Value y) { return b.add(x, y); });
-      carried[1] = b.add(b.mul(carried[1], expandExp(b, b.sub(carried[0], maximum))), here);
-      carried[0] = maximum;
-    });
+    auto turn = [&](int64_t pieces) {
+      return [&, pieces](Value column, BlockKernel::Values &carried) {
+        BlockKernel::Values values;
+        for (int64_t i = 0; i < pieces; ++i)
+          values.push_back(load(b.add(column, b.i64(i * step()))));
+        Value maximum = b.maximum(carried[0], foldLanes(b, foldNeighbours(values, maximumOf), maximumOf));
+        for (Value &value : values)
+          value = expandExp(b, b.sub(value, b.splat(maximum, lanes)));
+        Value here = foldLanes(b, foldNeighbours(values, sumOf), sumOf);
+        carried[1] = b.add(b.mul(carried[1], expandExp(b, b.sub(carried[0], maximum))), here);
+        carried[0] = maximum;
+        carried[2] = b.add(column, b.i64(pieces * step()));
+      };
+    };
+    none.push_back(first);
+    Value whole = b.sub(columns, b.i64((kPieces - 1) * step()));
+    auto own = k.forRange(first, whole, kPieces * step(), none, turn(kPieces));
+    Value rest = own[2];
+    own = k.forRange(rest, columns, step(), own, turn(1));
     Softmax seen = overWarp({own[0], own[1]}, kWarp);
     int64_t warps = k.threads() / kWarp;
     Value shared = k.shared(warps * 8), lane = arith::AndIOp::create(b, thread, b.i64(kWarp - 1));
@@ -77,6 +94,9 @@ public:
     Value other = arith::AndIOp::create(b, lane, b.i64(warps - 1));
     return overWarp({b.load(place(other, 0), f32, 1), b.load(place(other, 1), f32, 1)}, warps);
   }
+
+  /// Pieces of a row that a thread has on their way at once.
+  static constexpr int64_t kPieces = 4;
 
   int64_t step() const { return k.threads() * lanes; }
 
@@ -151,12 +171,17 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
         k.forRange(row.first, row.columns, row.step(), [&](Value column) { gradient(row.load(column), column); });
         return;
       }
-      k.forRange(b.i64(0), row.columns, row.step(), [&](Value begin) {
-        Value column = b.add(begin, row.first);
-        Value exists = b.compare(arith::CmpIPredicate::slt, column, row.columns);
-        Value logits = k.choose(exists, [&] { return row.load(column); }, [&] { return b.splat(zero, lanes); });
+      k.forRange(b.i64(0), row.columns, Row::kPieces * row.step(), [&](Value begin) {
+        BlockKernel::Values columns, exists, logits;
+        for (int64_t i = 0; i < Row::kPieces; ++i) {
+          columns.push_back(b.add(b.add(begin, row.first), b.i64(i * row.step())));
+          exists.push_back(b.compare(arith::CmpIPredicate::slt, columns[i], row.columns));
+          logits.push_back(
+              k.choose(exists[i], [&] { return row.load(columns[i]); }, [&] { return b.splat(zero, lanes); }));
+        }
         k.barrier();
-        k.ifThen(exists, [&] { gradient(logits, column); });
+        for (int64_t i = 0; i < Row::kPieces; ++i)
+          k.ifThen(exists[i], [&] { gradient(logits[i], columns[i]); });
       });
     };
     k.ifElse(counts, counted, ignored);
