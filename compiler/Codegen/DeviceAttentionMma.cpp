@@ -242,9 +242,10 @@ private:
     });
     for (int64_t half = 0; half < 2; ++half) {
       Value total = acrossLanes(carried[statisticsAt + 2 + half], 4, /*sum=*/true);
+      Value inverse = b.div(b.real(b.getF32Type(), 1.0), total); // a division would take ten instructions an element
       for (size_t index = 0; index < statisticsAt; ++index)
         if (index / 2 % 2 == size_t(half))
-          carried[index] = b.div(carried[index], total);
+          carried[index] = b.mul(carried[index], inverse);
       storeStatistic(b.add(carried[statisticsAt + half], expandLog(b, total)), statistics(4, head_), ownRows_[half],
                      b.compare(arith::CmpIPredicate::eq, pair_, i32(0)));
     }

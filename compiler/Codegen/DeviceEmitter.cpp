@@ -165,17 +165,12 @@ int64_t DeviceEmitter::alignmentOf(const IndexExpr &index, Type element) {
 }
 
 Value DeviceEmitter::exchange(Value value, int64_t mask, bool sum, unsigned level) {
-  Value number = thread();
   KernelBuilder &b = at(level);
   Type i32 = b.getI32Type();
   StringRef name = value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
   Value other =
       b.intrinsic(value.getType(), name, {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, kWarp - 1)});
-  if (sum)
-    return combine(b, value, other, sum);
-  // The sign of a zero follows the operands' order: the lower lane's value first, in both lanes.
-  Value upper = b.compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, number, b.i64(mask)), b.i64(0));
-  return combine(b, b.select(upper, other, value), b.select(upper, value, other), sum);
+  return combine(b, value, other, sum);
 }
 
 Value DeviceEmitter::foldTeam(Value value, int64_t threads, bool sum, unsigned level) {
