@@ -1,6 +1,7 @@
 // Gates on the machine code of all kernels for GPUs that whole models have: vector accesses, no local memory, registers
 // and shared memory within the form's target, no atomics. A kernel that has a reason not to keep one is named here with
 // it. tests/long/generated-code.sh runs them over every combination (ZTC_GENERATED_CODE=all).
+#include "MachineCodeGates.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -147,12 +148,19 @@ struct GatedKernel {
   /// Buffers that rows let access 16 bytes at a time; `ends`: but for the ends of a range.
   std::vector<unsigned> wide;
   bool ends = false;
+  bool wideLoads = true, wideStores = true; ///< nothing that is loaded (stored) has to be narrower
+  bool byMatrices = false;                  ///< attention by the matrix instruction
 };
 
 /// The bytes of a tensor's elements where they are data; 0 of flags.
 int64_t dataBytes(Type type) {
   Type element = getElementTypeOrSelf(type);
   return element.isInteger(1) ? 0 : element.getIntOrFloatBitWidth() / 8;
+}
+
+/// Whether attention goes through the matrix instruction.
+bool byMatrices(Type type, int64_t headDim) {
+  return dataBytes(type) == 2 && headDim % 16 == 0 && headDim <= 128;
 }
 
 /// What every piece of a row in the group is a multiple of, in elements: of the last dimensions, and of where slices
@@ -202,7 +210,9 @@ struct ModelKernels {
     ASSERT_TRUE(succeeded(selected)) << origin;
     for (const SelectedKernel &kernel : *selected) {
       const KernelDescription &d = kernel.description;
-      kernels.try_emplace(d.name, GatedKernel{d.form, origin, d.device, wideOfService(d.name), true});
+      std::vector<unsigned> wide = wideOfService(d.name);
+      bool isWide = d.form != "service" || !wide.empty();
+      kernels.try_emplace(d.name, GatedKernel{d.form, origin, d.device, wide, true, isWide, isWide});
       if (d.hasAdd)
         kernels.try_emplace(d.name + "_add", GatedKernel{d.form, origin, d.deviceAdd, {}, true});
     }
@@ -221,7 +231,7 @@ private:
   void noteBuffers(graph::FusionOp group) {
     int64_t piece = pieceElements(group);
     for (auto launch : group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches).getAsRange<plan_ir::LaunchSpecAttr>()) {
-      bool flat = launch.getFlatBlock() != 0;
+      bool flat = launch.getFlatBlock() != 0, wideLoads = true, wideStores = true;
       std::vector<unsigned> wide;
       auto buffers = launch.getBuffers().asArrayRef();
       for (unsigned i = 0; i < buffers.size() / 3; ++i) {
@@ -238,10 +248,13 @@ private:
             type && (flat ? dataBytes(type) > 0 : piece * dataBytes(type) > 0 && piece * dataBytes(type) % 16 == 0);
         if (isWide && (tensor || piece))
           wide.push_back(i);
+        else
+          (buffers[3 * i + 2] ? wideStores : wideLoads) = false;
       }
       for (std::string name : {launch.getKernel().getValue().str(), launch.getKernel().getValue().str() + "_add"})
         if (auto known = kernels.find(name); known != kernels.end())
-          known->second.wide = wide, known->second.ends = flat;
+          known->second.wide = wide, known->second.ends = flat, known->second.wideLoads = wideLoads,
+          known->second.wideStores = wideStores;
     }
   }
 
@@ -252,13 +265,15 @@ private:
     auto q = cast<RankedTensorType>(op->getOperand(0).getType());
     for (auto symbol : services.getAs<ArrayAttr>("gpu_kernels").getAsRange<FlatSymbolRefAttr>()) {
       StringRef name = symbol.getValue();
+      GatedKernel &kernel = kernels.at(name.str());
       // Four elements at once: 8 bytes where they are narrow; with matrix instructions 16 on the way in.
-      bool byMatrices = dataBytes(q) == 2 && q.getShape().back() % 16 == 0 && q.getShape().back() <= 128;
-      if (name.contains("delta") ? dataBytes(q) != 4 : dataBytes(q) == 2 && !byMatrices)
+      bool matrices = byMatrices(q, q.getShape().back());
+      kernel.byMatrices = matrices && !name.contains("delta");
+      kernel.wideLoads = kernel.wideStores = kernel.byMatrices;
+      if (name.contains("delta") ? dataBytes(q) != 4 : dataBytes(q) == 2 && !matrices)
         continue;
       if (q.getShape().back() % 4 != 0)
         continue; // heads of odd sizes: element by element
-      GatedKernel &kernel = kernels.at(name.str());
       kernel.wide = name.contains("delta") ? std::vector<unsigned>{0, 1} : std::vector<unsigned>{0, 1, 2};
       kernel.ends = false;
     }
@@ -315,14 +330,20 @@ void checkCode(ModelKernels &models, ArrayRef<StringRef> targets = {"sm_80", "sm
   ASSERT_FALSE(models.kernels.empty());
   auto images = models.module.emit(targets);
   ASSERT_TRUE(succeeded(images));
-  bool assembled = !codegen::findPtxas().empty();
+  bool assembled = !codegen::findPtxas().empty(), disassembled = true;
+  std::map<std::string, MachineCodeForm> forms;
+  for (const auto &[name, kernel] : models.kernels)
+    forms[name] = {kernel.form, kernel.wideLoads, kernel.wideStores, kernel.byMatrices};
   for (const KernelImage &image : *images) {
     checkText(image, models.kernels);
     if (assembled)
       checkResources(image, models.kernels);
+    disassembled &= assembled && checkMachineCode(image, forms);
   }
   if (!assembled)
     GTEST_SKIP() << "no ptxas on this machine: registers, spills and cubins were not looked at";
+  if (!disassembled)
+    GTEST_SKIP() << "no nvdisasm on this machine: the machine code was not looked at (cmake/get-nvdisasm.sh)";
 }
 
 bool wantsAll() {
@@ -379,7 +400,15 @@ TEST(GeneratedCode, AttentionOfAllHeads) {
   auto add = [&](int64_t dim, Type type, bool causal, bool windowed) {
     for (bool grad : {false, true})
       for (const KernelDescription &kernel : models.module.addGpuAttention({dim, causal, windowed, type}, grad))
-        models.kernels.try_emplace(kernel.name, GatedKernel{kernel.form, "no model", kernel.device, {}, false});
+        models.kernels.try_emplace(kernel.name,
+                                   GatedKernel{kernel.form,
+                                               "no model",
+                                               kernel.device,
+                                               {},
+                                               false,
+                                               false,
+                                               false,
+                                               byMatrices(type, dim) && !StringRef(kernel.name).contains("delta")});
   };
   Type f32 = Float32Type::get(&context), bf16 = BFloat16Type::get(&context);
   if (!wantsAll()) {
