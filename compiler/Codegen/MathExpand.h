@@ -5,7 +5,7 @@
 namespace ztc::codegen {
 
 /// Operands are f32, scalar or vector. Infinities, NaN, signed zeros and denormal numbers are right; largest errors in
-/// units in the last place (tests/unit/compiler/CodegenMathTest.cpp measures them).
+/// units in the last place (tests/unit/compiler/CodegenMathTests.cpp measures them).
 mlir::Value expandExp(KernelBuilder &b, mlir::Value x);     ///< 1.5 ulp
 mlir::Value expandLog(KernelBuilder &b, mlir::Value x);     ///< 1 ulp
 mlir::Value expandTanh(KernelBuilder &b, mlir::Value x);    ///< 2 ulp
