@@ -171,16 +171,17 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
         k.forRange(row.first, row.columns, row.step(), [&](Value column) { gradient(row.load(column), column); });
         return;
       }
-      k.forRange(b.i64(0), row.columns, Row::kPieces * row.step(), [&](Value begin) {
+      const int64_t pieces = Row::kPieces * read / lanes; // the softmax' bytes on the way
+      k.forRange(b.i64(0), row.columns, pieces * row.step(), [&](Value begin) {
         BlockKernel::Values columns, exists, logits;
-        for (int64_t i = 0; i < Row::kPieces; ++i) {
+        for (int64_t i = 0; i < pieces; ++i) {
           columns.push_back(b.add(b.add(begin, row.first), b.i64(i * row.step())));
           exists.push_back(b.compare(arith::CmpIPredicate::slt, columns[i], row.columns));
           logits.push_back(
               k.choose(exists[i], [&] { return row.load(columns[i]); }, [&] { return b.splat(zero, lanes); }));
         }
         k.barrier();
-        for (int64_t i = 0; i < Row::kPieces; ++i)
+        for (int64_t i = 0; i < pieces; ++i)
           k.ifThen(exists[i], [&] { gradient(logits[i], columns[i]); });
       });
     };
