@@ -1,10 +1,10 @@
 #include "runtime/Ranks/ControlServer.h"
+#include "runtime/Core/SteadyClock.h"
 #include "runtime/Ranks/Sockets.h"
 #include "runtime/Ranks/Watchdog.h"
 #include "runtime/Ranks/Wire.h"
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <fmt/format.h>
 #include <list>
 #include <map>
@@ -28,10 +28,6 @@ constexpr double kCauseSeconds = 1.0;
 /// The survivors' answer to "where are you?" is awaited so long.
 constexpr double kProbeSeconds = 0.3;
 constexpr size_t kMessageBytes = kMaxValueBytes + 4096;
-
-double steadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Peer {
   explicit Peer(int descriptor) : connection(descriptor) {}

@@ -1,7 +1,7 @@
 #include "runtime/Ranks/Launcher.h"
+#include "runtime/Core/SteadyClock.h"
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -25,10 +25,6 @@ constexpr double kGraceSeconds = 5;
 constexpr int kTickMs = 100;
 constexpr int kFailed = 1;
 constexpr std::string_view kErrorPrefix = "ztc-run: error: ";
-
-double steadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct RankProcess {
   RankIdentity identity;

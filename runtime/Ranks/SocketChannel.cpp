@@ -1,4 +1,5 @@
 #include "runtime/Ranks/SocketChannel.h"
+#include "runtime/Core/SteadyClock.h"
 #include "runtime/Ranks/ControlServer.h"
 #include "runtime/Ranks/ThreadChannels.h"
 #include "runtime/Ranks/Watchdog.h"
@@ -29,10 +30,6 @@ constexpr auto kCancelWait = std::chrono::milliseconds(100);
 /// The last words of a rank that is lost are at most so old.
 constexpr double kReportSeconds = 0.25;
 constexpr auto kRetryWait = std::chrono::milliseconds(100);
-
-double steadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// How the attempt to become a rank of a run ended.
 struct Joined {

@@ -1,5 +1,4 @@
 #include "runtime/Train/Progress.h"
-#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -14,10 +13,6 @@ std::string humanSeconds(double seconds) {
   if (whole < 3600)
     return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
-}
-
-double steadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string progressText(const ProgressState &state) {

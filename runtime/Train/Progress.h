@@ -21,9 +21,6 @@ struct ProgressState {
   std::string device = {}; ///< what it says about itself, or empty
 };
 
-/// Seconds of a clock that only goes on.
-double steadySeconds();
-
 /// The text of one progress line, without end of line.
 std::string progressText(const ProgressState &state);
 

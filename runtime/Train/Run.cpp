@@ -6,6 +6,7 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/SteadyClock.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Generate.h"

@@ -1,6 +1,7 @@
 #include "runtime/Train/TrainingLoop.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/NamedRange.h"
+#include "runtime/Core/SteadyClock.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
