@@ -2,6 +2,7 @@
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/EmitElf.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
@@ -12,26 +13,62 @@ namespace ztc::codegen {
 
 static constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 
-/// Calls ztc_simt_read or ztc_simt_write before each access to global memory.
-static void reportAccesses(Function &kernel) {
+/// An access to memory that the engine is told of.
+struct Access {
+  Instruction *by;
+  Value *address;
+  uint64_t bytes;
+  bool writes;
+
+  bool isShared() const { return address->getType()->getPointerAddressSpace() == kSharedSpace; }
+};
+
+/// Those to global and shared memory. An intrinsic reads 16 bytes from a pointer into shared memory: a row of a matrix.
+static SmallVector<Access> findAccesses(Function &kernel) {
+  constexpr uint64_t kMatrixRowBytes = 16;
+  const DataLayout &layout = kernel.getParent()->getDataLayout();
+  SmallVector<Access> accesses;
+  for (Instruction &instruction : instructions(kernel)) {
+    if (Value *address = getLoadStorePointerOperand(&instruction)) {
+      unsigned space = address->getType()->getPointerAddressSpace();
+      if (space == kGlobalSpace || space == kSharedSpace)
+        accesses.push_back({&instruction, address, layout.getTypeStoreSize(getLoadStoreType(&instruction)),
+                            isa<StoreInst>(instruction)});
+    } else if (auto *call = dyn_cast<CallInst>(&instruction)) {
+      for (Value *argument : call->args())
+        if (argument->getType()->isPointerTy() && argument->getType()->getPointerAddressSpace() == kSharedSpace)
+          accesses.push_back({call, argument, kMatrixRowBytes, false});
+    }
+  }
+  return accesses;
+}
+
+/// Calls ztc_simt_read or _write before each access to global memory, ztc_simt_shared_read or _write before each to
+/// shared memory, with the variable that it belongs to.
+static Error reportAccesses(Function &kernel) {
   Module &module = *kernel.getParent();
   LLVMContext &context = module.getContext();
   Type *pointer = PointerType::get(context, 0), *i64 = Type::getInt64Ty(context);
-  auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, i64}, false);
-  FunctionCallee reads = module.getOrInsertFunction("ztc_simt_read", type),
-                 writes = module.getOrInsertFunction("ztc_simt_write", type);
-  SmallVector<Instruction *> accesses;
-  for (Instruction &instruction : instructions(kernel)) {
-    Value *address = getLoadStorePointerOperand(&instruction);
-    if (address && address->getType()->getPointerAddressSpace() == kGlobalSpace)
-      accesses.push_back(&instruction);
+  for (const Access &access : findAccesses(kernel)) {
+    IRBuilder<> builder(access.by);
+    SmallVector<Value *> arguments = {builder.CreateAddrSpaceCast(access.address, pointer),
+                                      builder.getInt64(access.bytes)};
+    SmallVector<Type *> types = {pointer, i64};
+    if (access.isShared()) {
+      auto *variable = dyn_cast<GlobalVariable>(getUnderlyingObject(access.address, /*MaxLookup=*/0));
+      if (!variable)
+        return createStringError("kernel %s accesses shared memory of which no variable is known",
+                                 kernel.getName().str().c_str());
+      arguments.append({builder.CreateAddrSpaceCast(variable, pointer),
+                        builder.getInt64(module.getDataLayout().getTypeAllocSize(variable->getValueType()))});
+      types.append({pointer, i64});
+    }
+    StringRef name = access.isShared() ? (access.writes ? "ztc_simt_shared_write" : "ztc_simt_shared_read")
+                                       : (access.writes ? "ztc_simt_write" : "ztc_simt_read");
+    auto *type = FunctionType::get(Type::getVoidTy(context), types, false);
+    builder.CreateCall(module.getOrInsertFunction(name, type), arguments);
   }
-  for (Instruction *access : accesses) {
-    IRBuilder<> builder(access);
-    Value *address = builder.CreateAddrSpaceCast(getLoadStorePointerOperand(access), pointer);
-    uint64_t bytes = module.getDataLayout().getTypeStoreSize(getLoadStoreType(access));
-    builder.CreateCall(isa<LoadInst>(access) ? reads : writes, {address, builder.getInt64(bytes)});
-  }
+  return Error::success();
 }
 
 /// Conversions between f32 and bf16 as a GPU makes them, in instructions that x86 has: LLVM would call a library for
@@ -162,7 +199,8 @@ Error emitSimt(Module &module, const StringMap<DeviceLaunch> &launches, KernelIm
     if (!function.isDeclaration())
       kernels.push_back(&function);
   for (Function *kernel : kernels)
-    reportAccesses(*kernel);
+    if (Error error = reportAccesses(*kernel))
+      return error;
   importIntrinsics(module);
   flattenShared(module);
   for (Function *kernel : kernels)

@@ -1,6 +1,7 @@
 #include "tests/standin/SimtBlock.h"
 #include "tests/standin/SimtFibers.h"
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -10,17 +11,38 @@ namespace {
 std::mutex launchMutex;
 MemoryCheck memoryCheck = nullptr;
 
-/// Addresses by which ThreadSanitizer is told what orders what.
-struct Tokens {
-  char block;                                  ///< begin and end of a block
-  char barrier[2];                             ///< by parity: nobody leaves one late enough to see the next but one
-  char warp[kMaxBlockThreads / kWarpLanes][2]; ///< barriers of a warp
-} tokens;
 uint32_t barrierParity = 0;
 uint32_t warpParity[kMaxBlockThreads / kWarpLanes];
 
 Dim3 unflatten(uint64_t linear, const Dim3 &size) {
   return {uint32_t(linear % size.x), uint32_t(linear / size.x % size.y), uint32_t(linear / size.x / size.y)};
+}
+
+/// One launch at a time. A GPU knows of no such order: ThreadSanitizer is not told.
+struct OnlyLaunch {
+  OnlyLaunch() {
+    Unseen unseen;
+    launchMutex.lock();
+  }
+  ~OnlyLaunch() {
+    Unseen unseen;
+    launchMutex.unlock();
+  }
+};
+
+/// What tests of the sanitizers leave out: barriers (ZTC_STAND_IN_BARRIERS=none), or that blocks know which one they
+/// are (ZTC_STAND_IN_BLOCKS=first: all take themselves for the first).
+bool isVariable(const char *name, std::string_view value) {
+  const char *text = std::getenv(name);
+  return text && text == value;
+}
+bool hasBarriers() {
+  static const bool none = isVariable("ZTC_STAND_IN_BARRIERS", "none");
+  return !none;
+}
+bool hasOneBlock() {
+  static const bool first = isVariable("ZTC_STAND_IN_BLOCKS", "first");
+  return first;
 }
 
 const char *operationName(const Thread &thread) {
@@ -66,7 +88,7 @@ Status launch(Entry entry, const LaunchShape &shape, void *const *parameters, Co
       grid.y > 65535 || grid.z > 65535)
     return invalidArgument(fmt::format("a grid of {} x {} x {} blocks of {} x {} x {} threads cannot be launched",
                                        grid.x, grid.y, grid.z, block.x, block.y, block.z));
-  std::lock_guard lock(launchMutex);
+  OnlyLaunch only;
   Counters unused;
   return Block::current().runGrid(entry, shape, parameters, counters ? *counters : unused);
 }
@@ -82,15 +104,26 @@ Status Block::runGrid(Entry entry, const LaunchShape &shape, void *const *parame
     Thread &thread = threads_[i];
     if (!thread.stack && !(thread.stack = makeStack()))
       return resourceExhausted(fmt::format("no memory for the stacks of {} threads", threadCount_));
-    if (!thread.sanitizerFiber)
-      thread.sanitizerFiber = makeSanitizerFiber();
     thread.linear = i;
     thread.index = unflatten(i, shape.block);
   }
-  const uint64_t blocks = shape.grid.count();
+  // Launches of other streams are in no order with this one: ThreadSanitizer sees other threads in each.
+  for (uint32_t i = 0; i < threadCount_; ++i)
+    threads_[i].sanitizerFiber = makeSanitizerFiber();
+  tokens_ = std::make_unique<Tokens>();
+  accesses_.begin();
+  const Status status = runBlocks();
+  for (uint32_t i = 0; i < threadCount_; ++i)
+    endSanitizerFiber(threads_[i].sanitizerFiber);
+  return status;
+}
+
+Status Block::runBlocks() {
+  const uint64_t blocks = shape_->grid.count();
   for (uint64_t b = 0; b < blocks; ++b) {
-    blockIndex_ = unflatten(shape.order == Order::Ascending ? b : blocks - 1 - b, shape.grid);
-    ++counters.blocks;
+    blockNumber_ = shape_->order == Order::Ascending ? b : blocks - 1 - b;
+    blockIndex_ = unflatten(hasOneBlock() ? 0 : blockNumber_, shape_->grid);
+    ++counters_->blocks;
     ZTC_RETURN_IF_ERROR(runBlock());
   }
   return Status::ok();
@@ -108,7 +141,7 @@ Status Block::runBlock() {
   ready_ = threadCount_;
   for (uint32_t i = 0; i < threadCount_; ++i)
     prepareThread(threads_[i]);
-  release(&tokens.block);
+  release(&tokens_->block);
   while (done_ < threadCount_) {
     if (ready_ == 0)
       return stuck();
@@ -123,7 +156,7 @@ Status Block::runBlock() {
                                               thread.index.z, error_));
     }
   }
-  acquire(&tokens.block);
+  acquire(&tokens_->block);
   return Status::ok();
 }
 
@@ -165,9 +198,9 @@ void Block::pause() {
 void Block::threadMain() {
   Block &block = current();
   arrive(nullptr, &block.schedulerBottom_, &block.schedulerBytes_);
-  acquire(&tokens.block);
+  acquire(&block.tokens_->block);
   block.entry_(block.parameters_);
-  release(&tokens.block);
+  release(&block.tokens_->block);
   block.finishThread();
 }
 
@@ -198,9 +231,11 @@ uint32_t Block::liveLanes() const {
 }
 
 void Block::barrier() {
+  if (!hasBarriers())
+    return;
   Thread &thread = *self_;
   const uint32_t parity = barrierParity;
-  release(&tokens.barrier[parity]);
+  release(&tokens_->barrier[parity]);
   if (++atBarrier_ == threadCount_) {
     releaseBarrier();
   } else {
@@ -208,7 +243,7 @@ void Block::barrier() {
     --ready_;
     pause();
   }
-  acquire(&tokens.barrier[parity]);
+  acquire(&tokens_->barrier[parity]);
 }
 
 void Block::releaseBarrier() {
@@ -229,14 +264,14 @@ void Block::meet(LaneRequest &request) {
   if (!(request.mask >> thread.lane() & 1))
     fail("a warp operation whose mask does not contain the lane that executes it");
   if (orders)
-    release(&tokens.warp[warp][parity]);
+    release(&tokens_->warp[warp][parity]);
   thread.request = request;
   thread.state = ThreadState::InWarp;
   --ready_;
   if (!completeWarp(request.mask))
     pause();
   if (orders)
-    acquire(&tokens.warp[warp][parity]);
+    acquire(&tokens_->warp[warp][parity]);
   request = thread.request;
   if (request.operation == WarpOperation::None)
     fail("a shuffle that reads from a lane outside its mask or its block");
@@ -346,16 +381,39 @@ void Block::computeResults(Thread *lanes, uint32_t mask) {
   }
 }
 
-void Block::countRead(const void *address, uint64_t bytes) {
-  if (memoryCheck && !memoryCheck(address, bytes))
+static bool isAllowed(const void *address, uint64_t bytes) {
+  Unseen unseen;
+  return !memoryCheck || memoryCheck(address, bytes);
+}
+
+void Block::countRead(const void *address, uint64_t bytes, const void *from) {
+  if (!isAllowed(address, bytes))
     fail("a read outside of allocated memory");
+  if (isGuarded(address, bytes))
+    fail("a read of memory that AddressSanitizer guards");
+  if (!accesses_.note(false, address, bytes, blockNumber_))
+    fail("a read of what another block of the grid has written");
+  noteRead(address, bytes, from);
   counters_->readBytes += bytes;
 }
 
-void Block::countWrite(const void *address, uint64_t bytes) {
-  if (memoryCheck && !memoryCheck(address, bytes))
+void Block::countWrite(const void *address, uint64_t bytes, const void *from) {
+  if (!isAllowed(address, bytes))
     fail("a write outside of allocated memory");
+  if (isGuarded(address, bytes))
+    fail("a write to memory that AddressSanitizer guards");
+  if (!accesses_.note(true, address, bytes, blockNumber_))
+    fail("a write to what another block of the grid has read or written");
+  noteWrite(address, bytes, from);
   counters_->writtenBytes += bytes;
+}
+
+void Block::noteShared(bool writes, const void *address, uint64_t bytes, const void *variable, uint64_t variableBytes,
+                       const void *from) {
+  const uint64_t offset = uint64_t(address) - uint64_t(variable);
+  if (offset > variableBytes || bytes > variableBytes - offset)
+    fail(writes ? "a write outside of the kernel's shared memory" : "a read outside of the kernel's shared memory");
+  (writes ? noteWrite : noteRead)(address, bytes, from);
 }
 
 } // namespace ztc::simt

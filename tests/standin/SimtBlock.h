@@ -1,8 +1,10 @@
 // The engine's inside: the block that runs now, its threads as fibers, and what they wait for.
 #pragma once
 #include "tests/standin/Simt.h"
+#include "tests/standin/SimtAccesses.h"
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace ztc::simt {
 
@@ -53,6 +55,13 @@ struct Thread {
   uint32_t lane() const { return linear % kWarpLanes; }
 };
 
+/// Addresses by which ThreadSanitizer is told what orders what in a launch.
+struct Tokens {
+  char block;                                  ///< begin and end of a block
+  char barrier[2];                             ///< by parity: nobody leaves one late enough to see the next but one
+  char warp[kMaxBlockThreads / kWarpLanes][2]; ///< barriers of a warp
+};
+
 /// The block that runs; one in a process at a time. All functions but run() are called on a thread's fiber.
 class Block {
 public:
@@ -71,11 +80,15 @@ public:
   void meet(LaneRequest &request);
   /// Calls `function` once with the requests of all lanes of a whole warp.
   void together(WarpFunction function, const void *operands, void *results);
-  /// Of an access to global memory.
-  void countRead(const void *address, uint64_t bytes);
-  void countWrite(const void *address, uint64_t bytes);
+  /// Of an access to global memory, by the instruction at `from`.
+  void countRead(const void *address, uint64_t bytes, const void *from);
+  void countWrite(const void *address, uint64_t bytes, const void *from);
+  /// Of an access to shared memory: to the kernel's variable there.
+  void noteShared(bool writes, const void *address, uint64_t bytes, const void *variable, uint64_t variableBytes,
+                  const void *from);
 
 private:
+  Status runBlocks();
   Status runBlock();
   void prepareThread(Thread &thread);
   void resume(Thread &thread);
@@ -95,6 +108,9 @@ private:
   const LaunchShape *shape_ = nullptr;
   Counters *counters_ = nullptr;
   Dim3 blockIndex_;
+  uint64_t blockNumber_ = 0;
+  BlockAccesses accesses_;
+  std::unique_ptr<Tokens> tokens_;
   Thread threads_[kMaxBlockThreads];
   Thread *self_ = nullptr;
   uint32_t threadCount_ = 0, atBarrier_ = 0, done_ = 0, ready_ = 0;

@@ -19,9 +19,16 @@
 extern "C" {
 void *__tsan_get_current_fiber(void);
 void *__tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void *fiber);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
+void __tsan_read_range_pc(void *address, unsigned long bytes, void *from);
+void __tsan_write_range_pc(void *address, unsigned long bytes, void *from);
+void __tsan_ignore_thread_begin();
+void __tsan_ignore_thread_end();
+void AnnotateIgnoreSyncBegin(const char *file, int line);
+void AnnotateIgnoreSyncEnd(const char *file, int line);
 }
 #endif
 
@@ -80,6 +87,12 @@ void *makeSanitizerFiber() {
 #endif
 }
 
+void endSanitizerFiber(void *fiber) {
+#ifdef ZTC_SIMT_TSAN
+  __tsan_destroy_fiber(fiber);
+#endif
+}
+
 void *currentSanitizerFiber() {
 #ifdef ZTC_SIMT_TSAN
   return __tsan_get_current_fiber();
@@ -108,6 +121,38 @@ void cleanStack(std::byte *stack) {
   __asan_unpoison_memory_region(stack, kStackBytes);
 #endif
 }
+
+void noteRead(const void *address, size_t bytes, const void *from) {
+#ifdef ZTC_SIMT_TSAN
+  __tsan_read_range_pc(const_cast<void *>(address), bytes, const_cast<void *>(from));
+#endif
+}
+
+void noteWrite(const void *address, size_t bytes, const void *from) {
+#ifdef ZTC_SIMT_TSAN
+  __tsan_write_range_pc(const_cast<void *>(address), bytes, const_cast<void *>(from));
+#endif
+}
+
+bool isGuarded(const void *address, size_t bytes) {
+#ifdef ZTC_ASAN
+  return __asan_region_is_poisoned(const_cast<void *>(address), bytes) != nullptr;
+#else
+  return false;
+#endif
+}
+
+#ifdef ZTC_SIMT_TSAN
+Unseen::Unseen() {
+  __tsan_ignore_thread_begin();
+  AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+}
+
+Unseen::~Unseen() {
+  AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  __tsan_ignore_thread_end();
+}
+#endif
 
 void release(void *token) {
 #ifdef ZTC_SIMT_TSAN

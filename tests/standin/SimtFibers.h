@@ -16,7 +16,9 @@ std::byte *makeStack();
 void *beginOn(std::byte *stack, void (*start)());
 
 // No operations unless the build has AddressSanitizer or ThreadSanitizer.
+/// A thread that ThreadSanitizer has not seen; what the caller did comes before whatever it does.
 void *makeSanitizerFiber();
+void endSanitizerFiber(void *fiber);
 void *currentSanitizerFiber();
 /// Before a switch: away from a stack, which may be finished with, to another one.
 void leaveFor(void **fakeStack, bool last, const void *bottom, size_t bytes, void *fiber);
@@ -24,8 +26,27 @@ void leaveFor(void **fakeStack, bool last, const void *bottom, size_t bytes, voi
 void arrive(void *fakeStack, const void **fromBottom, size_t *fromBytes);
 /// Forgets what an abandoned fiber left on its stack.
 void cleanStack(std::byte *stack);
+/// A kernel's access, by the instruction at `from`: kernels are not instrumented, the sanitizer is told.
+void noteRead(const void *address, size_t bytes, const void *from);
+void noteWrite(const void *address, size_t bytes, const void *from);
+/// Whether AddressSanitizer guards a byte of these.
+bool isGuarded(const void *address, size_t bytes);
 /// Orders memory accesses before release(p) ahead of those behind acquire(p).
 void release(void *token);
 void acquire(void *token);
+
+/// While it lives ThreadSanitizer sees neither accesses nor locks: those of the engine and its host are not the
+/// kernel's and order nothing for it.
+class Unseen {
+public:
+#ifdef ZTC_SIMT_TSAN
+  Unseen();
+  ~Unseen();
+#else
+  Unseen() {}
+#endif
+  Unseen(const Unseen &) = delete;
+  Unseen &operator=(const Unseen &) = delete;
+};
 
 } // namespace ztc::simt

@@ -41,7 +41,8 @@ StatusOr<std::unique_ptr<Image>> Image::load(std::string_view bytes) {
     }
     done += size_t(written);
   }
-  void *handle = dlopen(fmt::format("/proc/self/fd/{}", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+  // By the process's number: what resolves addresses for a sanitizer is another process.
+  void *handle = dlopen(fmt::format("/proc/{}/fd/{}", getpid(), descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
     close(descriptor);

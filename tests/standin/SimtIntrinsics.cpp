@@ -192,12 +192,21 @@ void llvm_nvvm_ff2f16x2_rn(void *result, const void *operands) {
   narrowPair<ztc::toF16>(result, operands);
 }
 
-// Before an access to global memory, where the image was made to say so.
+// Before an access to memory, where the image was made to say so. The sanitizer shows who called.
 void ztc_simt_read(const void *address, int64_t bytes) {
-  Block::current().countRead(address, uint64_t(bytes));
+  Block::current().countRead(address, uint64_t(bytes), __builtin_return_address(0));
 }
 void ztc_simt_write(const void *address, int64_t bytes) {
-  Block::current().countWrite(address, uint64_t(bytes));
+  Block::current().countWrite(address, uint64_t(bytes), __builtin_return_address(0));
+}
+// Shared memory: `variable` is all that the kernel has of it.
+void ztc_simt_shared_read(const void *address, int64_t bytes, const void *variable, int64_t variableBytes) {
+  Block::current().noteShared(false, address, uint64_t(bytes), variable, uint64_t(variableBytes),
+                              __builtin_return_address(0));
+}
+void ztc_simt_shared_write(const void *address, int64_t bytes, const void *variable, int64_t variableBytes) {
+  Block::current().noteShared(true, address, uint64_t(bytes), variable, uint64_t(variableBytes),
+                              __builtin_return_address(0));
 }
 
 } // extern "C"

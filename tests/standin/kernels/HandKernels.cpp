@@ -23,6 +23,11 @@ static void store(float *address, float value) {
   *address = value;
 }
 
+/// Operand y: every block writes y[0].
+void writes_what_others_write(void *const *parameters) {
+  store(*static_cast<float *const *>(parameters[0]), 1);
+}
+
 /// Operands x, y; scalar: elements per unit. y := 2 x + 1; one block takes one unit.
 void twice_plus_one(void *const *parameters) {
   const auto *x = *static_cast<float *const *>(parameters[0]);

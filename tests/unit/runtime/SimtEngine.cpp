@@ -85,6 +85,9 @@ TEST_F(SimtEngine, WrongKernelsAreTold) {
   EXPECT_EQ(error("shuffles_with_one_that_left", 32),
             "block (0, 0, 0) cannot go on: thread 0 waits at a shuffle with mask 0xffffffff, thread 3 has returned, "
             "thread 4 waits at a shuffle with mask 0xffffffff");
+  EXPECT_EQ(error("writes_what_others_write", 1), "");
+  EXPECT_EQ(launch(image_->find("writes_what_others_write"), {{2}, {1}}, parameters).message(),
+            "block (1, 0, 0), thread (0, 0, 0): a write to what another block of the grid has read or written");
   static float *allowed = nullptr;
   allowed = operand;
   setMemoryCheck([](const void *address, uint64_t bytes) {
