@@ -1,5 +1,6 @@
 // What tests of generated kernels give them to work on.
 #pragma once
+#include "runtime/Device/Device.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
@@ -29,6 +30,20 @@ inline void fill(std::vector<char> &bytes, plan::DataType type, uint64_t seed) {
     else
       bytes[i] = static_cast<char>(random & (type == plan::I1 ? 1 : 3));
   }
+}
+
+/// Fills the slots of a step's operands, but for what a library call only writes: workspaces are large.
+inline Status giveOperands(const plan::Step &step, const plan::Plan &plan, const MemoryPlan &memory, Device &device,
+                           const Arena &arena) {
+  for (int i = 0; i < step.operands_size(); ++i) {
+    const uint32_t slot = step.operands(i).slot();
+    if (!step.has_launch() && step.operands(i).access() == plan::Operand::WRITE)
+      continue;
+    std::vector<char> bytes(memory.slots[slot].bytes);
+    fill(bytes, plan.slots(int(slot)).type(), uint64_t(i));
+    ZTC_RETURN_IF_ERROR(device.upload(arena.base() + memory.slots[slot].offset, bytes.data(), bytes.size()));
+  }
+  return Status::ok();
 }
 
 } // namespace ztc::test

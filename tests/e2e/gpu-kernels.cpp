@@ -25,16 +25,6 @@ struct Executed {
   Device &device;
   Arena &arena;
 
-  Status giveOperands(const plan::Step &step) {
-    for (int i = 0; i < step.operands_size(); ++i) {
-      const uint32_t slot = step.operands(i).slot();
-      std::vector<char> bytes(memory.slots[slot].bytes);
-      test::fill(bytes, plan.slots(int(slot)).type(), uint64_t(i));
-      ZTC_RETURN_IF_ERROR(device.upload(arena.base() + memory.slots[slot].offset, bytes.data(), bytes.size()));
-    }
-    return Status::ok();
-  }
-
   /// A digest of all that the step has written.
   StatusOr<std::string> results(const plan::Step &step) {
     Sha256 digest;
@@ -53,7 +43,7 @@ struct Executed {
     auto prepared = device.prepareStep(step, {.plan = plan, .memory = memory, .shape = kShape});
     ZTC_RETURN_IF_ERROR(prepared.status());
     ZTC_RETURN_IF_ERROR((*prepared)->initialize(arena.base()));
-    ZTC_RETURN_IF_ERROR(giveOperands(step));
+    ZTC_RETURN_IF_ERROR(test::giveOperands(step, plan, memory, device, arena));
     for (uint32_t microstep = 0; microstep < (step.launch().accumulate() == plan::OVERWRITE ? 1u : 2u); ++microstep)
       ZTC_RETURN_IF_ERROR((*prepared)->execute(microstep));
     ZTC_ASSIGN_OR_RETURN(const std::string digest, results(step));
