@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Sourced by the scripts that fetch or build something from PyPI once per machine.
 
 # begin_once NAME VERSION TEXT: `prefix` becomes ${ZTC_CACHE:-~/.cache/ztc}/NAME-VERSION, which is not there yet, and `work` a folder
