@@ -1,5 +1,5 @@
 // A kernel whose threads read what their neighbours wrote: with a barrier in between, or (any argument) without it,
-// which ThreadSanitizer must tell. For tests/e2e/sanitizers.py.
+// which ThreadSanitizer must tell. For tests/e2e/simt-sanitizers.sh and tests/e2e/sanitizers.py.
 #include "tests/standin/Simt.h"
 #include <cstdio>
 #include <vector>
