@@ -17,10 +17,12 @@ static std::pair<Value, Value> loadIndex(BlockKernel &k, Value indices, Value po
   return {index, b.compare(arith::CmpIPredicate::ult, index, rows)};
 }
 
+/// Any thread may write the word, and the host reads it: in one piece, the last one stays.
 static void noteFault(BlockKernel &k, Value fault, Value position, Value index) {
   KernelBuilder &b = k.b;
   Value high = arith::ShLIOp::create(b, b.add(position, b.i64(1)), b.i64(32));
-  b.store(arith::OrIOp::create(b, high, index), fault);
+  LLVM::StoreOp::create(b, arith::OrIOp::create(b, high, index), fault, /*alignment=*/8, /*isVolatile=*/false,
+                        /*isNonTemporal=*/false, /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic);
 }
 
 // A warp copies a row, 16 bytes a lane where rows are multiples of that.

@@ -20,6 +20,7 @@ struct Access {
   uint64_t bytes;
   bool writes;
 
+  bool isAtomic() const { return by->isAtomic(); }
   bool isShared() const { return address->getType()->getPointerAddressSpace() == kSharedSpace; }
 };
 
@@ -43,8 +44,8 @@ static SmallVector<Access> findAccesses(Function &kernel) {
   return accesses;
 }
 
-/// Calls ztc_simt_read or _write before each access to global memory, ztc_simt_shared_read or _write before each to
-/// shared memory, with the variable that it belongs to.
+/// Calls ztc_simt_read or _write before each access to global memory (_atomic_write: any thread may),
+/// ztc_simt_shared_read or _write before each to shared memory, with the variable that it belongs to.
 static Error reportAccesses(Function &kernel) {
   Module &module = *kernel.getParent();
   LLVMContext &context = module.getContext();
@@ -64,7 +65,9 @@ static Error reportAccesses(Function &kernel) {
       types.append({pointer, i64});
     }
     StringRef name = access.isShared() ? (access.writes ? "ztc_simt_shared_write" : "ztc_simt_shared_read")
-                                       : (access.writes ? "ztc_simt_write" : "ztc_simt_read");
+                                       : (access.isAtomic() ? "ztc_simt_atomic_write"
+                                          : access.writes   ? "ztc_simt_write"
+                                                            : "ztc_simt_read");
     auto *type = FunctionType::get(Type::getVoidTy(context), types, false);
     builder.CreateCall(module.getOrInsertFunction(name, type), arguments);
   }

@@ -57,6 +57,24 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
   }
 }
 
+TEST(EmbeddingConformance, OfSeveralWrongTokensOneIsTold) {
+  StepRunner runner;
+  const std::vector<int32_t> tokens(40, 50);
+  const uint32_t table = runner.slot(randomFloats(50 * 4, 1)), indices = runner.slot(tokens);
+  const uint32_t result = runner.scratch(tokens.size() * 16, false);
+  plan::Gather &gather = *runner.step("gather", {table, indices, result})->mutable_gather();
+  gather.set_rows(tokens.size());
+  gather.set_row_bytes(16);
+  gather.set_table_rows(50);
+  runner.useGpuKernels(gather, {"gpu_gather_16"});
+  ASSERT_TRUE(runner.prepare(1).isOk());
+  Status status = runner.run();
+  if (status.isOk())
+    status = runner.device().synchronize();
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(status.message().find("is outside the vocabulary of 50"), std::string::npos) << status.message();
+}
+
 TEST(EmbeddingConformance, TokenOutsideTheTableIsAddedNowhere) {
   for (int32_t token : {-7, 3}) {
     StepRunner runner;

@@ -124,6 +124,7 @@ Status Block::runBlocks() {
     blockNumber_ = shape_->order == Order::Ascending ? b : blocks - 1 - b;
     blockIndex_ = unflatten(hasOneBlock() ? 0 : blockNumber_, shape_->grid);
     ++counters_->blocks;
+    accesses_.orderBlock(); // blocks of the grid are told apart by themselves
     ZTC_RETURN_IF_ERROR(runBlock());
   }
   return Status::ok();
@@ -248,6 +249,7 @@ void Block::barrier() {
 
 void Block::releaseBarrier() {
   ++counters_->barriers;
+  accesses_.orderBlock();
   barrierParity ^= 1;
   atBarrier_ = 0;
   for (uint32_t i = 0; i < threadCount_; ++i)
@@ -301,8 +303,10 @@ bool Block::completeWarp(uint32_t mask) {
       return false;
   }
   ++counters_->warpOperations;
-  if (thread.request.operation == WarpOperation::Barrier)
+  if (thread.request.operation == WarpOperation::Barrier) {
+    accesses_.orderWarp(thread.warp());
     warpParity[thread.warp()] ^= 1;
+  }
   computeResults(threads_ + first, mask);
   for (uint32_t lane = 0; lane < kWarpLanes && first + lane < threadCount_; ++lane)
     if (mask >> lane & 1) {
@@ -386,26 +390,38 @@ static bool isAllowed(const void *address, uint64_t bytes) {
   return !memoryCheck || memoryCheck(address, bytes);
 }
 
+void Block::noteAccess(bool writes, bool isShared, const void *address, uint64_t bytes) {
+  const Conflict conflict = accesses_.note(writes, isShared, address, bytes, blockNumber_, self_->linear);
+  if (conflict == Conflict::WithBlock)
+    fail(writes ? "a write to what another block of the grid has read or written"
+                : "a read of what another block of the grid has written");
+  if (conflict == Conflict::WithThread)
+    fail(writes ? "a write to what another thread has read or written, and no barrier in between"
+                : "a read of what another thread has written, and no barrier in between");
+}
+
 void Block::countRead(const void *address, uint64_t bytes, const void *from) {
   if (!isAllowed(address, bytes))
     fail("a read outside of allocated memory");
   if (isGuarded(address, bytes))
     fail("a read of memory that AddressSanitizer guards");
-  if (!accesses_.note(false, address, bytes, blockNumber_))
-    fail("a read of what another block of the grid has written");
-  noteRead(address, bytes, from);
+  noteRead(address, bytes, from); // first: ThreadSanitizer shows more of a race
+  noteAccess(false, false, address, bytes);
   counters_->readBytes += bytes;
 }
 
-void Block::countWrite(const void *address, uint64_t bytes, const void *from) {
+void Block::countAtomicWrite(const void *address, uint64_t bytes) {
   if (!isAllowed(address, bytes))
     fail("a write outside of allocated memory");
   if (isGuarded(address, bytes))
     fail("a write to memory that AddressSanitizer guards");
-  if (!accesses_.note(true, address, bytes, blockNumber_))
-    fail("a write to what another block of the grid has read or written");
-  noteWrite(address, bytes, from);
   counters_->writtenBytes += bytes;
+}
+
+void Block::countWrite(const void *address, uint64_t bytes, const void *from) {
+  countAtomicWrite(address, bytes);
+  noteWrite(address, bytes, from);
+  noteAccess(true, false, address, bytes);
 }
 
 void Block::noteShared(bool writes, const void *address, uint64_t bytes, const void *variable, uint64_t variableBytes,
@@ -414,6 +430,7 @@ void Block::noteShared(bool writes, const void *address, uint64_t bytes, const v
   if (offset > variableBytes || bytes > variableBytes - offset)
     fail(writes ? "a write outside of the kernel's shared memory" : "a read outside of the kernel's shared memory");
   (writes ? noteWrite : noteRead)(address, bytes, from);
+  noteAccess(writes, true, address, bytes);
 }
 
 } // namespace ztc::simt

@@ -83,6 +83,8 @@ public:
   /// Of an access to global memory, by the instruction at `from`.
   void countRead(const void *address, uint64_t bytes, const void *from);
   void countWrite(const void *address, uint64_t bytes, const void *from);
+  /// Of one that any thread may make at any time.
+  void countAtomicWrite(const void *address, uint64_t bytes);
   /// Of an access to shared memory: to the kernel's variable there.
   void noteShared(bool writes, const void *address, uint64_t bytes, const void *variable, uint64_t variableBytes,
                   const void *from);
@@ -100,6 +102,8 @@ private:
   /// Completes the warp operation of self() if all its lanes are there.
   bool completeWarp(uint32_t mask);
   void computeResults(Thread *lanes, uint32_t mask);
+  /// Ends the launch where the access is in no order with another one's.
+  void noteAccess(bool writes, bool isShared, const void *address, uint64_t bytes);
   [[noreturn]] void fail(const char *what);
   Status stuck() const;
 
@@ -109,7 +113,7 @@ private:
   Counters *counters_ = nullptr;
   Dim3 blockIndex_;
   uint64_t blockNumber_ = 0;
-  BlockAccesses accesses_;
+  Accesses accesses_;
   std::unique_ptr<Tokens> tokens_;
   Thread threads_[kMaxBlockThreads];
   Thread *self_ = nullptr;

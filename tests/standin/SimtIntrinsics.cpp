@@ -199,6 +199,10 @@ void ztc_simt_read(const void *address, int64_t bytes) {
 void ztc_simt_write(const void *address, int64_t bytes) {
   Block::current().countWrite(address, uint64_t(bytes), __builtin_return_address(0));
 }
+// Of memory that any thread may write at any time.
+void ztc_simt_atomic_write(const void *address, int64_t bytes) {
+  Block::current().countAtomicWrite(address, uint64_t(bytes));
+}
 // Shared memory: `variable` is all that the kernel has of it.
 void ztc_simt_shared_read(const void *address, int64_t bytes, const void *variable, int64_t variableBytes) {
   Block::current().noteShared(false, address, uint64_t(bytes), variable, uint64_t(variableBytes),

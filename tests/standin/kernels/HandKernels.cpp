@@ -8,11 +8,14 @@ int32_t llvm_nvvm_read_ptx_sreg_tid_x();
 int32_t llvm_nvvm_read_ptx_sreg_ntid_x();
 int32_t llvm_nvvm_read_ptx_sreg_ctaid_x();
 void llvm_nvvm_barrier_cta_sync_aligned_all(int32_t);
+void llvm_nvvm_bar_warp_sync(int32_t mask);
 float llvm_nvvm_shfl_sync_bfly_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
 float llvm_nvvm_shfl_sync_down_f32(int32_t mask, float value, int32_t lane, int32_t clamp);
 void llvm_nvvm_mma_m16n8k16_row_col_bf16(void *result, const void *operands);
 void ztc_simt_read(const void *address, int64_t bytes);
 void ztc_simt_write(void *address, int64_t bytes);
+void ztc_simt_shared_read(const void *address, int64_t bytes, const void *variable, int64_t variableBytes);
+void ztc_simt_shared_write(const void *address, int64_t bytes, const void *variable, int64_t variableBytes);
 
 static float load(const float *address) {
   ztc_simt_read(address, sizeof(float));
@@ -125,6 +128,30 @@ void shuffles_with_one_that_left(void *const *) {
 void reads_outside(void *const *parameters) {
   const auto *x = *static_cast<float *const *>(parameters[0]);
   load(x + (1 << 20));
+}
+
+/// Scalars: an offset in floats from the beginning of 32 floats of shared memory, whether it writes there. Wrong where
+/// the float there is not one of them.
+void touches_shared_memory(void *const *parameters) {
+  const int64_t offset = *static_cast<const int64_t *>(parameters[0]);
+  const bool writes = *static_cast<const int64_t *>(parameters[1]) != 0;
+  (writes ? ztc_simt_shared_write : ztc_simt_shared_read)(
+      reinterpret_cast<const void *>(reinterpret_cast<int64_t>(warpSums) + offset * int64_t(sizeof(float))),
+      sizeof(float), warpSums, sizeof warpSums);
+}
+
+/// Operand y, as many floats as threads; scalar: after writing its own, 0: no barrier, 1: one of the block, 2: one of
+/// the warp; then each thread reads the next one's. Wrong where that is not ordered.
+void reads_the_next(void *const *parameters) {
+  auto *y = *static_cast<float *const *>(parameters[0]);
+  const int64_t barrier = *static_cast<const int64_t *>(parameters[1]);
+  const int32_t thread = llvm_nvvm_read_ptx_sreg_tid_x(), threads = llvm_nvvm_read_ptx_sreg_ntid_x();
+  store(y + thread, 1);
+  if (barrier == 1)
+    llvm_nvvm_barrier_cta_sync_aligned_all(0);
+  if (barrier == 2)
+    llvm_nvvm_bar_warp_sync(-1);
+  load(y + (thread + 1) % threads);
 }
 
 } // extern "C"

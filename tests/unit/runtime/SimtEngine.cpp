@@ -2,6 +2,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "tests/standin/Simt.h"
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <thread>
@@ -95,6 +96,40 @@ TEST_F(SimtEngine, WrongKernelsAreTold) {
   });
   EXPECT_EQ(error("reads_outside", 1), "block (0, 0, 0), thread (0, 0, 0): a read outside of allocated memory");
   setMemoryCheck(nullptr);
+}
+
+TEST_F(SimtEngine, ThreadsThatNoBarrierOrdersAreTold) {
+  std::vector<float> y(64);
+  float *operand = y.data();
+  const auto error = [&](int64_t barrier, uint32_t threads, Order order) {
+    void *parameters[] = {&operand, &barrier};
+    return launch(image_->find("reads_the_next"), {{1}, {threads}, order}, parameters).message();
+  };
+  enum { None, OfBlock, OfWarp };
+  for (Order order : {Order::Ascending, Order::Descending}) {
+    EXPECT_EQ(error(None, 1, order), ""); // its own
+    EXPECT_THAT(error(None, 2, order), ::testing::HasSubstr("another thread"));
+    EXPECT_EQ(error(OfBlock, 64, order), "");
+    EXPECT_EQ(error(OfWarp, 32, order), "");
+    EXPECT_THAT(error(OfWarp, 64, order), ::testing::HasSubstr("another thread"));
+  }
+  EXPECT_EQ(error(None, 2, Order::Descending),
+            "block (0, 0, 0), thread (0, 0, 0): a write to what another thread has read or written, and no barrier in "
+            "between");
+}
+
+TEST_F(SimtEngine, AccessesOutsideOfSharedMemoryAreTold) {
+  const auto error = [&](int64_t offset, int64_t writes) {
+    void *parameters[] = {&offset, &writes};
+    return launch(image_->find("touches_shared_memory"), {{1}, {1}}, parameters).message();
+  };
+  for (int64_t writes : {0, 1}) {
+    for (int64_t inside : {0, 31})
+      EXPECT_EQ(error(inside, writes), "");
+    for (int64_t outside : {-1, 32, 1 << 20})
+      EXPECT_EQ(error(outside, writes), std::string("block (0, 0, 0), thread (0, 0, 0): a ") +
+                                            (writes ? "write" : "read") + " outside of the kernel's shared memory");
+  }
 }
 
 TEST_F(SimtEngine, MatricesAreMultipliedByWholeWarps) {
