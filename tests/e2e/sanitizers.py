@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The CUDA path over the stand-ins under ThreadSanitizer: the SIMT engine; every kernel of whole plans, those of
+"""The CUDA path over the stand-ins under ThreadSanitizer and AddressSanitizer: the SIMT engine; every kernel of whole plans, those of
 library calls too; ztc-run with checkpoints, a resume, shards on two ranks, one of which is killed. What is wrong on purpose (barriers left out, blocks
-that take themselves for the first) must be reported. Builds the runtime once more, without the compiler, in a folder of the build."""
+that take themselves for the first, operands whose ends are guarded) must be reported. Builds the runtime twice more, without the compiler, in folders
+of the build."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,13 +15,14 @@ from support import BUILD, GOLDEN, ROOT, Running, check, compile_golden, finish,
 TARGETS = ("ztc-run", "gpu-steps", "ztc-standin-cuda", "ztc-standin-cublaslt", "ztc-standin-nccl", "ztc-standin-nvml", "ztc-standin-neighbours")
 DATA = GOLDEN / "grouped" / "data.safetensors"
 STEPS = 3
+SANITIZERS = {"tsan": "thread", "asan": "address"}  # UBSan makes the build half as long again
 
 
 def build(preset):
     """Builds with sanitizers; where files do not compile many at a time, one by one."""
     folder, log = BUILD / preset, ""
     for unity in ("ON", "OFF"):
-        for command in (["cmake", "--preset", preset, "-B", folder, f"-DCMAKE_UNITY_BUILD={unity}"], ["cmake", "--build", folder, "--target", *TARGETS]):
+        for command in (["cmake", "--preset", preset, "-B", folder, f"-DZTC_SANITIZE={SANITIZERS[preset]}", f"-DCMAKE_UNITY_BUILD={unity}"], ["cmake", "--build", folder, "--target", *TARGETS]):
             done = subprocess.run([str(x) for x in command], cwd=ROOT, capture_output=True, text=True)
             log = (done.stdout + done.stderr)[-4000:]
             if done.returncode:
@@ -68,11 +71,12 @@ class Sanitized:
         return done
 
 
-def kernels(tsan, plan):
+def kernels(tsan, asan, plan):
     """All kernels of a plan. Returns what gpu-steps executed."""
     name = plan.stem
     lines = tsan.clean(f"{name}: kernels", "gpu-steps", plan).stdout.splitlines()
     check(f"{name}: no race", lines and all(line.startswith("clean ") for line in lines), [line for line in lines if line.startswith("race ")])
+    asan.clean(f"{name}: kernels", "gpu-steps", plan)
     return [line.removeprefix("clean ") for line in lines]
 
 
@@ -80,6 +84,12 @@ def races(tsan, plan, step, **variables):
     what = " ".join(f"{key}={value}" for key, value in variables.items())
     done, reports = tsan.run("gpu-steps", plan, step, halt=True, **variables)
     check(f"{plan.stem}: {step} races with {what}", done.returncode == 66 and "ThreadSanitizer: data race" in reports, (done.returncode, done.stderr[-500:]))
+
+
+def leaves_its_operands(asan, plan, step, access):
+    done, reports = asan.run("gpu-steps", plan, step, access)
+    found = re.search(r"a (read of|write to) memory that AddressSanitizer guards", done.stderr + reports) or "AddressSanitizer: use-after-poison" in reports
+    check(f"{plan.stem}: {step}: an end of what it {access}s that is guarded is found", done.returncode != 0 and found, (done.returncode, done.stderr[-500:]))
 
 
 def train(sanitized, name, plan, gpus, *options, **variables):
@@ -114,8 +124,9 @@ def training(sanitized, one, two):
 
 
 with scratch() as work:
-    tsan = Sanitized("tsan", work)
-    tsan.clean("the engine", "ztc-standin-neighbours")
+    tsan, asan = Sanitized("tsan", work), Sanitized("asan", work)
+    for sanitized in (tsan, asan):
+        sanitized.clean("the engine", "ztc-standin-neighbours")
     done, reports = tsan.run("ztc-standin-neighbours", "race")
     good = done.returncode == 66 and "data race" in reports and "neighbours(" in reports
     check("the engine: a barrier that a kernel leaves out is reported", good, "" if good else reports[:4000])
@@ -123,17 +134,25 @@ with scratch() as work:
     one = compile_golden(work, "grouped", "--target=simt", batch=1)
     two = compile_golden(work, "head-norms", "--target=simt", "--zero=3", "--precision=fp16", "--recompute=layer", batch=1)
     narrow = compile_golden(work, "tied", "--target=simt", "--precision=bf16", batch=1)
-    kernels(tsan, one)
-    kernels(tsan, two)
-    names = kernels(tsan, narrow)
+    kernels(tsan, asan, one)
+    kernels(tsan, asan, two)
+    names = kernels(tsan, asan, narrow)
     attention = [next(x for x in names if x.endswith(kind)) for kind in (" attention", " attention_grad")]
     head = next(x for x in names if x.endswith(" linear_cross_entropy"))
     for step in (attention[0], head, "sum_squares"):
         races(tsan, narrow, step, ZTC_STAND_IN_BARRIERS="none")
-    for step in (*attention, head, "swiglu"):
-        done = run("gpu-steps", narrow, step, expect=1, env={**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_BLOCKS": "first"})
-        check(f"tied: {step}: blocks that take themselves for the first are found", "another block of the grid" in done.stderr, done.stderr[-500:])
+    # The engine finds more of that, and in every run: no sanitizer is needed.
+    for variable, what, steps in (("ZTC_STAND_IN_BARRIERS=none", "another thread", (*attention, head, "sum_squares")),
+                                  ("ZTC_STAND_IN_BLOCKS=first", "another block of the grid", (*attention, head, "swiglu"))):
+        name, value = variable.split("=")
+        for step in steps:
+            done = run("gpu-steps", narrow, step, expect=1, env={**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), name: value})
+            check(f"tied: {step}: {variable} is found", what in done.stderr, done.stderr[-500:])
+    for step in (*attention, head, "swiglu", "model.embed_tokens embedding"):
+        for access in ("read", "write"):
+            leaves_its_operands(asan, narrow, step, access)
     (work / "sharded").mkdir()
     sharded = compile_golden(work / "sharded", "grouped", "--target=simt", "--zero=3", "--precision=bf16", batch=1)
-    training(tsan, one, sharded)
+    for sanitized in (tsan, asan):
+        training(sanitized, one, sharded)
 finish()
