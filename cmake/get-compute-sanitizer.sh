@@ -6,9 +6,7 @@ version=13.5.25
 sha256=5df2efbdf605a812c6bac07600dd3d801cb9d334a30376113a6f1e2bc0679f54
 . "$(dirname "${BASH_SOURCE[0]}")/once.sh"
 begin_once compute-sanitizer "$version" "fetching compute-sanitizer $version (once, 18 MB)"
-pip_download --only-binary :all: "nvidia-cuda-sanitizer-api==$version"
-wheel=$(echo "$work"/*.whl)
-echo "$sha256  $wheel" | sha256sum --check --quiet
+fetch_wheel "$sha256" "nvidia-cuda-sanitizer-api==$version"
 python3 - "$wheel" "$prefix" <<'END'
 import os, sys, zipfile
 os.makedirs(sys.argv[2])

@@ -7,9 +7,7 @@ version=9.28.0.42
 sha256=7358353c75bb121a58e5f7712fe6d588883dc1df8ba00f428237e44e97543c4d
 . "$(dirname "${BASH_SOURCE[0]}")/once.sh"
 begin_once cudnn "$version" "fetching cuDNN $version (once, 517 MB)"
-pip_download --no-cache-dir --only-binary :all: "nvidia-cudnn-cu13==$version"
-wheel=$(echo "$work"/*.whl)
-echo "$sha256  $wheel" | sha256sum --check --quiet
+fetch_wheel "$sha256" --no-cache-dir "nvidia-cudnn-cu13==$version"
 python3 - "$wheel" "$prefix/lib" <<'END'
 import os, sys, zipfile
 wanted = [f"libcudnn{part}.so.9" for part in

@@ -6,9 +6,7 @@ version=13.5.37
 sha256=d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca
 . "$(dirname "${BASH_SOURCE[0]}")/once.sh"
 begin_once nvdisasm "$version" "fetching nvdisasm $version (once, 5 MB)"
-pip_download --only-binary :all: "nvidia-cuda-nvdisasm==$version"
-wheel=$(echo "$work"/*.whl)
-echo "$sha256  $wheel" | sha256sum --check --quiet
+fetch_wheel "$sha256" "nvidia-cuda-nvdisasm==$version"
 python3 - "$wheel" "$prefix/bin" <<'END'
 import os, sys, zipfile
 os.makedirs(sys.argv[2])

@@ -23,6 +23,15 @@ pip_download() {
   "$work/venv/bin/python" -m pip download -q --no-deps -d "$work" "$@"
 }
 
+# fetch_wheel SHA256 ARGUMENT...: the same of a wheel, which is checked; `wheel` becomes its path.
+fetch_wheel() {
+  local sha256=$1
+  shift
+  pip_download --only-binary :all: "$@"
+  wheel=$(echo "$work"/*.whl)
+  echo "$sha256  $wheel" | sha256sum --check --quiet
+}
+
 end_once() {
   touch "$prefix/complete"
 }

@@ -34,20 +34,24 @@ TEST(EmbeddingConformance, Gather) {
   expectGather(7, "gpu_gather_4");
 }
 
+/// What becomes of a gather by `tokens` from a table of 50 rows.
+Status gatherTokens(StepRunner &runner, const std::vector<int32_t> &tokens) {
+  const uint32_t table = runner.slot(randomFloats(50 * 4, 1)), indices = runner.slot(tokens);
+  const uint32_t result = runner.scratch(tokens.size() * 16, false);
+  plan::Gather &gather = *runner.step("gather", {table, indices, result})->mutable_gather();
+  gather.set_rows(tokens.size());
+  gather.set_row_bytes(16);
+  gather.set_table_rows(50);
+  runner.useGpuKernels(gather, {"gpu_gather_16"});
+  EXPECT_TRUE(runner.prepare(1).isOk());
+  Status status = runner.run();
+  return status.isOk() ? runner.device().synchronize() : status;
+}
+
 TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
   for (int32_t token : {-1, 50}) {
     StepRunner runner;
-    uint32_t table = runner.slot(randomFloats(50 * 4, 1)), indices = runner.slot(std::vector<int32_t>{3, token});
-    uint32_t result = runner.scratch(32, false);
-    plan::Gather &gather = *runner.step("gather", {table, indices, result})->mutable_gather();
-    gather.set_rows(2);
-    gather.set_row_bytes(16);
-    gather.set_table_rows(50);
-    runner.useGpuKernels(gather, {"gpu_gather_16"});
-    ASSERT_TRUE(runner.prepare(1).isOk());
-    Status status = runner.run();
-    if (status.isOk())
-      status = runner.device().synchronize();
+    const Status status = gatherTokens(runner, {3, token});
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_NE(
         status.message().find("token " + std::to_string(token) + " at position 1 is outside the vocabulary of 50"),
@@ -59,18 +63,7 @@ TEST(EmbeddingConformance, TokenOutsideTheTableIsAnError) {
 
 TEST(EmbeddingConformance, OfSeveralWrongTokensOneIsTold) {
   StepRunner runner;
-  const std::vector<int32_t> tokens(40, 50);
-  const uint32_t table = runner.slot(randomFloats(50 * 4, 1)), indices = runner.slot(tokens);
-  const uint32_t result = runner.scratch(tokens.size() * 16, false);
-  plan::Gather &gather = *runner.step("gather", {table, indices, result})->mutable_gather();
-  gather.set_rows(tokens.size());
-  gather.set_row_bytes(16);
-  gather.set_table_rows(50);
-  runner.useGpuKernels(gather, {"gpu_gather_16"});
-  ASSERT_TRUE(runner.prepare(1).isOk());
-  Status status = runner.run();
-  if (status.isOk())
-    status = runner.device().synchronize();
+  const Status status = gatherTokens(runner, std::vector<int32_t>(40, 50));
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   EXPECT_NE(status.message().find("is outside the vocabulary of 50"), std::string::npos) << status.message();
 }
