@@ -29,6 +29,14 @@ struct ImportReport {
   std::map<std::string, unsigned> idioms;   ///< macro ops raised, by name
   std::map<std::string, unsigned> graphOps; ///< ops of @forward by name
   std::vector<std::string> masks;           ///< each kind of mask once: "causal"
+  /// An input or output of the graph, and what became of it.
+  struct Port {
+    std::string name;
+    std::string role;    ///< "tokens", "attention mask", "positions", "past", "labels", "logits", "loss", "present", ...
+    std::string binding; ///< in words: "rows of the data", "ones", "0 to S - 1", "length 0", "not used"
+    std::string proof;   ///< how the role is known where that is not plain: "by its use as ...", "--input"; may be empty
+  };
+  std::vector<Port> inputs, outputs; ///< in the graph's order
   struct Weight {
     std::string name; ///< checkpoint name
     std::vector<int64_t> shape;
@@ -36,8 +44,24 @@ struct ImportReport {
     std::vector<std::string> tied;
     std::string source;      ///< file, or "" where its bytes are not known
     bool transposed = false; ///< the source holds the transpose
+    /// What else lies between the source and the parameter, one each: "1 + w folded into the norm weight: trained and
+    /// exported as w", "rows 0 to 63 of qkv_proj", "scaled by 0.125, proven by value".
+    std::vector<std::string> transformations;
   };
   std::vector<Weight> weights;
+  /// Where ONNX weights were held against a checkpoint: the verdict in a sentence ("the same checkpoint: 56 of 57
+  /// tensors agree ...", "another checkpoint: ..."); else empty.
+  std::string comparison;
+  /// A row of an embedding whose lookups get no gradient.
+  struct PaddingRow {
+    std::string table; ///< checkpoint name
+    int64_t token;
+    std::string reason; ///< what says so: "the exporter's metadata", "pad_token_id of config.json", "--padding-token"
+  };
+  std::vector<PaddingRow> paddingRows;
+  /// Macro ops of each transformer block with what tells them apart ("attention causal, 8 heads of 64, 2 shared"), and
+  /// how often; -1: what lies in no block.
+  std::map<int64_t, std::map<std::string, unsigned>> layerIdioms;
   std::vector<std::string> unsupported; ///< "Op at node", each once
   std::vector<std::string> notes;       ///< what a user may want to know
 };
