@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Makes tiny random models of many families, what PyTorch computes with them, and their exports as people type them.
+
+  pip install -r tests/golden/requirements.txt
+  python tests/golden/families.py --list
+  python tests/golden/families.py --out=/tmp/families                        # all families, the usual exports: hours
+  python tests/golden/families.py --out=/tmp/families --exports=plain,mask gemma2 phi
+
+Each folder: config.json, model.safetensors (as `save_pretrained` writes them), golden.safetensors (input_ids, labels, logits, loss and `grad.NAME`
+of one batch), batches.safetensors (input_ids, labels of each training step), golden.json (losses, norms before clipping, learning rates, norms of the
+final weights, settings of AdamW), and EXPORT.onnx. Sizes are odd on purpose; norm weights and biases are perturbed, so dropping one is seen.
+A model of family_modules.py (plain PyTorch, as people write it) has no config.json.
+"""
+import argparse
+import contextlib
+import copy
+import io
+import json
+import logging
+import math
+import os
+import pathlib
+import sys
+import time
+import warnings
+import zlib
+
+warnings.filterwarnings("ignore")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+import transformers
+import transformers.utils.logging
+from safetensors.torch import save_file
+
+import family_modules
+from family_configs import FAMILIES
+
+logging.disable(logging.WARNING)
+transformers.utils.logging.disable_progress_bar()
+WARMUP, LR, LR_MIN, BETAS, EPSILON, DECAY, CLIP = 5, 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
+USUAL = ["plain", "dynamic", "mask", "torchscript"]
+EXPORTS = USUAL + ["cache", "noopt", "wrapped", "labels", "eager", "op18", "op23", "op23mask", "op24", "torchscript-static"]
+
+
+class Logits(torch.nn.Module):
+    """A wrapper as people write it: tokens in, logits out."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask=None):
+        if attention_mask is None:
+            return self.model(input_ids=input_ids, use_cache=False).logits
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+
+
+class MaskedLogits(torch.nn.Module):
+    """For the TorchScript exporter: a mask of ones keeps transformers' detection of packed sequences out of the graph."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids, attention_mask=torch.ones_like(input_ids), use_cache=False).logits
+
+
+class WithCache(torch.nn.Module):
+    """Logits, then keys and values of every layer: what code that generates wants."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids):
+        done = self.model(input_ids=input_ids, use_cache=True)
+        return done.logits, *[t for layer in done.past_key_values.layers for t in (layer.keys, layer.values)]
+
+
+def build(name):
+    """The model, in evaluation mode, fp32. Returns (model, is it transformers')."""
+    seed = zlib.crc32(name.encode()) % 100000
+    torch.manual_seed(seed)
+    if name in family_modules.MODULES:
+        model, ours = family_modules.MODULES[name](), True
+    else:
+        kind, options = FAMILIES[name]
+        options = dict(options)
+        experts, attention = options.pop("experts", None), options.pop("attention", None)
+        config = transformers.AutoConfig.for_model(kind, **options)
+        extra = {"experts_implementation": experts, "attn_implementation": attention}
+        model, ours = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, **{k: v for k, v in extra.items() if v}), False
+    generator = torch.Generator().manual_seed(seed + 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model.float().eval(), ours
+
+
+def tokens(generator, batch, sequence, vocabulary):
+    """Rows of which every second token can be learned, and labels with holes, a masked prompt and a masked tail."""
+    ids = torch.randint(0, vocabulary, (batch, sequence), generator=generator)
+    ids[:, 1::2] = (ids[:, 0 : sequence - sequence % 2 : 2] * 5 + 3) % vocabulary
+    labels = ids.clone()
+    labels[torch.rand(batch, sequence, generator=generator) < 0.1] = -100
+    labels[0, : sequence // 8] = -100
+    labels[-1, sequence - 3 :] = -100
+    return ids, labels
+
+
+def logits_of(model, ours, ids):
+    return model(ids) if ours else model(input_ids=ids, use_cache=False).logits
+
+
+def loss_of(logits, labels):
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
+
+
+def rate(step, steps):
+    if step < WARMUP:
+        return LR * (step + 1) / WARMUP
+    part = (step + 1 - WARMUP) / (steps - WARMUP)
+    return LR_MIN + (LR - LR_MIN) * 0.5 * (1 + math.cos(math.pi * part))
+
+
+def train(model, ours, batches):
+    """Losses, norms before clipping, the model afterwards."""
+    model = copy.deepcopy(model)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = [{"params": [p for p in trained if p.ndim >= 2], "weight_decay": DECAY},
+              {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=LR, betas=BETAS, eps=EPSILON, foreach=False)
+    losses, norms = [], []
+    for step, (ids, labels) in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step, len(batches))
+        optimizer.zero_grad()
+        loss = loss_of(logits_of(model, ours, ids), labels)
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(trained, CLIP, foreach=False).item())
+        losses.append(loss.item())
+        optimizer.step()
+    return losses, norms, model
+
+
+def goldens(model, ours, name, folder, steps, batch, sequence):
+    vocabulary = model(torch.zeros(1, 4, dtype=torch.int64)).shape[-1] if ours else model.config.get_text_config().vocab_size
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) % 100000 + 2)
+    ids, labels = tokens(generator, batch, sequence, vocabulary)
+    batches = [tokens(generator, batch, sequence, vocabulary) for _ in range(steps)]
+    save_file({"input_ids": torch.stack([b[0] for b in batches]), "labels": torch.stack([b[1] for b in batches])}, folder / "batches.safetensors")
+    model.zero_grad()
+    logits = logits_of(model, ours, ids)
+    loss = loss_of(logits, labels)
+    loss.backward()
+    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().contiguous() for n, p in named.items()}
+    save_file({"input_ids": ids, "labels": labels, "logits": logits.detach().contiguous(), "loss": loss.detach()}
+              | {f"grad.{n}": g for n, g in gradients.items()}, folder / "golden.safetensors")
+    losses, norms, trained = train(model, ours, batches)
+    with torch.no_grad():
+        final = loss_of(logits_of(trained, ours, ids), labels).item()
+    (folder / "golden.json").write_text(json.dumps({
+        "torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "B": batch, "S": sequence, "vocab_size": vocabulary,
+        "num_parameters": sum(p.numel() for p in named.values()), "loss": loss.item(), "losses": losses, "grad_norms_preclip": norms,
+        "final_eval_loss": final, "final_param_l2": {n: p.norm().item() for n, p in trained.named_parameters() if n in named},
+        "grad_l2": {n: g.norm().item() for n, g in gradients.items()}, "param_shapes": {n: list(p.shape) for n, p in named.items()},
+        "adamw": {"lr": LR, "lr_min": LR_MIN, "betas": BETAS, "eps": EPSILON, "weight_decay": DECAY, "clip_grad_norm": CLIP, "steps": steps,
+                  "lrs": [rate(t, steps) for t in range(steps)]}}, indent=1) + "\n")
+    model.zero_grad()
+    return ids
+
+
+def export(model, ours, ids, kind, path):
+    """One export. The names say what the user did; see EXPORTS."""
+    model = copy.deepcopy(model)
+    mask = torch.ones_like(ids)
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    parts = kind.split("-")
+    if not ours:
+        model.config.use_cache = False
+    if parts[0].startswith("op"):
+        opset = int("".join(c for c in parts[0] if c.isdigit()))
+        inputs = {"input_ids": ids} | ({"attention_mask": mask} if kind.endswith("mask") else {})
+        torch.onnx.export(model, (ids,) if ours else (), str(path), kwargs=None if ours else inputs, dynamo=True, opset_version=opset,
+                          dynamic_shapes=(free,) if ours else {n: free for n in inputs}, output_names=["logits"], external_data=False)
+    elif kind == "plain":
+        torch.onnx.export(model, (ids,), str(path), dynamo=True)
+    elif kind == "dynamic":
+        torch.onnx.export(model if ours else Logits(model), (ids,), str(path), dynamo=True, input_names=["tokens"], output_names=["scores"],
+                          dynamic_shapes=(free,) if ours else {"input_ids": free})
+    elif kind == "noopt":
+        torch.onnx.export(model, (ids,), str(path), dynamo=True, external_data=False, optimize=False)
+    elif kind == "torchscript":
+        torch.onnx.export(model if ours else MaskedLogits(model), (ids,), str(path), dynamo=False, opset_version=17, input_names=["input_ids"],
+                          output_names=["logits"], dynamic_axes={"input_ids": {0: "batch", 1: "sequence"}})
+    elif kind == "torchscript-static":
+        torch.onnx.export(model if ours else MaskedLogits(model), (ids,), str(path), dynamo=False, opset_version=18)
+    elif ours:
+        raise ValueError("not for plain modules")
+    elif kind == "mask":
+        positions = torch.arange(ids.shape[1])[None].expand(ids.shape[0], -1).contiguous()
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        torch.onnx.export(model, (), str(path), kwargs=inputs, dynamo=True, dynamic_shapes={n: free for n in inputs}, opset_version=18)
+    elif kind == "cache":
+        torch.onnx.export(WithCache(model), (ids,), str(path), dynamo=True)
+    elif kind == "wrapped":
+        torch.onnx.export(Logits(model), (ids,), str(path), dynamo=True)
+    elif kind == "labels":
+        torch.onnx.export(model, (), str(path), kwargs={"input_ids": ids, "attention_mask": mask, "labels": ids}, dynamo=True)
+    elif kind == "eager":
+        model.set_attn_implementation("eager")
+        torch.onnx.export(model, (), str(path), kwargs={"input_ids": ids}, dynamo=True, dynamic_shapes={"input_ids": free}, opset_version=18)
+    else:
+        raise ValueError(f"no export '{kind}'")
+
+
+def one_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = [i for i, line in enumerate(lines) if "Exception summary" in line]
+    return f"{type(error).__name__}: {' '.join(lines[cause[0] + 1 : cause[0] + 2] if cause else lines[:2])[:300]}"
+
+
+def make(name, out, exports, steps, batch, sequence, again):
+    folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    model, ours = build(name)
+    if again or not (folder / "golden.json").exists():
+        if ours:
+            state = {n: p.detach().contiguous() for n, p in model.named_parameters()}
+            save_file(state, folder / "model.safetensors")
+        else:
+            model.config.use_cache = False
+            model.save_pretrained(folder)
+        ids = goldens(model, ours, name, folder, steps, batch, sequence)
+    else:
+        from safetensors.torch import load_file
+        ids = load_file(folder / "golden.safetensors")["input_ids"]
+    report = json.loads((folder / "exports.json").read_text()) if (folder / "exports.json").exists() else {}
+    for kind in exports:
+        path = folder / f"{kind}.onnx"
+        if path.exists() and not again or (kind in report and report[kind] != "ok" and not again):
+            continue
+        begin = time.time()
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                export(model, ours, ids, kind, path)
+            report[kind] = "ok"
+        except Exception as error:  # an exporter that cannot: noted, and the others go on
+            report[kind] = one_line(error)
+            path.unlink(missing_ok=True)
+        print(f"{name}: {kind}: {report[kind]} ({time.time() - begin:.1f} s)", flush=True)
+        (folder / "exports.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="families (default: all)")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("families"))
+    parser.add_argument("--exports", default=",".join(USUAL), help=f"of {', '.join(EXPORTS)}")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--sequence", type=int, default=21)
+    parser.add_argument("--again", action="store_true", help="make anew what is there")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    names = arguments.names or [*FAMILIES, *family_modules.MODULES]
+    if arguments.list:
+        return print(*names, sep="\n")
+    failed = []
+    for name in names:
+        try:
+            make(name, arguments.out, [x for x in arguments.exports.split(",") if x], arguments.steps, arguments.batch, arguments.sequence, arguments.again)
+        except Exception as error:
+            failed.append(name)
+            print(f"{name}: no model: {one_line(error)}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
