@@ -90,6 +90,9 @@ struct GraphValue {
   llvm::SmallVector<std::string, 4> symbols;
 };
 
+struct OperatorSchema;
+class EvaluationBudget;
+
 struct Model {
   std::string path;
   uint64_t fileSize = 0;
@@ -101,17 +104,24 @@ struct Model {
   llvm::StringMap<const Initializer *> initializerOf;
   llvm::StringMap<unsigned> producerOf;          ///< value name -> index of the node
   llvm::StringMap<std::string> parameterTargets; ///< dynamo's graph signature: "p_lm_head_weight" -> "lm_head.weight"
-  std::shared_ptr<const void> storage;           ///< owns what Initializer::bytes points into
+  llvm::StringMap<std::shared_ptr<const OperatorSchema>> schemas; ///< by signature; null: an operator without one
+  std::vector<std::string> notes;                                 ///< what is harmless, but not as it should be
+  std::shared_ptr<EvaluationBudget> budget;                       ///< of all evaluations of this model
+  std::shared_ptr<const void> storage;                            ///< owns what Initializer::bytes points into
 
   const Node *producer(llvm::StringRef value) const {
     auto found = producerOf.find(value);
     return found == producerOf.end() ? nullptr : &nodes[found->second];
   }
+  const OperatorSchema *schemaOf(const Node &node) const {
+    auto found = schemas.find(node.signature);
+    return found == schemas.end() ? nullptr : found->second.get();
+  }
   const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
 };
 
 /// Reads the graph; tensors in other files are described, not loaded; model-local functions are inlined, Constant nodes
-/// become initializers. On failure null, with one sentence in `error`.
+/// become initializers; every node fits the schema of its operator. On failure null, with one sentence in `error`.
 std::unique_ptr<Model> readModel(const std::string &path, std::string &error);
 
 /// Where each tensor of GraphProto.initializer has its raw bytes inside a serialised model: name -> (offset, length).

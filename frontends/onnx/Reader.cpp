@@ -1,9 +1,11 @@
-// The only file that calls the ONNX library, which throws: compiled with exceptions, all of them caught here.
-#include "frontends/onnx/Model.h"
-#include "onnx/inliner/inliner.h"
+// Calls the ONNX library, which throws: compiled with exceptions, as Schemas.cpp and InlineFunctions.cpp are; all of
+// them are caught here.
+#include "frontends/onnx/Budget.h"
+#include "frontends/onnx/CheckNodes.h"
+#include "frontends/onnx/InlineFunctions.h"
 #include "onnx/onnx_pb.h"
+#include "runtime/Core/File.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <cstring>
 
 using llvm::StringRef;
@@ -13,7 +15,8 @@ namespace {
 
 /// Keeps the file, the parsed message and what was decoded from typed fields alive.
 struct Storage {
-  std::unique_ptr<llvm::MemoryBuffer> file;
+  std::optional<MappedFile> file;
+  StringRef bytes() const { return {reinterpret_cast<const char *>(file->bytes().data()), file->size()}; }
   ::onnx::ModelProto proto;
   std::deque<std::string> decoded;
 };
@@ -69,7 +72,7 @@ public:
         model.opset = opset.version();
     readSignature(graph);
     llvm::StringSet<> defined;
-    auto places = findRawData(storage.file->getBuffer());
+    auto places = findRawData(storage.bytes());
     for (const ::onnx::TensorProto &tensor : graph.initializer()) {
       Initializer initializer;
       if (!convert(tensor, initializer))
@@ -80,7 +83,8 @@ public:
         initializer.hasFileOffset = true;
         initializer.fileOffset = place->second.first;
       }
-      defined.insert(tensor.name());
+      if (!defined.insert(tensor.name()).second)
+        return fail("holds two initializers of the name '" + tensor.name() + "'");
       add(std::move(initializer));
     }
     if (graph.sparse_initializer_size())
@@ -95,6 +99,11 @@ public:
     for (const ::onnx::NodeProto &node : graph.node())
       if (!addNode(node, defined))
         return false;
+    llvm::SmallVector<std::pair<std::string, int64_t>> opsets;
+    for (const auto &opset : storage.proto.opset_import())
+      opsets.push_back({opset.domain(), opset.version()});
+    if (!loadSchemas(model, opsets, error) || !checkNodes(model, error))
+      return false;
     for (const auto &output : model.outputs)
       if (!defined.contains(output.name))
         return fail("output '" + output.name + "' is computed by no node");
@@ -208,7 +217,12 @@ private:
       to.kind = Attribute::Kind::Tensor;
       to.tensor = std::make_shared<Initializer>();
       to.tensor->name = node.output_size() ? node.output(0) : from.t().name();
-      return convert(from.t(), *to.tensor);
+      if (!convert(from.t(), *to.tensor))
+        return false;
+      if (to.tensor->isExternal && node.op_type() != "Constant")
+        return fail("node '" + node.name() + "' (" + node.op_type() + "): its attribute '" + from.name() +
+                    "' is in another file, where only weights and constants may be");
+      return true;
     case Proto::FLOATS:
       to.kind = Attribute::Kind::Floats;
       to.reals.assign(from.floats().begin(), from.floats().end());
@@ -296,14 +310,14 @@ private:
 };
 
 std::unique_ptr<Model> read(const std::string &path, std::string &error) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    error = "cannot read the file: " + buffer.getError().message();
+  StatusOr<MappedFile> file = MappedFile::open(path);
+  if (!file.isOk()) {
+    error = file.status().message();
     return nullptr;
   }
   auto storage = std::make_shared<Storage>();
-  storage->file = std::move(*buffer);
-  StringRef bytes = storage->file->getBuffer();
+  storage->file = std::move(*file);
+  StringRef bytes = storage->bytes();
   if (bytes.size() > INT32_MAX) {
     error = "is larger than 2 GiB, the limit of an ONNX file: export with external data";
     return nullptr;
@@ -313,13 +327,14 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
     error = "is not an ONNX model, or a truncated one";
     return nullptr;
   }
-  if (storage->proto.functions_size())
-    ::onnx::inliner::InlineLocalFunctions(storage->proto);
+  if (!inlineFunctions(storage->proto, error))
+    return nullptr;
   if (!storage->proto.graph().node_size()) {
     error = "is an ONNX model without nodes";
     return nullptr;
   }
   auto model = std::make_unique<Model>();
+  model->budget = std::make_shared<EvaluationBudget>();
   model->path = path;
   model->fileSize = bytes.size();
   model->exporter = storage->proto.producer_name();

@@ -37,15 +37,26 @@ static int openRetrying(const std::string &path, int flags) {
   return descriptor;
 }
 
+/// Ok for a regular file. A pipe or a device has no size and no positions, and reading one may never end.
+static Status checkRegular(int descriptor, const std::string &path, struct stat &info) {
+  if (::fstat(descriptor, &info) != 0)
+    return fileError("read", path, errno);
+  if (S_ISDIR(info.st_mode))
+    return fileError("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode))
+    return failedPrecondition(fmt::format("cannot read '{}': it is a pipe or a device, not a file", path));
+  return Status::ok();
+}
+
 StatusOr<MappedFile> MappedFile::open(const std::string &path) {
-  const int descriptor = openRetrying(path, O_RDONLY);
+  // Without O_NONBLOCK the opening of a pipe waits for somebody who writes.
+  const int descriptor = openRetrying(path, O_RDONLY | O_NONBLOCK);
   if (descriptor < 0)
     return fileError("open", path, errno);
   struct stat info{};
-  if (::fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
-    const int error = S_ISDIR(info.st_mode) ? EISDIR : errno;
+  if (Status regular = checkRegular(descriptor, path, info); !regular.isOk()) {
     ::close(descriptor);
-    return fileError("read", path, error);
+    return regular;
   }
   MappedFile file;
   file.path_ = path;
@@ -78,10 +89,15 @@ void MappedFile::swap(MappedFile &other) noexcept {
 StatusOr<File> File::open(const std::string &path, Mode mode) {
   File file;
   file.path_ = path;
-  const int flags = mode == Mode::Read ? O_RDONLY : mode == Mode::ReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_TRUNC;
+  const int flags = mode == Mode::Read        ? O_RDONLY | O_NONBLOCK
+                    : mode == Mode::ReadWrite ? O_RDWR
+                                              : O_RDWR | O_CREAT | O_TRUNC;
   file.descriptor_ = openRetrying(path, flags);
   if (file.descriptor_ < 0)
     return fileError(mode == Mode::Read ? "open" : "write", path, errno);
+  struct stat info{};
+  if (mode == Mode::Read)
+    ZTC_RETURN_IF_ERROR(checkRegular(file.descriptor_, path, info));
   return file;
 }
 

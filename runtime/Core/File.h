@@ -15,7 +15,7 @@ namespace ztc {
 /// FailedPrecondition.
 Status fileError(std::string_view action, const std::string &path, int errorNumber);
 
-/// A file mapped read-only. Movable; unmaps at the end. An empty file has an empty span.
+/// A regular file mapped read-only. Movable; unmaps at the end. An empty file has an empty span.
 class MappedFile {
 public:
   static StatusOr<MappedFile> open(const std::string &path);
@@ -40,7 +40,7 @@ private:
 /// An open file with positional reads and writes that finish or fail.
 class File {
 public:
-  enum class Mode { Read, ReadWrite, Create }; ///< Create truncates an existing file
+  enum class Mode { Read, ReadWrite, Create }; ///< Read takes regular files only, Create truncates an existing file
   static StatusOr<File> open(const std::string &path, Mode mode);
   File(File &&other) noexcept { swap(other); }
   File &operator=(File &&other) noexcept {
