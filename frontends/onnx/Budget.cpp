@@ -4,15 +4,18 @@
 namespace ztc::importer {
 
 std::shared_ptr<HostTensor> EvaluationBudget::allocate(ElementType type, Shape shape) {
-  int64_t bytes = type == ElementType::Bool ? 1 : sizeof(double);
-  for (int64_t size : shape)
-    if (size < 0 || llvm::MulOverflow(bytes, size, bytes))
-      return nullptr;
-  if (uint64_t(bytes) > limits.bytes - *liveBytes)
+  std::optional<int64_t> count = checkedCount(shape);
+  if (!count)
     return nullptr;
-  *liveBytes += uint64_t(bytes);
+  // Some bytes for the tensor itself: empty ones cost too.
+  uint64_t bytes =
+      llvm::SaturatingAdd(llvm::SaturatingMultiply(uint64_t(*count), uint64_t(type == ElementType::Bool ? 1 : 8)),
+                          uint64_t(sizeof(HostTensor)));
+  if (bytes > limits.bytes - *liveBytes)
+    return nullptr;
+  *liveBytes += bytes;
   return {new HostTensor(type, std::move(shape)), [live = liveBytes, bytes](HostTensor *tensor) {
-            *live -= uint64_t(bytes);
+            *live -= bytes;
             delete tensor;
           }};
 }

@@ -6,8 +6,8 @@ namespace ztc::importer {
 
 /// Limits of one import, over all its evaluations.
 struct EvaluationLimits {
-  uint64_t bytes = uint64_t(4) << 30;      ///< of the tensors that are alive at a time
-  uint64_t operations = uint64_t(1) << 33; ///< elements written and products added, some tens of seconds
+  uint64_t bytes = UINT64_MAX;      ///< of the tensors that are alive at a time
+  uint64_t operations = UINT64_MAX; ///< elements read and written, products added
 };
 
 class EvaluationBudget {

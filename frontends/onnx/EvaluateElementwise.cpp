@@ -41,7 +41,7 @@ template <typename RealOp, typename IntegerOp> void arithmetic(KernelContext &c,
     if (f.y->storage() == HostTensor::Storage::Reals)
       f.y->reals[i] = roundTo(realOp(f.a->real(ia), f.b->real(ib)), f.y->type);
     else if (f.y->storage() == HostTensor::Storage::Integers)
-      f.y->integers[i] = integerOp(f.a->integers[ia], f.b->integer(ib));
+      f.y->integers[i] = wrapTo(integerOp(f.a->integers[ia], f.b->integer(ib)), f.y->type);
     else
       f.y->bits[i] = integerOp(int64_t(f.a->bits[ia]), f.b->integer(ib)) != 0;
   }
@@ -58,7 +58,19 @@ template <typename Compare> void comparison(KernelContext &c, Compare compare) {
   }
 }
 
-template <typename RealOp> void unary(KernelContext &c, RealOp op) {
+/// Integer sums and products wrap around, as elements of 64 bits do.
+int64_t add(int64_t a, int64_t b) {
+  return int64_t(uint64_t(a) + uint64_t(b));
+}
+int64_t subtract(int64_t a, int64_t b) {
+  return int64_t(uint64_t(a) - uint64_t(b));
+}
+int64_t multiply(int64_t a, int64_t b) {
+  return int64_t(uint64_t(a) * uint64_t(b));
+}
+
+/// `integerOp` serves the few ops that take integers too.
+template <typename RealOp, typename IntegerOp> void unary(KernelContext &c, RealOp op, IntegerOp integerOp) {
   HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
   if (!y)
     return;
@@ -69,8 +81,12 @@ template <typename RealOp> void unary(KernelContext &c, RealOp op) {
     if (y->storage() == HostTensor::Storage::Reals)
       y->reals[i] = roundTo(op(x.reals[i]), y->type);
     else
-      y->integers[i] = static_cast<int64_t>(op(static_cast<double>(x.integers[i])));
+      y->integers[i] = wrapTo(integerOp(x.integers[i]), y->type);
   }
+}
+
+template <typename RealOp> void unary(KernelContext &c, RealOp op) {
+  unary(c, op, [](int64_t x) { return x; });
 }
 
 /// Folds a variadic op (Max, Min, Sum) over its inputs.
@@ -95,7 +111,7 @@ template <typename RealOp, typename IntegerOp> void variadic(KernelContext &c, R
       if (y->storage() == HostTensor::Storage::Reals)
         y->reals[e] = i == 0 ? x.reals[from] : roundTo(realOp(y->reals[e], x.reals[from]), y->type);
       else if (y->storage() == HostTensor::Storage::Integers)
-        y->integers[e] = i == 0 ? x.integers[from] : integerOp(y->integers[e], x.integers[from]);
+        y->integers[e] = i == 0 ? x.integers[from] : wrapTo(integerOp(y->integers[e], x.integers[from]), y->type);
       else
         y->bits[e] = i == 0 ? x.bits[from] : integerOp(int64_t(y->bits[e]), int64_t(x.bits[from])) != 0;
     }
@@ -123,10 +139,8 @@ void convert(KernelContext &c, ElementType type) {
       y->reals[i] = roundTo(x.real(i), type);
     else if (y->storage() == HostTensor::Storage::Bits)
       y->bits[i] = x.real(i) != 0;
-    else if (type == ElementType::I32)
-      y->integers[i] = static_cast<int32_t>(x.integer(i));
     else
-      y->integers[i] = x.integer(i);
+      y->integers[i] = wrapTo(x.integer(i), type);
   }
 }
 
@@ -180,7 +194,7 @@ void clip(KernelContext &c) {
   if (!y)
     return;
   const HostTensor &x = c.data(0);
-  const HostTensor *low = c.has(1) ? &c.data(1) : nullptr, *high = c.has(2) ? &c.data(2) : nullptr;
+  const HostTensor *low = c.has(1) ? c.scalar(1) : nullptr, *high = c.has(2) ? c.scalar(2) : nullptr;
   for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i) {
     if (y->storage() == HostTensor::Storage::Reals) {
       double value = low ? std::max(x.reals[i], low->real(0)) : x.reals[i];
@@ -206,10 +220,10 @@ int64_t integerPower(int64_t base, int64_t exponent) {
 void modulo(KernelContext &c) {
   bool truncated = c.node.integer("fmod", 0) != 0;
   auto floorMod = [](int64_t a, int64_t b) {
-    int64_t r = b == 0 ? 0 : a % b;
+    int64_t r = b == 0 || b == -1 ? 0 : a % b; // INT64_MIN % -1 traps
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
   };
-  auto truncMod = [](int64_t a, int64_t b) { return b == 0 ? int64_t(0) : a % b; };
+  auto truncMod = [](int64_t a, int64_t b) { return b == 0 || b == -1 ? int64_t(0) : a % b; };
   auto real = [](double a, double b) { return std::fmod(a, b); };
   truncated ? arithmetic(c, real, truncMod) : arithmetic(c, real, floorMod);
 }
@@ -217,67 +231,71 @@ void modulo(KernelContext &c) {
 } // namespace
 
 void addElementwiseKernels(llvm::StringMap<Kernel> &t) {
-  auto add = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
-  add("Add", [](KernelContext &c) {
-    arithmetic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; });
-  });
-  add("Sub", [](KernelContext &c) {
-    arithmetic(c, [](double a, double b) { return a - b; }, [](int64_t a, int64_t b) { return a - b; });
-  });
-  add("Mul", [](KernelContext &c) {
-    arithmetic(c, [](double a, double b) { return a * b; }, [](int64_t a, int64_t b) { return a * b; });
-  });
-  add("Div", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a / b; }, divide); });
-  add("Pow", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return std::pow(a, b); }, integerPower); });
-  add("Mod", modulo);
-  add("And", [](KernelContext &c) {
+  auto addKernel = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
+  addKernel("Add", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a + b; }, add); });
+  addKernel("Sub", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a - b; }, subtract); });
+  addKernel("Mul", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a * b; }, multiply); });
+  addKernel("Div", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a / b; }, divide); });
+  addKernel("Pow",
+            [](KernelContext &c) { arithmetic(c, [](double a, double b) { return std::pow(a, b); }, integerPower); });
+  addKernel("Mod", modulo);
+  addKernel("And", [](KernelContext &c) {
     arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a & b; });
   });
-  add("Or", [](KernelContext &c) {
+  addKernel("Or", [](KernelContext &c) {
     arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a | b; });
   });
-  add("Xor", [](KernelContext &c) {
+  addKernel("Xor", [](KernelContext &c) {
     arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a ^ b; });
   });
   t["BitwiseAnd"] = t["And"];
   t["BitwiseOr"] = t["Or"];
   t["BitwiseXor"] = t["Xor"];
-  add("Max", [](KernelContext &c) {
+  addKernel("Max", [](KernelContext &c) {
     variadic(c, [](double a, double b) { return std::max(a, b); }, [](int64_t a, int64_t b) { return std::max(a, b); });
   });
-  add("Min", [](KernelContext &c) {
+  addKernel("Min", [](KernelContext &c) {
     variadic(c, [](double a, double b) { return std::min(a, b); }, [](int64_t a, int64_t b) { return std::min(a, b); });
   });
-  add("Sum", [](KernelContext &c) {
-    variadic(c, [](double a, double b) { return a + b; }, [](int64_t a, int64_t b) { return a + b; });
-  });
-  add("Equal", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a == b; }); });
-  add("Greater", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a > b; }); });
-  add("GreaterOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a >= b; }); });
-  add("Less", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a < b; }); });
-  add("LessOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a <= b; }); });
-  add("Not", logicalNot);
-  add("IsNaN", isNaN);
-  add("Where", where);
-  add("Clip", clip);
-  add("Cast", [](KernelContext &c) { convert(c, static_cast<ElementType>(c.node.integer("to", 0))); });
+  addKernel("Sum", [](KernelContext &c) { variadic(c, [](double a, double b) { return a + b; }, add); });
+  addKernel("Equal", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a == b; }); });
+  addKernel("Greater", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a > b; }); });
+  addKernel("GreaterOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a >= b; }); });
+  addKernel("Less", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a < b; }); });
+  addKernel("LessOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a <= b; }); });
+  addKernel("Not", logicalNot);
+  addKernel("IsNaN", isNaN);
+  addKernel("Where", where);
+  addKernel("Clip", clip);
+  addKernel("Cast", [](KernelContext &c) { convert(c, static_cast<ElementType>(c.node.integer("to", 0))); });
   t["CastLike"] = {[](KernelContext &c) { convert(c, c.in(1).type); }, 0, false, /*typeInputs=*/2};
-  add("Neg", [](KernelContext &c) { unary(c, [](double x) { return -x; }); });
-  add("Abs", [](KernelContext &c) { unary(c, [](double x) { return std::fabs(x); }); });
-  add("Sign", [](KernelContext &c) { unary(c, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }); });
-  add("Sqrt", [](KernelContext &c) { unary(c, [](double x) { return std::sqrt(x); }); });
-  add("Reciprocal", [](KernelContext &c) { unary(c, [](double x) { return 1 / x; }); });
-  add("Exp", [](KernelContext &c) { unary(c, [](double x) { return std::exp(x); }); });
-  add("Log", [](KernelContext &c) { unary(c, [](double x) { return std::log(x); }); });
-  add("Cos", [](KernelContext &c) { unary(c, [](double x) { return std::cos(x); }); });
-  add("Sin", [](KernelContext &c) { unary(c, [](double x) { return std::sin(x); }); });
-  add("Tanh", [](KernelContext &c) { unary(c, [](double x) { return std::tanh(x); }); });
-  add("Erf", [](KernelContext &c) { unary(c, [](double x) { return std::erf(x); }); });
-  add("Sigmoid", [](KernelContext &c) { unary(c, [](double x) { return 1 / (1 + std::exp(-x)); }); });
-  add("Relu", [](KernelContext &c) { unary(c, [](double x) { return std::max(x, 0.0); }); });
-  add("Floor", [](KernelContext &c) { unary(c, [](double x) { return std::floor(x); }); });
-  add("Ceil", [](KernelContext &c) { unary(c, [](double x) { return std::ceil(x); }); });
-  add("Round", [](KernelContext &c) { unary(c, [](double x) { return std::nearbyint(x); }); });
+  addKernel("Neg",
+            [](KernelContext &c) { unary(c, [](double x) { return -x; }, [](int64_t x) { return subtract(0, x); }); });
+  addKernel("Abs", [](KernelContext &c) {
+    unary(c, [](double x) { return std::fabs(x); }, [](int64_t x) { return x < 0 ? subtract(0, x) : x; });
+  });
+  addKernel("Sign", [](KernelContext &c) {
+    unary(
+        c, [](double x) { return x > 0   ? 1.0
+                                 : x < 0 ? -1.0
+                                         : x; },
+        [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); });
+  });
+  addKernel("Sqrt", [](KernelContext &c) { unary(c, [](double x) { return std::sqrt(x); }); });
+  addKernel("Reciprocal", [](KernelContext &c) { unary(c, [](double x) { return 1 / x; }); });
+  addKernel("Exp", [](KernelContext &c) { unary(c, [](double x) { return std::exp(x); }); });
+  addKernel("Log", [](KernelContext &c) { unary(c, [](double x) { return std::log(x); }); });
+  addKernel("Cos", [](KernelContext &c) { unary(c, [](double x) { return std::cos(x); }); });
+  addKernel("Sin", [](KernelContext &c) { unary(c, [](double x) { return std::sin(x); }); });
+  addKernel("Tanh", [](KernelContext &c) { unary(c, [](double x) { return std::tanh(x); }); });
+  addKernel("Erf", [](KernelContext &c) { unary(c, [](double x) { return std::erf(x); }); });
+  addKernel("Sigmoid", [](KernelContext &c) { unary(c, [](double x) { return 1 / (1 + std::exp(-x)); }); });
+  addKernel("Relu", [](KernelContext &c) {
+    unary(c, [](double x) { return std::max(x, 0.0); }, [](int64_t x) { return std::max<int64_t>(x, 0); });
+  });
+  addKernel("Floor", [](KernelContext &c) { unary(c, [](double x) { return std::floor(x); }); });
+  addKernel("Ceil", [](KernelContext &c) { unary(c, [](double x) { return std::ceil(x); }); });
+  addKernel("Round", [](KernelContext &c) { unary(c, [](double x) { return std::nearbyint(x); }); });
 }
 
 } // namespace ztc::importer

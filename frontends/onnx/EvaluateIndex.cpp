@@ -50,6 +50,15 @@ void gather(KernelContext &c) {
 void gatherElements(KernelContext &c) {
   ArrayRef<int64_t> data = c.in(0).shape;
   int64_t axis = c.normalAxis(c.node.integer("axis", 0), data.size());
+  if (c.failed())
+    return;
+  bool fits = data.size() == c.in(1).shape.size();
+  for (size_t d = 0; fits && d < data.size(); ++d)
+    fits = int64_t(d) == axis || c.in(1).shape[d] <= data[d];
+  if (!fits) {
+    c.fail("indices do not fit the operand");
+    return;
+  }
   HostTensor *y = c.result(0, c.in(0).type, c.in(1).shape);
   if (!y)
     return;
@@ -69,7 +78,9 @@ void gatherElements(KernelContext &c) {
 void gatherND(KernelContext &c) {
   ArrayRef<int64_t> data = c.in(0).shape, indices = c.in(1).shape;
   int64_t batchRank = c.node.integer("batch_dims", 0);
-  if (indices.empty() || batchRank < 0 || batchRank + indices.back() > int64_t(data.size())) {
+  if (indices.empty() || batchRank < 0 || batchRank >= int64_t(indices.size()) || indices.back() < 0 ||
+      batchRank > int64_t(data.size()) || indices.back() > int64_t(data.size()) - batchRank ||
+      data.take_front(batchRank) != indices.take_front(batchRank)) {
     c.fail("indices do not fit the operand");
     return;
   }
@@ -109,8 +120,16 @@ void scatterND(KernelContext &c) {
     c.fail("a reduction in a scatter is not evaluated");
     return;
   }
+  int64_t width = which.shape.empty() ? -1 : which.shape.back();
+  Shape wanted(ArrayRef(which.shape).drop_back(which.shape.empty() ? 0 : 1));
+  if (width >= 0 && width <= int64_t(x.shape.size()))
+    wanted.append(x.shape.begin() + width, x.shape.end());
+  if (width < 0 || width > int64_t(x.shape.size()) || wanted != updates.shape) {
+    c.fail("indices and updates do not fit the operand");
+    return;
+  }
   *y = x;
-  int64_t width = which.shape.empty() ? 1 : which.shape.back(), tuples = which.count() / std::max<int64_t>(width, 1);
+  int64_t tuples = which.count() / std::max<int64_t>(width, 1);
   int64_t inner = countOf(ArrayRef(x.shape).drop_front(width));
   for (int64_t t = 0; t < tuples; ++t) {
     int64_t to = 0;
@@ -130,10 +149,10 @@ void cumulativeSum(KernelContext &c) {
   HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
   if (!y)
     return;
-  const HostTensor &x = c.data(0), &axisTensor = c.data(1);
+  const HostTensor &x = c.data(0), *axisTensor = c.scalar(1);
+  int64_t axis = axisTensor ? c.normalAxis(axisTensor->integer(0), shape.size()) : 0;
   if (c.failed())
     return;
-  int64_t axis = c.normalAxis(axisTensor.integer(0), shape.size());
   bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
   int64_t size = shape[axis], inner = countOf(shape.drop_front(axis + 1)), outer = countOf(shape.take_front(axis));
   for (int64_t o = 0; o < outer; ++o)
@@ -145,7 +164,8 @@ void cumulativeSum(KernelContext &c) {
         bool isReal = y->storage() == HostTensor::Storage::Reals;
         if (exclusive)
           isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
-        isReal ? void(real = roundTo(real + x.reals[at], y->type)) : void(integer += x.integers[at]);
+        isReal ? void(real = roundTo(real + x.reals[at], y->type))
+               : void(integer = wrapTo(int64_t(uint64_t(integer) + uint64_t(x.integers[at])), y->type));
         if (!exclusive)
           isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
       }
@@ -158,9 +178,15 @@ void triangle(KernelContext &c) {
   if (!y)
     return;
   const HostTensor &x = c.data(0);
-  int64_t k = c.has(1) ? c.data(1).integer(0) : 0;
-  if (c.failed() || shape.size() < 2)
+  if (shape.size() < 2) {
+    c.fail("the operand has fewer than two dimensions");
     return;
+  }
+  const HostTensor *diagonal = c.has(1) ? c.scalar(1) : nullptr;
+  if (c.failed())
+    return;
+  // Beyond the size of any tensor further off is the same.
+  int64_t k = diagonal ? std::clamp<int64_t>(diagonal->integer(0), -(int64_t(1) << 60), int64_t(1) << 60) : 0;
   bool upper = c.node.integer("upper", 1) != 0;
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
   for (int64_t i = 0, n = y->count(); i < n; ++i) {

@@ -1,5 +1,6 @@
 // Ops that stand for whole pieces of a model: only their shapes are evaluated, they always work on data.
 #include "frontends/onnx/Evaluator.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace ztc::importer {
 namespace {
@@ -22,7 +23,11 @@ void attention(KernelContext &c) {
       c.fail("three-dimensional operands need q_num_heads and kv_num_heads");
       return;
     }
-    q.back() = v.back() / keyHeads * heads;
+    if (v.back() % keyHeads || llvm::MulOverflow(v.back() / keyHeads, heads, q.back())) {
+      c.fail("v's last dimension " + llvm::Twine(v.back()) + " is no multiple of kv_num_heads " +
+             llvm::Twine(keyHeads));
+      return;
+    }
   }
   c.shape(0, c.in(0).type, q);
 }

@@ -1,5 +1,6 @@
 // Reductions and matrix products.
 #include "frontends/onnx/Evaluator.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <limits>
 
@@ -61,12 +62,16 @@ template <Reduction kind> void reduce(KernelContext &c) {
              : kind == Reduction::Product ? a * b
                                           : a + b;
     };
+    auto wrapped = [&](int64_t a, int64_t b) { // sums and products wrap around
+      return kind == Reduction::Max || kind == Reduction::Min ? combine(a, b)
+                                                              : int64_t(combine(uint64_t(a), uint64_t(b)));
+    };
     if (isReal)
       y->reals[to] = combine(y->reals[to], x.reals[i]);
     else if (y->storage() == HostTensor::Storage::Bits)
       y->bits[to] = kind == Reduction::Min ? (y->bits[to] && x.bits[i]) : (y->bits[to] || x.bits[i]);
     else
-      y->integers[to] = combine(y->integers[to], x.integers[i]);
+      y->integers[to] = wrapTo(wrapped(y->integers[to], x.integers[i]), y->type);
   }
   for (int64_t i = 0, n = y->count(); i < n; ++i) {
     if (isReal)
@@ -100,7 +105,7 @@ void matmul(KernelContext &c) {
   if (!vectorB)
     shape.push_back(n);
   HostTensor *y = c.result(0, c.in(0).type, shape);
-  if (!y)
+  if (!y || !c.spend(llvm::SaturatingMultiply(uint64_t(countOf(shape)), uint64_t(k))))
     return;
   const HostTensor &x = c.data(0), &w = c.data(1);
   if (c.failed())
@@ -118,10 +123,11 @@ void matmul(KernelContext &c) {
           if (y->storage() == HostTensor::Storage::Reals)
             sum += x.reals[baseA + i * k + l] * w.reals[baseB + l * n + j];
           else
-            integer += x.integers[baseA + i * k + l] * w.integers[baseB + l * n + j];
+            integer = int64_t(uint64_t(integer) +
+                              uint64_t(x.integers[baseA + i * k + l]) * uint64_t(w.integers[baseB + l * n + j]));
         }
         y->storage() == HostTensor::Storage::Reals ? void(y->reals[to] = roundTo(sum, y->type))
-                                                   : void(y->integers[to] = integer);
+                                                   : void(y->integers[to] = wrapTo(integer, y->type));
       }
   }
 }

@@ -1,5 +1,6 @@
 // Shape, reshape, transpose, broadcast, slices, joins and generated constants.
 #include "frontends/onnx/Evaluator.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 
 using llvm::ArrayRef;
@@ -33,21 +34,6 @@ Shape rowMajor(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-/// The same elements under another shape.
-void alias(KernelContext &c, Shape shape) {
-  if (countOf(shape) != countOf(c.in(0).shape)) {
-    c.fail("changes the number of elements from " + llvm::Twine(countOf(c.in(0).shape)) + " to " +
-           llvm::Twine(countOf(shape)));
-    return;
-  }
-  c.shape(0, c.in(0).type, shape);
-  if (c.wantData && c.in(0).data) {
-    auto tensor = std::make_shared<HostTensor>(*c.in(0).data);
-    tensor->shape = std::move(shape);
-    c.share(0, tensor);
-  }
-}
-
 void shapeOp(KernelContext &c) {
   ArrayRef<int64_t> shape = c.in(0).shape;
   auto clamp = [&](int64_t i) {
@@ -75,15 +61,17 @@ void reshape(KernelContext &c) {
     int64_t size = target[i];
     if (size == 0 && !allowZero && i < c.in(0).shape.size())
       size = c.in(0).shape[i];
+    if (size < -1 || (size == -1 && wildcard >= 0) || (size >= 0 && llvm::MulOverflow(known, size, known))) {
+      c.fail("the new shape has an impossible size, or more than one -1");
+      return;
+    }
     if (size == -1)
       wildcard = int64_t(i);
-    else
-      known *= size;
     shape.push_back(size);
   }
   if (wildcard >= 0)
     shape[wildcard] = known == 0 ? 0 : countOf(c.in(0).shape) / known;
-  alias(c, shape);
+  c.reshaped(shape);
 }
 
 void flatten(KernelContext &c) {
@@ -94,7 +82,7 @@ void flatten(KernelContext &c) {
     c.fail("axis is outside of the operand's rank");
     return;
   }
-  alias(c, {countOf(shape.take_front(axis)), countOf(shape.drop_front(axis))});
+  c.reshaped({countOf(shape.take_front(axis)), countOf(shape.drop_front(axis))});
 }
 
 void squeeze(KernelContext &c) {
@@ -109,11 +97,14 @@ void squeeze(KernelContext &c) {
       drop[i] = from[i] == 1;
   }
   Shape shape;
-  for (size_t i = 0; i < from.size(); ++i)
+  for (size_t i = 0; i < from.size(); ++i) {
     if (!drop[i])
       shape.push_back(from[i]);
+    else if (from[i] != 1)
+      c.fail("drops a dimension of size " + llvm::Twine(from[i]));
+  }
   if (!c.failed())
-    alias(c, shape);
+    c.reshaped(shape);
 }
 
 void unsqueeze(KernelContext &c) {
@@ -133,7 +124,7 @@ void unsqueeze(KernelContext &c) {
   Shape shape;
   for (size_t i = 0, next = 0; i < rank; ++i)
     shape.push_back(added[i] ? 1 : from[next++]);
-  alias(c, shape);
+  c.reshaped(shape);
 }
 
 void transpose(KernelContext &c) {
@@ -147,8 +138,14 @@ void transpose(KernelContext &c) {
     return;
   }
   Shape shape, strides, natural = rowMajor(from);
+  llvm::BitVector seen(from.size());
   for (int64_t p : permutation) {
     p = c.normalAxis(p, from.size());
+    if (c.failed() || seen[p]) {
+      c.fail("perm names an axis twice");
+      return;
+    }
+    seen.set(p);
     shape.push_back(from[p]);
     strides.push_back(natural[p]);
   }
@@ -182,7 +179,10 @@ void tile(KernelContext &c) {
     return;
   }
   for (size_t i = 0; i < shape.size(); ++i)
-    shape[i] *= repeats[i];
+    if (repeats[i] < 0 || llvm::MulOverflow(shape[i], repeats[i], shape[i])) {
+      c.fail("repeats are below zero, or give an impossible size");
+      return;
+    }
   HostTensor *y = c.result(0, c.in(0).type, shape);
   if (!y)
     return;
@@ -212,14 +212,25 @@ void slice(KernelContext &c) {
   if (c.failed())
     return;
   Shape shape = c.in(0).shape, strides = rowMajor(shape), from = shape;
+  if (starts.size() != ends.size() || (!axes.empty() && axes.size() != starts.size()) ||
+      (!steps.empty() && steps.size() != starts.size())) {
+    c.fail("starts, ends, axes and steps have different lengths");
+    return;
+  }
   int64_t start = 0;
+  llvm::BitVector seen(shape.size());
   for (size_t i = 0; i < starts.size(); ++i) {
     int64_t axis = c.normalAxis(axes.empty() ? int64_t(i) : axes[i], shape.size());
     int64_t step = steps.empty() ? 1 : steps[i], size = from[axis];
-    if (c.failed() || step == 0 || i >= ends.size()) {
-      c.fail("slice parameters do not fit the operand");
+    if (c.failed() || step == 0 || seen[axis]) {
+      c.fail("a step is zero, or an axis is named twice");
       return;
     }
+    seen.set(axis);
+    if (size == 0)
+      continue; // nothing to choose from
+    // A longer step than the dimension takes the first element too.
+    step = std::clamp(step, -size, size);
     auto bound = [&](int64_t value, int64_t low, int64_t high) {
       return std::clamp(value < 0 ? std::max(value, -size) + size : value, low, high);
     };
@@ -240,11 +251,17 @@ void concat(KernelContext &c) {
   if (c.failed())
     return;
   for (unsigned i = 1; i < c.node.inputs.size(); ++i) {
-    if (c.in(i).shape.size() != shape.size()) {
-      c.fail("operands have different ranks");
+    Shape next = c.in(i).shape;
+    if (next.size() != shape.size() || llvm::AddOverflow(shape[axis], next[axis], shape[axis])) {
+      c.fail("operands have different ranks, or give an impossible size");
       return;
     }
-    shape[axis] += c.in(i).shape[axis];
+    next[axis] = shape[axis];
+    if (next != shape) {
+      c.fail("operand " + llvm::Twine(i) + " differs from the first one in another dimension than axis " +
+             llvm::Twine(axis));
+      return;
+    }
   }
   HostTensor *y = c.result(0, c.in(0).type, shape);
   if (!y)
@@ -280,11 +297,20 @@ void split(KernelContext &c) {
   if (sizes.empty()) {
     int64_t each = (shape[axis] + parts - 1) / parts;
     for (int64_t i = 0, left = shape[axis]; i < parts; ++i, left -= each)
-      sizes.push_back(std::min(each, left));
+      sizes.push_back(std::clamp<int64_t>(left, 0, each));
+  }
+  int64_t sum = 0;
+  bool fits = int64_t(sizes.size()) == parts;
+  for (int64_t size : sizes)
+    fits = fits && size >= 0 && !llvm::AddOverflow(sum, size, sum);
+  if (!fits || sum != shape[axis]) {
+    c.fail("the sizes of its parts do not add up to the operand's " + llvm::Twine(shape[axis]) + " along axis " +
+           llvm::Twine(axis));
+    return;
   }
   Shape strides = rowMajor(shape);
   int64_t start = 0;
-  for (int64_t i = 0; i < parts && i < int64_t(sizes.size()); ++i) {
+  for (int64_t i = 0; i < parts; ++i) {
     Shape part = shape;
     part[axis] = sizes[i];
     if (HostTensor *y = c.result(unsigned(i), c.in(0).type, part))
@@ -301,6 +327,10 @@ void constantOfShape(KernelContext &c) {
   HostTensor value(ElementType::F32, {1});
   if (auto found = c.node.attributes.find("value"); found != c.node.attributes.end() && found->second.tensor)
     value = HostTensor::fromInitializer(*found->second.tensor);
+  if (value.count() != 1) {
+    c.fail("its value has " + llvm::Twine(value.count()) + " elements, the operator needs one");
+    return;
+  }
   HostTensor *y = c.result(0, value.type, Shape(target.begin(), target.end()));
   for (int64_t i = 0, n = y ? y->count() : 0; i < n; ++i) {
     if (y->storage() == HostTensor::Storage::Reals)
@@ -313,21 +343,21 @@ void constantOfShape(KernelContext &c) {
 }
 
 void range(KernelContext &c) {
-  const HostTensor &start = c.data(0), &limit = c.data(1), &delta = c.data(2);
+  const HostTensor *start = c.scalar(0), *limit = c.scalar(1), *delta = c.scalar(2);
   if (c.failed())
     return;
-  double step = delta.real(0);
-  if (step == 0) {
-    c.fail("step is zero");
+  double step = delta->real(0), length = std::ceil((limit->real(0) - start->real(0)) / step);
+  if (step == 0 || !(length < 0x1p62)) {
+    c.fail("the step is zero, or the range endless");
     return;
   }
-  int64_t n = std::max<int64_t>(0, int64_t(std::ceil((limit.real(0) - start.real(0)) / step)));
-  HostTensor *y = c.result(0, start.type, {n});
+  int64_t n = length > 0 ? int64_t(length) : 0;
+  HostTensor *y = c.result(0, start->type, {n});
   for (int64_t i = 0; y && i < n; ++i) {
     if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = roundTo(start.reals[0] + double(i) * step, y->type);
+      y->reals[i] = roundTo(start->reals[0] + double(i) * step, y->type);
     else
-      y->integers[i] = start.integers[0] + i * delta.integers[0];
+      y->integers[i] = int64_t(uint64_t(start->integers[0]) + uint64_t(i) * uint64_t(delta->integers[0]));
   }
 }
 
@@ -336,7 +366,7 @@ void range(KernelContext &c) {
 void addShapeKernels(llvm::StringMap<Kernel> &t) {
   t["Shape"] = {shapeOp, 0, true, 0};
   t["Size"] = {sizeOp, 0, true, 0};
-  t["Identity"] = {[](KernelContext &c) { alias(c, c.in(0).shape); }, 0, false, 0};
+  t["Identity"] = {[](KernelContext &c) { c.reshaped(c.in(0).shape); }, 0, false, 0};
   t["Dropout"] = t["Identity"];
   t["Reshape"] = {reshape, input(1), false, 0};
   t["Flatten"] = {flatten, 0, false, 0};

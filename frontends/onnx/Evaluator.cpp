@@ -1,15 +1,11 @@
 #include "frontends/onnx/Evaluator.h"
+#include "frontends/onnx/Budget.h"
+#include "frontends/onnx/CheckNodes.h"
 #include "llvm/ADT/Twine.h"
-#include "llvm/Support/MathExtras.h"
 
 using llvm::StringRef;
 
 namespace ztc::importer {
-
-namespace {
-/// Elements of the largest tensor that is evaluated: a rotary table of a million positions fits.
-constexpr int64_t kLargestTensor = int64_t(1) << 28;
-} // namespace
 
 const Kernel *kernelOf(StringRef signature) {
   static const llvm::StringMap<Kernel> table = [] {
@@ -31,7 +27,7 @@ const KnownValue &KernelContext::in(unsigned index) const {
 }
 
 const HostTensor &KernelContext::data(unsigned index) {
-  static const HostTensor none;
+  static const HostTensor none(ElementType::Undefined, {0});
   const KnownValue &value = in(index);
   if (value.data)
     return *value.data;
@@ -43,13 +39,20 @@ llvm::SmallVector<int64_t> KernelContext::integers(unsigned index, StringRef att
   llvm::SmallVector<int64_t> result;
   if (has(index)) {
     const HostTensor &tensor = data(index);
-    for (int64_t i = 0, n = tensor.type == ElementType::Undefined ? 0 : tensor.count(); i < n; ++i)
+    for (int64_t i = 0, n = tensor.count(); i < n; ++i)
       result.push_back(tensor.integer(i));
   } else {
     auto list = node.integers(attribute);
     result.assign(list.begin(), list.end());
   }
   return result;
+}
+
+const HostTensor *KernelContext::scalar(unsigned index) {
+  const HostTensor &tensor = data(index);
+  if (!hasFailed && tensor.count() != 1)
+    fail("input " + llvm::Twine(index) + " has " + llvm::Twine(tensor.count()) + " elements, the operator needs one");
+  return hasFailed ? nullptr : &tensor;
 }
 
 int64_t KernelContext::normalAxis(int64_t axis, size_t rank) {
@@ -63,12 +66,10 @@ int64_t KernelContext::normalAxis(int64_t axis, size_t rank) {
 void KernelContext::shape(unsigned output, ElementType type, Shape shape) {
   if (output >= node.outputs.size() || node.outputs[output].empty())
     return;
-  int64_t count = 1;
-  for (int64_t size : shape)
-    if (size < 0 || llvm::MulOverflow(count, size, count)) {
-      fail("gives a tensor of an impossible size");
-      return;
-    }
+  if (!checkedCount(shape)) {
+    fail("gives a tensor of an impossible size");
+    return;
+  }
   KnownValue &value = evaluator.values[node.outputs[output]];
   value.type = type;
   value.shape = std::move(shape);
@@ -76,11 +77,15 @@ void KernelContext::shape(unsigned output, ElementType type, Shape shape) {
 
 HostTensor *KernelContext::result(unsigned output, ElementType type, Shape shape) {
   this->shape(output, type, shape);
-  if (wantData && !hasFailed && countOf(shape) > kLargestTensor)
-    fail("gives a tensor of " + llvm::Twine(countOf(shape)) + " elements, more than ztc evaluates");
   if (!wantData || hasFailed || output >= node.outputs.size() || node.outputs[output].empty())
     return nullptr;
-  auto tensor = std::make_shared<HostTensor>(type, std::move(shape));
+  const uint64_t count = uint64_t(countOf(shape));
+  auto tensor = evaluator.graph.budget->allocate(type, std::move(shape));
+  if (!tensor)
+    fail("gives a tensor of " + llvm::Twine(count) + " elements; with those before it that is more than the " +
+         llvm::Twine(evaluator.graph.budget->limits.bytes >> 20) + " MiB that ztc takes to evaluate a graph");
+  if (!tensor || !spend(count))
+    return nullptr;
   HostTensor *raw = tensor.get();
   evaluator.values[node.outputs[output]].data = std::move(tensor);
   return raw;
@@ -89,6 +94,27 @@ HostTensor *KernelContext::result(unsigned output, ElementType type, Shape shape
 void KernelContext::share(unsigned output, TensorRef tensor) {
   if (tensor && wantData && output < node.outputs.size())
     evaluator.values[node.outputs[output]].data = std::move(tensor);
+}
+
+void KernelContext::reshaped(Shape shape) {
+  if (std::optional<int64_t> count = checkedCount(shape); !count || *count != countOf(in(0).shape)) {
+    fail("changes the number of elements from " + llvm::Twine(countOf(in(0).shape)) + " to " +
+         (count ? llvm::Twine(*count) : llvm::Twine("an impossible one")));
+    return;
+  }
+  TensorRef from = in(0).data;
+  if (!wantData || !from) {
+    this->shape(0, in(0).type, shape);
+  } else if (HostTensor *tensor = result(0, in(0).type, shape)) {
+    *tensor = *from;
+    tensor->shape = std::move(shape);
+  }
+}
+
+bool KernelContext::spend(uint64_t operations) {
+  return evaluator.graph.budget->spend(operations) ||
+         fail("with this node more than " + llvm::Twine(evaluator.graph.budget->limits.operations) +
+              " operations are needed to evaluate what does not depend on data, which no model needs");
 }
 
 bool KernelContext::fail(const llvm::Twine &text) {
@@ -184,7 +210,15 @@ bool Evaluator::demand(StringRef name, bool wantData) {
                   initializer->location + ") and no parameter";
         return false;
       }
-      values[request.value].data = std::make_shared<HostTensor>(HostTensor::fromInitializer(*initializer));
+      auto tensor = graph.budget->allocate(initializer->type, initializer->shape);
+      if (!tensor) {
+        message = "the values of '" + initializer->name +
+                  "' are needed; with those before them that is more than the " +
+                  std::to_string(graph.budget->limits.bytes >> 20) + " MiB that ztc takes to evaluate a graph";
+        return false;
+      }
+      *tensor = HostTensor::fromInitializer(*initializer);
+      values[request.value].data = std::move(tensor);
       continue;
     }
     auto producer = graph.producerOf.find(request.value);
@@ -214,6 +248,19 @@ bool Evaluator::demand(StringRef name, bool wantData) {
 bool Evaluator::runNode(unsigned index, bool wantData) {
   const Node &node = graph.nodes[index];
   KernelContext context(*this, node, wantData);
+  llvm::SmallVector<ElementType> types;
+  uint64_t elements = 0;
+  for (unsigned i = 0; i < node.inputs.size(); ++i) {
+    const KnownValue &value = context.in(i);
+    types.push_back(value.type);
+    elements += wantData && value.data ? uint64_t(value.data->count()) : 0;
+  }
+  if (!context.spend(elements + 1))
+    return false;
+  // Kernels rely on it: one type where the operator says so, and no other than it takes.
+  if (const OperatorSchema *schema = graph.schemaOf(node))
+    if (std::string problem = findTypeProblem(node, *schema, types); !problem.empty())
+      return context.fail(problem);
   kernelOf(node.signature)->run(context);
   if (context.failed())
     return false;

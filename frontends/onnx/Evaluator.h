@@ -45,13 +45,20 @@ public:
   const HostTensor &data(unsigned index);
   /// Elements of an integer input, or, where it is absent, of the attribute (older opsets).
   llvm::SmallVector<int64_t> integers(unsigned index, llvm::StringRef attribute);
+  /// An input of one element; null and fail() where it has another number of them, or depends on data.
+  const HostTensor *scalar(unsigned index);
   /// `axis` counted from the front; fails outside of [-rank, rank).
   int64_t normalAxis(int64_t axis, size_t rank);
 
   void shape(unsigned output, ElementType type, Shape shape);
-  /// Defines type and shape, and where data is wanted gives the tensor to fill.
+  /// Defines type and shape, and where data is wanted gives the tensor to fill, in zeros. Null too where it would be
+  /// larger than the budget allows, which fails.
   HostTensor *result(unsigned output, ElementType type, Shape shape);
   void share(unsigned output, TensorRef tensor);
+  /// Defines output 0 as the elements of input 0 under another shape; fails where the shape has another number of them.
+  void reshaped(Shape shape);
+  /// Counts work beyond one operation for each element read and written; fails where the import takes too much.
+  bool spend(uint64_t operations);
   bool fail(const llvm::Twine &message);
   bool failed() const { return hasFailed; }
 

@@ -1,5 +1,6 @@
 #include "frontends/onnx/HostTensor.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <cstring>
 
@@ -12,6 +13,33 @@ int64_t countOf(ArrayRef<int64_t> shape) {
   for (int64_t size : shape)
     product *= size;
   return product;
+}
+
+std::optional<int64_t> checkedCount(ArrayRef<int64_t> shape) {
+  int64_t product = 1;
+  for (int64_t size : shape)
+    if (size < 0 || llvm::MulOverflow(product, std::max<int64_t>(size, 1), product))
+      return std::nullopt;
+  return llvm::is_contained(shape, 0) ? 0 : product;
+}
+
+int64_t wrapTo(int64_t value, ElementType type) {
+  switch (type) {
+  case ElementType::I8:
+    return int8_t(value);
+  case ElementType::U8:
+    return uint8_t(value);
+  case ElementType::I16:
+    return int16_t(value);
+  case ElementType::U16:
+    return uint16_t(value);
+  case ElementType::I32:
+    return int32_t(value);
+  case ElementType::U32:
+    return uint32_t(value);
+  default:
+    return value;
+  }
 }
 
 HostTensor::HostTensor(ElementType type, Shape shape) : type(type), shape(std::move(shape)) {

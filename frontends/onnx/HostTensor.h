@@ -1,6 +1,7 @@
 // Values of the evaluation: dense tensors on the host.
 #pragma once
 #include "frontends/onnx/Model.h"
+#include <optional>
 
 namespace ztc::importer {
 
@@ -33,6 +34,10 @@ struct HostTensor {
 using TensorRef = std::shared_ptr<const HostTensor>;
 
 int64_t countOf(llvm::ArrayRef<int64_t> shape);
+/// The number of elements; none for sizes below zero, or where a part of the dimensions gives a number beyond 63 bits.
+std::optional<int64_t> checkedCount(llvm::ArrayRef<int64_t> shape);
+/// `value` as an element of an integer type holds it: the low bits. Wide types are kept whole.
+int64_t wrapTo(int64_t value, ElementType type);
 /// `value` rounded to nearest even in a float type; F64 leaves it.
 double roundTo(double value, ElementType type);
 /// The common shape of two operands, NumPy's rule; false where there is none.

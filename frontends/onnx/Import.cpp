@@ -1,6 +1,7 @@
 #include "frontends/onnx/Import.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
+#include "frontends/onnx/Budget.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Ties.h"
@@ -47,8 +48,11 @@ public:
     model = readModel(path, error);
     if (!model)
       return fail(error);
+    model->budget = std::make_shared<EvaluationBudget>(
+        EvaluationLimits{.bytes = options.evaluationBytes, .operations = options.evaluationOperations});
     report.opset = model->opset;
     report.producer = model->exporter;
+    report.notes.insert(report.notes.end(), model->notes.begin(), model->notes.end());
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
     auto logits = llvm::find_if(model->outputs, [](const GraphValue &output) { return output.name == "logits"; });

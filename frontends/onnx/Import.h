@@ -10,8 +10,10 @@
 namespace ztc {
 
 struct ImportOptions {
-  uint64_t batch = 0;  ///< 0: the graph's own, or 1
-  uint64_t seq = 0;    ///< 0: the graph's own, or the smaller of the position limit and 2048
+  uint64_t batch = 0;                           ///< 0: the graph's own, or 1
+  uint64_t seq = 0;                             ///< 0: the graph's own, or the smaller of the position limit and 2048
+  uint64_t evaluationBytes = uint64_t(4) << 30; ///< what evaluating the graph's constants may take at a time
+  uint64_t evaluationOperations = uint64_t(1) << 33; ///< elements and products: some tens of seconds
   std::string weights; ///< Hugging Face folder, safetensors file or its index; empty: what the ONNX file holds or names
 };
 
@@ -32,9 +34,9 @@ struct ImportReport {
   /// An input or output of the graph, and what became of it.
   struct Port {
     std::string name;
-    std::string role;    ///< "tokens", "attention mask", "positions", "past", "labels", "logits", "loss", "present", ...
+    std::string role; ///< "tokens", "attention mask", "positions", "past", "labels", "logits", "loss", "present", ...
     std::string binding; ///< in words: "rows of the data", "ones", "0 to S - 1", "length 0", "not used"
-    std::string proof;   ///< how the role is known where that is not plain: "by its use as ...", "--input"; may be empty
+    std::string proof; ///< how the role is known where that is not plain: "by its use as ...", "--input"; may be empty
   };
   std::vector<Port> inputs, outputs; ///< in the graph's order
   struct Weight {

@@ -1,6 +1,8 @@
 // What is wrong with a model is said in one message; nothing crashes, whatever the bytes.
 #include "OnnxHarness.h"
+#include "llvm/ADT/STLExtras.h"
 #include <fstream>
+#include <functional>
 #include <random>
 #include <sstream>
 
@@ -140,6 +142,200 @@ TEST(OnnxBadInput, WeightsThatDoNotFit) {
           options);
   options.weights = folder.write("cut.safetensors", file.substr(0, 4));
   refused(golden("grouped") / "model.onnx", {"cut.safetensors"}, options);
+}
+
+/// A model whose logits need the elements of what `build` computes as "made" (int64, shape (2): rows of a reshape).
+std::string withComputed(const std::function<void(OnnxWriter &)> &build) {
+  OnnxWriter writer = smallModel();
+  build(writer);
+  writer.node("Reshape", {"x", "made"}, {"flat"}, {}, "", "use");
+  writer.node("MatMul", {"flat", "head"}, {"logits"}, {}, "lm_head");
+  return writer.bytes();
+}
+
+/// Each node is held against its operator's schema: number of inputs and outputs, attributes, types.
+TEST(OnnxBadInput, NodesThatDoNotFitTheirOperator) {
+  using Attributes = std::vector<std::pair<std::string, OnnxWriter::Attribute>>;
+  struct Case {
+    std::string op;
+    std::vector<std::string> inputs;
+    Attributes attributes;
+    std::string message;
+    unsigned outputs = 1;
+  };
+  const std::vector<Case> cases = {
+      {"Mul", {"x"}, {}, "has 1 input, the operator needs 2"},
+      {"Mul", {"x", ""}, {}, "has 1 input, the operator needs 2"},
+      {"Mul", {"x", "x", "x"}, {}, "has 3 inputs, the operator has at most 2"},
+      {"Where", {"", "x", "x"}, {}, "input 0 (condition) is left out, but the operator needs it"},
+      {"Relu", {"x"}, {}, "has 2 outputs, the operator has at most 1", 2},
+      {"Unsqueeze", {"x"}, {}, "has 1 input, the operator needs 2"},
+      {"Reshape", {"x"}, {}, "has 1 input, the operator needs 2"},
+      {"Concat", {"x", "x"}, {}, "lacks the attribute 'axis'"},
+      {"Concat", {"x", "x"}, {{"axis", 1.0f}}, "attribute 'axis' is a float, not an integer"},
+      {"Mul", {"x", "two"}, {}, "input 0 (A) and input 1 (B) have types F32 and I64, the operator needs one type"},
+      {"Gather", {"x", "x"}, {}, "input 1 (indices) has type F32, the operator takes U8, I8"},
+      {"And", {"x", "x"}, {}, "input 0 (A) has type F32, the operator takes BOOL"},
+      {"SimplifiedLayerNormalization", {"x"}, {}, "has 1 input, the operator needs 2"},
+  };
+  TemporaryFolder folder;
+  for (const Case &c : cases) {
+    OnnxWriter writer = smallModel();
+    writer.integers("two", {}, {2});
+    std::vector<std::string> outputs = {"y", "z"};
+    outputs.resize(c.outputs);
+    writer.node(c.op, c.inputs, outputs, c.attributes, "", "bad");
+    writer.node("MatMul", {"x", "head"}, {"logits"}, {}, "lm_head");
+    refused(folder.write("model.onnx", writer.bytes()), {"node 'bad' (" + c.op + ")", c.message});
+  }
+}
+
+/// What is not as it should be, but cannot do harm, is a note.
+TEST(OnnxBadInput, HarmlessOddities) {
+  OnnxWriter writer = smallModel();
+  writer.node("Mul", {"x", "x", ""}, {"y"}, {{"colour", int64_t(3)}});
+  writer.node("MatMul", {"y", "head"}, {"logits"}, {}, "lm_head");
+  TemporaryFolder folder;
+  Imported imported = test::import(folder.write("model.onnx", writer.bytes()));
+  EXPECT_TRUE(imported.module) << imported.errors;
+  EXPECT_TRUE(llvm::any_of(imported.report.notes, [](const std::string &note) {
+    return note.find("Mul has no attribute 'colour'") != std::string::npos;
+  }));
+}
+
+TEST(OnnxBadInput, NamesAndOpsets) {
+  TemporaryFolder folder;
+  OnnxWriter twice = smallModel();
+  twice.floats("head", {4, 7}, std::vector<float>(28, 1.0f));
+  twice.node("MatMul", {"x", "head"}, {"logits"});
+  refused(folder.write("twice.onnx", twice.bytes()), {"two initializers of the name 'head'"});
+  for (int64_t opset : {int64_t(-5), int64_t(0), int64_t(1) << 62}) {
+    OnnxWriter writer(opset);
+    writer.input("input_ids", ElementType::I64, {"batch", "sequence"});
+    writer.floats("model.embed_tokens.weight", {7, 4}, std::vector<float>(28));
+    writer.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"logits"});
+    writer.output("logits", ElementType::F32, {});
+    refused(folder.write("opset.onnx", writer.bytes()), {"opset " + std::to_string(opset), "ztc knows 1 to"});
+  }
+}
+
+/// Whatever a graph computes from constants: one message that names the node.
+TEST(OnnxBadInput, ConstantsThatDoNotFit) {
+  struct Case {
+    std::string message;
+    std::function<void(OnnxWriter &)> build;
+  };
+  auto integers = [](OnnxWriter &w, const std::string &name, std::vector<int64_t> values) {
+    w.integers(name, {int64_t(values.size())}, values);
+  };
+  const std::vector<Case> cases = {
+      {"add up",
+       [&](OnnxWriter &w) {
+         integers(w, "a", {1, 2, 3, 4}), integers(w, "sizes", {2, 5});
+         w.node("Split", {"a", "sizes"}, {"made", "rest"}, {{"axis", int64_t(0)}}, "", "bad");
+       }},
+      {"add up",
+       [&](OnnxWriter &w) {
+         integers(w, "a", {1, 2, 3, 4}), integers(w, "sizes", {-2, 6});
+         w.node("Split", {"a", "sizes"}, {"made", "rest"}, {{"axis", int64_t(0)}}, "", "bad");
+       }},
+      {"another dimension",
+       [&](OnnxWriter &w) {
+         w.integers("a", {1, 2}, {1, 2}), w.integers("b", {1, 3}, {1, 2, 3});
+         w.node("Concat", {"a", "b"}, {"made"}, {{"axis", int64_t(0)}}, "", "bad");
+       }},
+      {"needs one",
+       [&](OnnxWriter &w) {
+         integers(w, "none", {}), w.integers("n", {}, {3}), w.integers("one", {}, {1});
+         w.node("Range", {"none", "n", "one"}, {"made"}, {}, "", "bad");
+       }},
+      {"endless",
+       [&](OnnxWriter &w) {
+         w.integers("a", {}, {INT64_MIN}), w.integers("b", {}, {INT64_MAX}), w.integers("one", {}, {1});
+         w.node("Range", {"a", "b", "one"}, {"made"}, {}, "", "bad");
+       }},
+      {"do not fit",
+       [&](OnnxWriter &w) {
+         w.integers("a", {2}, {1, 2}), w.integers("where", {1, 3}, {0, 0, 0}), w.integers("updates", {1}, {7});
+         w.node("ScatterND", {"a", "where", "updates"}, {"made"}, {}, "", "bad");
+       }},
+      {"do not fit",
+       [&](OnnxWriter &w) {
+         w.integers("a", {2}, {1, 2}), w.integers("where", {1, 2}, {0, 0});
+         w.node("GatherElements", {"a", "where"}, {"made"}, {}, "", "bad");
+       }},
+      {"needs one",
+       [&](OnnxWriter &w) {
+         integers(w, "a", {1, 2}), integers(w, "none", {});
+         w.node("CumSum", {"a", "none"}, {"made"}, {}, "", "bad");
+       }},
+      {"axis 0 is outside",
+       [&](OnnxWriter &w) {
+         w.integers("a", {}, {1}), w.integers("axis", {}, {0});
+         w.node("CumSum", {"a", "axis"}, {"made"}, {}, "", "bad");
+       }},
+      {"different lengths",
+       [&](OnnxWriter &w) {
+         integers(w, "a", {1, 2}), integers(w, "s", {0}), integers(w, "e", {1, 1});
+         w.node("Slice", {"a", "s", "e"}, {"made"}, {}, "", "bad");
+       }},
+      {"impossible size",
+       [&](OnnxWriter &w) {
+         integers(w, "a", {1, 2}), integers(w, "r", {INT64_MAX});
+         w.node("Tile", {"a", "r"}, {"made"}, {}, "", "bad");
+       }},
+      {"MiB that ztc takes",
+       [&](OnnxWriter &w) {
+         integers(w, "huge", {int64_t(1) << 40});
+         w.node("ConstantOfShape", {"huge"}, {"zeros"}, {}, "", "bad");
+         w.node("Cast", {"zeros"}, {"made"}, {{"to", int64_t(7)}}, "", "cast");
+       }},
+      {"names an axis twice",
+       [&](OnnxWriter &w) {
+         w.integers("a", {1, 2}, {1, 2});
+         w.node("Transpose", {"a"}, {"made"}, {{"perm", std::vector<int64_t>{0, 0}}}, "", "bad");
+       }},
+  };
+  TemporaryFolder folder;
+  for (const Case &c : cases)
+    refused(folder.write("model.onnx", withComputed(c.build)), {"node 'bad'", c.message});
+  // INT64_MIN mod -1 traps on x86; it is 0.
+  std::string mod = withComputed([&](OnnxWriter &w) {
+    integers(w, "a", {INT64_MIN, 1}), integers(w, "b", {-1, 1}), integers(w, "shape", {-1, 4});
+    w.node("Mod", {"a", "b"}, {"zero"}, {});
+    w.node("Add", {"zero", "shape"}, {"made"}, {});
+  });
+  Imported imported = test::import(folder.write("mod.onnx", mod));
+  EXPECT_FALSE(imported.errors.find("(Mod)") != std::string::npos) << imported.errors;
+}
+
+/// The memory and the work of all evaluations together have a limit, not each tensor alone.
+TEST(OnnxBadInput, MemoryAndWorkHaveABudget) {
+  TemporaryFolder folder;
+  ImportOptions options;
+  options.evaluationBytes = 64 << 20;
+  options.evaluationOperations = 100'000'000;
+  std::string memory = withComputed([](OnnxWriter &w) {
+    w.integers("large", {1}, {int64_t(1) << 20});
+    std::string sum;
+    for (int i = 0; i < 20; ++i) {
+      std::string name = "zeros" + std::to_string(i);
+      w.node("ConstantOfShape", {"large"}, {name});
+      if (i)
+        w.node("Add", {sum, name}, {"sum" + std::to_string(i)});
+      sum = i ? "sum" + std::to_string(i) : name;
+    }
+    w.node("Cast", {sum}, {"made"}, {{"to", int64_t(7)}});
+  });
+  refused(folder.write("memory.onnx", memory), {"(ConstantOfShape)", "64 MiB that ztc takes to evaluate a graph"},
+          options);
+  std::string work = withComputed([](OnnxWriter &w) {
+    w.integers("large", {2}, {512, 512});
+    w.node("ConstantOfShape", {"large"}, {"zeros"});
+    w.node("MatMul", {"zeros", "zeros"}, {"product"}, {}, "", "product");
+    w.node("Cast", {"product"}, {"made"}, {{"to", int64_t(7)}});
+  });
+  refused(folder.write("work.onnx", work), {"node 'product' (MatMul)", "operations are needed"}, options);
 }
 
 /// Damaged files: refused or imported, never a crash.
