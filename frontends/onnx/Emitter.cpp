@@ -1,5 +1,6 @@
 #include "frontends/onnx/Emitter.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "frontends/onnx/HostConstants.h"
 #include "llvm/ADT/Twine.h"
 #include <set>
 
@@ -157,15 +158,14 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
   Location here = loc;
   loc = builder.getUnknownLoc();
   mlir::Value result;
-  if (masks.isMask(name)) {
-    std::string error;
-    std::optional<Mask> mask = masks.classify(name, error);
-    if (!mask) {
-      loc = here;
-      return failValue(error);
-    }
-    if (!llvm::is_contained(report.masks, mask->describe()))
-      report.masks.push_back(mask->describe());
+  std::string reason;
+  std::optional<Mask> mask = masks.isMask(name) ? masks.classify(name, reason) : std::nullopt;
+  std::string found = mask             ? mask->describe()
+                      : reason.empty() ? ""
+                                       : "by values, " + StringRef(reason).split(":\n").first.str();
+  if (!found.empty() && !llvm::is_contained(report.masks, found))
+    report.masks.push_back(found);
+  if (mask) {
     result = maskValue(*mask, value->type, value->shape);
   } else {
     TensorRef tensor = evaluator.valueOf(name);
@@ -174,21 +174,7 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
       return failValue(evaluator.error());
     }
     auto type = RankedTensorType::get(shape, elementType(tensor->type));
-    if (tensor->isSplat()) {
-      result = splat(builder, loc, type, tensor->real(0));
-    } else if (tensor->storage() == HostTensor::Storage::Reals) {
-      std::vector<float> elements(tensor->reals.begin(), tensor->reals.end());
-      result =
-          graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<float>(elements)));
-    } else if (tensor->storage() == HostTensor::Storage::Integers) {
-      std::vector<int32_t> elements(tensor->integers.begin(), tensor->integers.end());
-      result = graph::ConstantOp::create(builder, loc, type,
-                                         DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(elements)));
-    } else {
-      SmallVector<bool> elements(tensor->bits.begin(), tensor->bits.end());
-      result =
-          graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, llvm::ArrayRef<bool>(elements)));
-    }
+    result = tensor->isSplat() ? splat(builder, loc, type, tensor->real(0)) : constantOf(builder, loc, *tensor, shape);
   }
   loc = here;
   return constants[name] = result;
