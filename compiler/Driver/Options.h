@@ -35,9 +35,10 @@ struct CompileOptions {
   unsigned threads = 0;         ///< host threads per rank, for the report; 0: this host's cores
   std::vector<std::string> targets{"host"};
 
-  std::string weights;        ///< Hugging Face folder or safetensors file
-  std::string freezePattern;  ///< regular expression over checkpoint names: no gradient
-  std::string noDecayPattern; ///< further parameters without weight decay
+  std::string weights;                 ///< Hugging Face folder or safetensors file
+  std::vector<std::string> inputRoles; ///< "ROLE=NAME": which input of the graph is what
+  std::string freezePattern;           ///< regular expression over checkpoint names: no gradient
+  std::string noDecayPattern;          ///< further parameters without weight decay
 
   std::vector<std::string> plugins;
   std::vector<std::pair<std::string, std::string>> passOptions; ///< (name, value)

@@ -33,6 +33,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"optimizer-state", o.optimizerState},
       {"target", join(o.targets)},
       {"weights", o.weights},
+      {"input", join(o.inputRoles)},
       {"freeze", o.freezePattern},
       {"no-decay", o.noDecayPattern},
       {"disable-pass", join(o.disabledPasses)},
@@ -98,6 +99,7 @@ LogicalResult Session::importInput() {
   import.batch = opts.batch;
   import.seq = opts.seq;
   import.weights = opts.weights;
+  import.inputRoles = opts.inputRoles;
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, opts.input, import, report);
   if (failed(imported))
     return failure();

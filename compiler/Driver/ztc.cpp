@@ -51,6 +51,11 @@ void addCommon(CLI::App &app, CompileOptions &o) {
          "and the GPUs of this machine")
       ->delimiter(',');
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
+  app.add_option("--input", o.inputRoles,
+                 "which input (or output, for logits) of the graph is what, where it cannot be proven: tokens, "
+                 "attention_mask, position_ids, past, labels, logits, ...; repeatable")
+      ->type_name("ROLE=NAME")
+      ->allow_extra_args(false);
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");

@@ -31,7 +31,7 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
   Block *body = forward.addEntryBlock();
   builder.setInsertionPointToEnd(body);
   for (const GraphValue &input : model.inputs)
-    if (liveness.roles.lookup(input.name) == InputRole::Tokens)
+    if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
       values[input.name] = body->getArgument(0);
 }
 
@@ -281,6 +281,9 @@ LogicalResult Emitter::run() {
     }
   }
   mlir::Value logits = values.lookup(model.outputs[0].name);
+  // Rows of a flattened batch are logits too.
+  if (logits && typeOf(logits).getRank() == 2 && shapeOf(logits)[0] == binding.batch * binding.sequence)
+    logits = reshapeTo(builder, builder.getUnknownLoc(), logits, {binding.batch, binding.sequence, shapeOf(logits)[1]});
   if (!logits || typeOf(logits).getRank() != 3 || !isa<FloatType>(typeOf(logits).getElementType()) ||
       shapeOf(logits)[0] != binding.batch || shapeOf(logits)[1] != binding.sequence)
     return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": output '" << model.outputs[0].name

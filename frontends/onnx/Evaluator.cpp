@@ -2,6 +2,7 @@
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/CheckNodes.h"
 #include "llvm/ADT/Twine.h"
+#include <limits>
 
 using llvm::StringRef;
 
@@ -135,47 +136,79 @@ Evaluator::Evaluator(const Model &model, const Liveness &liveness, Binding bindi
   bindInputs();
 }
 
+namespace {
+/// What a role gives an input of which the elements follow from the binding; null for one that has no elements.
+TensorRef boundTensor(const GraphValue &input, const InputBinding &binding, int64_t B, int64_t S,
+                      EvaluationBudget &budget) {
+  Shape shape(input.shape);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] < 0)
+      shape[d] = d == 0 ? B : S;
+  auto filled = [&](llvm::function_ref<double(int64_t)> value) -> TensorRef {
+    auto tensor = budget.allocate(input.type, shape);
+    for (int64_t i = 0, n = tensor ? tensor->count() : 0; i < n; ++i) {
+      if (tensor->storage() == HostTensor::Storage::Reals)
+        tensor->reals[i] = value(i);
+      else if (tensor->storage() == HostTensor::Storage::Integers)
+        tensor->integers[i] = int64_t(value(i));
+      else
+        tensor->bits[i] = value(i) != 0;
+    }
+    return tensor;
+  };
+  switch (binding.role) {
+  case InputRole::AttentionMask: // (B, S), or (B, past + S) with no past
+    shape = {B, S};
+    return filled([](int64_t) { return 1.0; });
+  case InputRole::Mask: { // (B, 1, S, S): true, or 0, where it is visible
+    if (shape.size() < 2)
+      return nullptr;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (input.shape[d] < 0)
+        shape[d] = d == 0 ? B : d + 2 < shape.size() ? 1 : S;
+    int64_t rows = shape[shape.size() - 2], columns = shape.back();
+    bool isReal = isFloat(input.type);
+    return filled([=](int64_t i) {
+      bool isVisible = i % columns <= i / columns % rows;
+      return isReal ? (isVisible ? 0.0 : -std::numeric_limits<double>::infinity()) : double(isVisible);
+    });
+  }
+  case InputRole::Positions: // (S) or (B, S)
+    shape = shape.size() == 1 ? Shape{S} : Shape{B, S};
+    return filled([=](int64_t i) { return double(i % S); });
+  case InputRole::Past: // symbolic sizes that are neither the batch nor the length cannot matter: it is empty
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (int64_t(d) == binding.pastAxis || (input.shape[d] < 0 && d > 0))
+        shape[d] = 0;
+    return budget.allocate(input.type, shape);
+  case InputRole::SequenceLength:
+    return filled([=](int64_t) { return double(S - 1); });
+  case InputRole::TotalLength:
+    return filled([=](int64_t) { return double(S); });
+  case InputRole::Zeros:
+    return filled([](int64_t) { return 0.0; });
+  case InputRole::Tokens:
+  case InputRole::Labels:
+  case InputRole::Unused:
+  case InputRole::Unknown:
+    return nullptr;
+  }
+  return nullptr;
+}
+} // namespace
+
 void Evaluator::bindInputs() {
   for (const GraphValue &input : graph.inputs) {
     KnownValue &value = values[input.name];
     value.type = input.type;
-    int64_t B = bound.batch, S = bound.sequence;
-    switch (liveness.roles.lookup(input.name)) {
-    case InputRole::Tokens:
-      value.shape = {B, S};
-      break;
-    case InputRole::AttentionMask: {
-      value.shape = {B, S};
-      auto tensor = std::make_shared<HostTensor>(input.type, value.shape);
-      for (int64_t i = 0; i < B * S; ++i) {
-        if (tensor->storage() == HostTensor::Storage::Reals)
-          tensor->reals[i] = 1;
-        else if (tensor->storage() == HostTensor::Storage::Integers)
-          tensor->integers[i] = 1;
-        else
-          tensor->bits[i] = 1;
-      }
-      value.data = tensor;
-      break;
-    }
-    case InputRole::Positions: { // (S) or (B, S)
-      value.shape = input.shape.size() == 1 ? Shape{S} : Shape{B, S};
-      auto tensor = std::make_shared<HostTensor>(input.type, value.shape);
-      for (size_t i = 0; i < tensor->integers.size(); ++i)
-        tensor->integers[i] = int64_t(i) % S;
-      value.data = tensor;
-      break;
-    }
-    case InputRole::Past: { // (B, heads, past length 0, head size)
-      value.shape = input.shape;
-      for (size_t d = 0; d < value.shape.size(); ++d)
-        if (value.shape[d] < 0)
-          value.shape[d] = d == 0 ? B : 0;
-      value.data = std::make_shared<HostTensor>(input.type, value.shape);
-      break;
-    }
-    case InputRole::Unknown:
-      break;
+    InputBinding binding = liveness.roles.lookup(input.name);
+    if (binding.role == InputRole::Tokens) {
+      value.shape = {bound.batch, bound.sequence};
+    } else if (TensorRef tensor = boundTensor(input, binding, bound.batch, bound.sequence, *graph.budget)) {
+      value.shape = tensor->shape;
+      value.data = std::move(tensor);
+    } else {
+      value.type = ElementType::Undefined;
     }
   }
   for (const Initializer &initializer : graph.initializers) {
@@ -205,11 +238,9 @@ bool Evaluator::demand(StringRef name, bool wantData) {
       continue;
     }
     if (const Initializer *initializer = graph.initializer(request.value)) {
-      if (initializer->isExternal) {
-        message = "the value of '" + initializer->name + "' is needed, but it is in another file (" +
-                  initializer->location + ") and no parameter";
+      StringRef bytes = graph.bytesOf(*initializer, message);
+      if (!message.empty())
         return false;
-      }
       auto tensor = graph.budget->allocate(initializer->type, initializer->shape);
       if (!tensor) {
         message = "the values of '" + initializer->name +
@@ -217,7 +248,7 @@ bool Evaluator::demand(StringRef name, bool wantData) {
                   std::to_string(graph.budget->limits.bytes >> 20) + " MiB that ztc takes to evaluate a graph";
         return false;
       }
-      *tensor = HostTensor::fromInitializer(*initializer);
+      *tensor = HostTensor::fromBytes(*initializer, bytes);
       values[request.value].data = std::move(tensor);
       continue;
     }
@@ -280,40 +311,13 @@ TensorRef Evaluator::valueOf(StringRef value) {
   return values[value].data;
 }
 
-namespace {
-InputRole roleOf(const GraphValue &input, bool haveTokens) {
-  StringRef name = input.name;
-  if (name.contains("past_key_values") || name.starts_with("past"))
-    return InputRole::Past;
-  if (name.contains("attention_mask"))
-    return InputRole::AttentionMask;
-  if (name.contains("position"))
-    return InputRole::Positions;
-  bool isInteger = input.type == ElementType::I64 || input.type == ElementType::I32;
-  return isInteger && input.shape.size() == 2 && !haveTokens ? InputRole::Tokens : InputRole::Unknown;
-}
-} // namespace
-
 bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
                   std::string &error) {
-  bool haveTokens = false;
-  for (const GraphValue &input : model.inputs) {
-    InputRole role = roleOf(input, haveTokens);
-    if (role == InputRole::Unknown) {
-      error =
-          "input '" + input.name + "' is neither tokens (B, S), an attention mask, positions nor past keys and values";
-      return false;
-    }
-    if (role == InputRole::Tokens) {
-      haveTokens = true;
-      result.live.insert(input.name);
-    }
-    result.roles[input.name] = role;
-  }
-  if (!haveTokens) {
-    error = "has no input of token numbers (B, S)";
+  if (result.roles.empty() && !findRoles(model, {}, result.roles, error))
     return false;
-  }
+  for (const GraphValue &input : model.inputs)
+    if (result.roles.lookup(input.name).role == InputRole::Tokens)
+      result.live.insert(input.name);
   for (const Initializer &initializer : model.initializers)
     if (isParameter(initializer)) {
       result.parameters.insert(initializer.name);

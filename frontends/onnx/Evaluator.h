@@ -1,6 +1,7 @@
 // Evaluates what does not depend on data, on ONNX nodes, with batch and sequence bound; and the shape of everything.
 #pragma once
 #include "frontends/onnx/HostTensor.h"
+#include "frontends/onnx/Roles.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -13,14 +14,11 @@ struct Binding {
   int64_t batch = 1, sequence = 1;
 };
 
-/// What a graph input is bound to: tokens are data, everything else has a value that follows from the binding.
-enum class InputRole { Tokens, AttentionMask, Positions, Past, Unknown };
-
 /// Which values depend on data (tokens, parameters) and which initializers are parameters; true for every binding.
 struct Liveness {
   llvm::StringSet<> live;
   llvm::StringSet<> parameters;
-  llvm::StringMap<InputRole> roles; ///< of graph inputs
+  llvm::StringMap<InputBinding> roles; ///< of graph inputs
   bool isLive(llvm::StringRef value) const { return live.contains(value); }
 };
 
@@ -113,8 +111,8 @@ private:
   std::string message;
 };
 
-/// Finds the tokens, binds the other inputs to their roles, and follows what depends on tokens and parameters. Fails
-/// with a sentence where an input cannot be bound.
+/// Follows what depends on tokens and parameters. Finds the roles of inputs where `result` has none yet; fails with a
+/// sentence where an input cannot be bound.
 bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
                   std::string &error);
 

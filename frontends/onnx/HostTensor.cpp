@@ -118,9 +118,9 @@ double decodeHalf(uint16_t bits, const llvm::fltSemantics &semantics) {
 }
 } // namespace
 
-HostTensor HostTensor::fromInitializer(const Initializer &initializer) {
+HostTensor HostTensor::fromBytes(const Initializer &initializer, llvm::StringRef elements) {
   HostTensor tensor(initializer.type, initializer.shape);
-  const char *bytes = initializer.bytes.data();
+  const char *bytes = elements.data();
   for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
     switch (initializer.type) {
     case ElementType::F32:

@@ -17,7 +17,11 @@ struct HostTensor {
   HostTensor() = default;
   HostTensor(ElementType type, Shape shape);
   /// The elements of an initializer whose bytes are known.
-  static HostTensor fromInitializer(const Initializer &initializer);
+  static HostTensor fromInitializer(const Initializer &initializer) {
+    return fromBytes(initializer, initializer.bytes);
+  }
+  /// The elements of an initializer that stand in `bytes`, which are as many as its shape needs.
+  static HostTensor fromBytes(const Initializer &initializer, llvm::StringRef bytes);
   static HostTensor ofIntegers(llvm::ArrayRef<int64_t> values);
 
   enum class Storage { Reals, Integers, Bits };

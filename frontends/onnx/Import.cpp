@@ -36,6 +36,62 @@ int64_t positionLimitOf(const nlohmann::json &config) {
   return 0;
 }
 
+/// What a report says about inputs and outputs; built before the unneeded part of the graph is dropped.
+class PortNotes {
+public:
+  PortNotes(const Model &model, const std::string &logits) : readByLoss(inputsOfLoss(model)) {
+    for (const GraphValue &output : model.outputs) {
+      bool isScalar = output.hasShape && output.shape.empty();
+      std::string role = output.name == logits ? "logits" : isScalar ? "loss" : "other";
+      outputs.push_back({output.name, role, output.name == logits ? "trained" : "not used", ""});
+    }
+  }
+
+  void describe(const Model &model, llvm::StringMap<InputBinding> &roles, ImportReport &report) const {
+    report.outputs = outputs;
+    for (const GraphValue &input : model.inputs) {
+      InputBinding &binding = roles[input.name];
+      if (binding.role == InputRole::Unused && readByLoss.contains(input.name))
+        binding.role = InputRole::Labels;
+      report.inputs.push_back(
+          {input.name, roleName(binding.role).str(), bindingText(binding.role).str(), binding.proof});
+      if (binding.role == InputRole::Labels)
+        report.notes.push_back("the labels input '" + input.name +
+                               "' is not used: ztc computes the loss itself, from the labels of the data");
+    }
+    for (const ImportReport::Port &output : outputs)
+      if (output.role == "loss")
+        report.notes.push_back("the loss output '" + output.name + "' is ignored: ztc computes the loss itself");
+  }
+
+private:
+  static llvm::StringRef bindingText(InputRole role) {
+    switch (role) {
+    case InputRole::Tokens:
+      return "rows of the data";
+    case InputRole::AttentionMask:
+      return "ones";
+    case InputRole::Mask:
+      return "causal";
+    case InputRole::Positions:
+      return "0 to S - 1";
+    case InputRole::Past:
+      return "length 0";
+    case InputRole::SequenceLength:
+      return "S - 1";
+    case InputRole::TotalLength:
+      return "S";
+    case InputRole::Zeros:
+      return "0";
+    default:
+      return "not used";
+    }
+  }
+
+  llvm::StringSet<> readByLoss;
+  std::vector<ImportReport::Port> outputs;
+};
+
 class Importer {
 public:
   Importer(MLIRContext &context, llvm::StringRef path, const ImportOptions &options, ImportReport &report)
@@ -55,13 +111,11 @@ public:
     report.notes.insert(report.notes.end(), model->notes.begin(), model->notes.end());
     for (const Node &node : model->nodes)
       ++report.onnxOps[node.signature];
-    auto logits = llvm::find_if(model->outputs, [](const GraphValue &output) { return output.name == "logits"; });
-    if (logits != model->outputs.end())
-      std::rotate(model->outputs.begin(), logits, logits + 1);
-    if (model->outputs.empty())
-      return fail("has no output");
-    Names names(*model);
     Liveness fromTokens, liveness;
+    if (!takeRoles(fromTokens, error))
+      return fail(error);
+    liveness.roles = fromTokens.roles;
+    Names names(*model);
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
@@ -92,11 +146,28 @@ private:
     return emitError(UnknownLoc::get(&context)) << path << ": " << message;
   }
 
+  /// Finds the logits and the role of each input, and drops the nodes that the logits do not need.
+  bool takeRoles(Liveness &liveness, std::string &error) {
+    RequestedRoles requested;
+    for (const std::string &text : options.inputRoles)
+      if (!parseRequestedRole(text, requested, error))
+        return false;
+    const GraphValue *logits = findLogits(*model, requested, error);
+    if (!logits)
+      return false;
+    PortNotes notes(*model, logits->name);
+    keepOnly(*model, std::string(logits->name));
+    if (!findRoles(*model, requested, liveness.roles, error))
+      return false;
+    notes.describe(*model, liveness.roles, report);
+    return true;
+  }
+
   /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.
   LogicalResult bind(const Liveness &liveness) {
     const GraphValue *tokens = nullptr;
     for (const GraphValue &input : model->inputs)
-      if (liveness.roles.lookup(input.name) == InputRole::Tokens)
+      if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
         tokens = &input;
     config = readConfig(path);
     report.positionLimit = positionLimitOf(config);

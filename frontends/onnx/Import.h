@@ -15,6 +15,8 @@ struct ImportOptions {
   uint64_t evaluationBytes = uint64_t(4) << 30; ///< what evaluating the graph's constants may take at a time
   uint64_t evaluationOperations = uint64_t(1) << 33; ///< elements and products: some tens of seconds
   std::string weights; ///< Hugging Face folder, safetensors file or its index; empty: what the ONNX file holds or names
+  /// "ROLE=NAME" each: which input (or output, for the role logits) is what, where the graph does not prove it.
+  std::vector<std::string> inputRoles;
 };
 
 /// What `ztc check` tells about an import; filled as far as it got.

@@ -116,8 +116,12 @@ std::vector<Binding> MaskClassifier::bindingsFor(StringRef value) const {
     if (!visited.insert(name).second)
       continue;
     const Initializer *initializer = model.initializer(name);
-    if (initializer && !initializer->isExternal && initializer->count() == 1) {
-      double number = std::abs(HostTensor::fromInitializer(*initializer).real(0));
+    std::string unreadable;
+    llvm::StringRef bytes;
+    if (initializer && initializer->count() == 1)
+      bytes = model.bytesOf(*initializer, unreadable);
+    if (!bytes.empty()) {
+      double number = std::abs(HostTensor::fromBytes(*initializer, bytes).real(0));
       if (number >= kSmallBindings[2].sequence && number < double(binding.sequence))
         thresholds.insert(int64_t(number));
     }

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+namespace llvm {
+class MemoryBuffer;
+}
+
 namespace ztc::importer {
 
 /// ONNX's own numbers of element types (TensorProto.DataType).
@@ -85,13 +89,28 @@ struct Node {
 /// An input or output: a dimension is a size (>= 0), or symbolic: -1, with its name in `symbols`.
 struct GraphValue {
   std::string name;
-  ElementType type = ElementType::Undefined;
+  ElementType type = ElementType::Undefined; ///< undefined: no tensor
+  bool hasShape = false;                     ///< the file gives a rank
   Shape shape;
   llvm::SmallVector<std::string, 4> symbols;
 };
 
 struct OperatorSchema;
 class EvaluationBudget;
+
+/// Files beside the model that hold its tensors, each mapped once.
+class ExternalFiles {
+public:
+  explicit ExternalFiles(std::string folder);
+  ~ExternalFiles();
+  /// The elements of an external initializer; empty, with a sentence in `error`, where the file is not there or too
+  /// short.
+  llvm::StringRef bytesOf(const Initializer &initializer, std::string &error);
+
+private:
+  std::string folder;
+  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> files; ///< null: cannot be read
+};
 
 struct Model {
   std::string path;
@@ -108,6 +127,7 @@ struct Model {
   std::vector<std::string> notes;                                 ///< what is harmless, but not as it should be
   std::shared_ptr<EvaluationBudget> budget;                       ///< of all evaluations of this model
   std::shared_ptr<const void> storage;                            ///< owns what Initializer::bytes points into
+  std::shared_ptr<ExternalFiles> externalFiles;
 
   const Node *producer(llvm::StringRef value) const {
     auto found = producerOf.find(value);
@@ -118,6 +138,8 @@ struct Model {
     return found == schemas.end() ? nullptr : found->second.get();
   }
   const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
+  /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.
+  llvm::StringRef bytesOf(const Initializer &initializer, std::string &error) const;
 };
 
 /// Reads the graph; tensors in other files are described, not loaded; model-local functions are inlined, Constant nodes

@@ -6,6 +6,7 @@
 #include "onnx/onnx_pb.h"
 #include "runtime/Core/File.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
 #include <cstring>
 
 using llvm::StringRef;
@@ -190,6 +191,7 @@ private:
     value.name = info.name();
     if (info.type().has_tensor_type()) {
       value.type = static_cast<ElementType>(info.type().tensor_type().elem_type());
+      value.hasShape = info.type().tensor_type().has_shape();
       for (const auto &dimension : info.type().tensor_type().shape().dim()) {
         value.shape.push_back(dimension.has_dim_value() ? dimension.dim_value() : -1);
         value.symbols.push_back(dimension.dim_param());
@@ -336,6 +338,7 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
   auto model = std::make_unique<Model>();
   model->budget = std::make_shared<EvaluationBudget>();
   model->path = path;
+  model->externalFiles = std::make_shared<ExternalFiles>(llvm::sys::path::parent_path(path).str());
   model->fileSize = bytes.size();
   model->exporter = storage->proto.producer_name();
   if (!storage->proto.producer_version().empty())

@@ -1,0 +1,591 @@
+#include "frontends/onnx/Roles.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <optional>
+
+using llvm::StringRef;
+
+namespace ztc::importer {
+namespace {
+
+constexpr std::pair<InputRole, StringRef> kRoleNames[] = {
+    {InputRole::Unknown, "unknown"},
+    {InputRole::Tokens, "tokens"},
+    {InputRole::AttentionMask, "attention_mask"},
+    {InputRole::Mask, "mask"},
+    {InputRole::Positions, "position_ids"},
+    {InputRole::Past, "past"},
+    {InputRole::SequenceLength, "sequence_lengths"},
+    {InputRole::TotalLength, "total_length"},
+    {InputRole::Zeros, "zeros"},
+    {InputRole::Labels, "labels"},
+    {InputRole::Unused, "unused"},
+};
+
+bool isInteger(ElementType type) {
+  return type == ElementType::I64 || type == ElementType::I32;
+}
+
+bool isMicrosoft(const Node &node, StringRef op) {
+  return node.domain == "com.microsoft" && node.op == op;
+}
+
+/// Ops that hand an initializer on as it is, or turned.
+bool keepsElements(const Node &node) {
+  return llvm::is_contained({"Transpose", "Cast", "CastLike", "Identity"}, node.op);
+}
+
+/// The initializer that a value is, up to casts and transposes, and its shape there; null where it is none.
+const Initializer *weightOf(const Model &model, StringRef value, Shape &shape) {
+  llvm::SmallVector<const Node *> way;
+  while (const Node *node = model.producer(value)) {
+    if (!keepsElements(*node) || way.size() > 8)
+      return nullptr;
+    way.push_back(node);
+    value = node->inputs[0];
+  }
+  const Initializer *initializer = model.initializer(value);
+  if (!initializer)
+    return nullptr;
+  shape = initializer->shape;
+  for (const Node *node : llvm::reverse(way)) {
+    if (node->op != "Transpose")
+      continue;
+    llvm::ArrayRef<int64_t> permutation = node->integers("perm");
+    Shape turned(shape.rbegin(), shape.rend());
+    for (size_t i = 0; i < permutation.size() && i < shape.size(); ++i)
+      if (permutation[i] >= 0 && permutation[i] < int64_t(shape.size()))
+        turned[i] = shape[permutation[i]];
+    shape = turned;
+  }
+  return initializer;
+}
+
+/// Rows of the float table that a Gather looks up by row; 0 where it is no such lookup.
+int64_t tableRows(const Model &model, const Node &node) {
+  Shape shape;
+  const Initializer *table = node.op == "Gather" && node.inputs.size() == 2 && node.integer("axis", 0) == 0
+                                 ? weightOf(model, node.inputs[0], shape)
+                                 : nullptr;
+  return table && isFloat(table->type) && shape.size() == 2 ? shape[0] : 0;
+}
+
+/// Columns of the weight that a product with data has; 0 where the node is no such product.
+int64_t productColumns(const Model &model, const Node &node) {
+  bool isProduct = node.op == "MatMul" || node.op == "Gemm" || node.op == "FusedMatMul" || node.op == "FusedGemm";
+  Shape shape;
+  if (!isProduct || node.inputs.size() < 2 || !weightOf(model, node.inputs[1], shape) || shape.size() != 2)
+    return 0;
+  return shape[node.integer("transB", 0) ? 0 : 1];
+}
+
+/// Columns of the product that an output comes from through pointwise ops and views; 0 where none is found.
+int64_t columnsOfLastProduct(const Model &model, StringRef output) {
+  static const llvm::StringSet<> passes{"Cast",  "CastLike", "Identity", "Mul",    "Div",     "Add",
+                                        "Sub",   "Tanh",     "Reshape",  "Slice",  "Squeeze", "Unsqueeze",
+                                        "Where", "Clip",     "Flatten",  "Gather", "Min",     "Max"};
+  llvm::SmallVector<StringRef> stack{output};
+  llvm::StringSet<> seen;
+  while (!stack.empty() && seen.size() < 64) {
+    StringRef value = stack.pop_back_val();
+    const Node *node = model.producer(value);
+    if (!node || !seen.insert(value).second)
+      continue;
+    if (int64_t columns = productColumns(model, *node))
+      return columns;
+    if (!passes.contains(node->op))
+      continue;
+    bool isView = llvm::is_contained({"Reshape", "Slice", "Squeeze", "Unsqueeze", "Flatten", "Gather"}, node->op);
+    for (size_t i = isView ? 1 : node->inputs.size(); i > 0; --i)
+      stack.push_back(node->inputs[i - 1]);
+  }
+  return 0;
+}
+
+std::string shapeText(const GraphValue &value) {
+  std::string text = "(";
+  for (size_t i = 0; i < value.shape.size(); ++i)
+    text += (i ? ", " : "") + (value.shape[i] >= 0        ? std::to_string(value.shape[i])
+                               : value.symbols[i].empty() ? std::string("?")
+                                                          : value.symbols[i]);
+  return text + ")";
+}
+
+std::string described(const GraphValue &value) {
+  return "'" + value.name + "' (" + llvm::StringRef(elementName(value.type)).lower() + " " + shapeText(value) + ")";
+}
+
+std::string listed(llvm::ArrayRef<const GraphValue *> values) {
+  std::string text;
+  for (const GraphValue *value : values)
+    text += (text.empty() ? "" : ", ") + described(*value);
+  return text;
+}
+
+/// What the nodes do with an input, as far as it is followed: until it meets what depends on tokens.
+struct Use {
+  bool isRead = false;
+  int64_t rows = 0;              ///< of the table that it indexes without arithmetic on the way
+  bool isPosition = false;       ///< angles, rotary positions, rows of a table after arithmetic
+  bool isMask = false;           ///< truth values, counts, what is added to scores
+  bool isCompared = false;       ///< with other positions
+  bool isSequenceLength = false; ///< GroupQueryAttention's seqlens_k
+  bool isTotalLength = false;    ///< and total_sequence_length
+  bool isPast = false;
+  int64_t pastAxis = -1;
+};
+
+class UseFinder {
+public:
+  explicit UseFinder(const Model &model) : model(model) {
+    for (auto [i, node] : llvm::enumerate(model.nodes))
+      for (auto [k, input] : llvm::enumerate(node.inputs))
+        if (!input.empty())
+          readers[input].push_back({unsigned(i), unsigned(k)});
+  }
+
+  /// Everything that depends on the value by more than its shape.
+  void markLive(StringRef value) {
+    live.insert(value);
+    for (const Node &node : model.nodes)
+      if (node.op != "Shape" && node.op != "Size" &&
+          llvm::any_of(node.inputs, [&](const std::string &input) { return live.contains(input); }))
+        for (const std::string &output : node.outputs)
+          live.insert(output);
+  }
+
+  Use usesOf(const GraphValue &input) const {
+    Use use;
+    struct Step {
+      std::string value;
+      bool isPlain; ///< no arithmetic so far
+    };
+    std::vector<Step> stack{{input.name, true}};
+    llvm::StringSet<> seen;
+    while (!stack.empty()) {
+      Step step = std::move(stack.back());
+      stack.pop_back();
+      if (!seen.insert(step.value).second)
+        continue;
+      auto found = readers.find(step.value);
+      for (auto [index, operand] : found == readers.end() ? llvm::ArrayRef<Reader>() : found->second) {
+        use.isRead = true;
+        const Node &node = model.nodes[index];
+        if (!goesOn(node, operand, step.isPlain, input, use))
+          continue;
+        for (const std::string &output : node.outputs)
+          if (!output.empty() && !live.contains(output))
+            stack.push_back({output, step.isPlain && isPlain(node.op)});
+      }
+    }
+    return use;
+  }
+
+private:
+  struct Reader {
+    unsigned node, operand;
+  };
+
+  static bool isPlain(StringRef op) {
+    return llvm::is_contained({"Reshape", "Cast", "CastLike", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Expand",
+                               "Clip", "Max", "Min", "Slice", "Transpose"},
+                              op);
+  }
+
+  /// Notes what a node does with operand `k`; true where its result still is the input in another form.
+  bool goesOn(const Node &node, unsigned k, bool isPlainSoFar, const GraphValue &input, Use &use) const {
+    StringRef op = node.op;
+    if (op == "Shape" || op == "Size")
+      return false;
+    if (isMicrosoft(node, "GroupQueryAttention")) {
+      use.isPast |= k == 3 || k == 4;
+      use.isSequenceLength |= k == 5;
+      use.isTotalLength |= k == 6;
+      use.isPosition |= k == 9;
+      use.isMask |= k == 10;
+      return false;
+    }
+    if (isMicrosoft(node, "MultiHeadAttention") || isMicrosoft(node, "Attention") || op == "Attention") {
+      bool isMulti = op == "MultiHeadAttention", isOnnx = node.domain.empty();
+      use.isPast |= isMulti ? k == 6 || k == 7 : isOnnx ? k == 4 || k == 5 : k == 4;
+      use.isMask |= isMulti ? k == 4 || k == 5 : isOnnx ? k == 3 : k == 3 || k == 5;
+      return false;
+    }
+    if (op == "RotaryEmbedding") {
+      use.isPosition |= k == (node.domain.empty() ? 3u : 1u);
+      return false;
+    }
+    if (op == "Sin" || op == "Cos") {
+      use.isPosition = true;
+      return false;
+    }
+    if ((op == "Gather" || op == "GatherElements") && k == 1) {
+      int64_t rows = tableRows(model, node);
+      if (rows && isPlainSoFar)
+        use.rows = rows;
+      else
+        use.isPosition = true; // rows of a learned table, or of cosines and sines
+      return false;
+    }
+    if (isFloat(input.type) && input.shape.size() >= 3 && op == "Concat") {
+      use.isPast = true;
+      int64_t axis = node.integer("axis", 0);
+      use.pastAxis = axis < 0 ? axis + int64_t(input.shape.size()) : axis;
+      return false;
+    }
+    if (op == "CumSum" || StringRef(op).starts_with("Reduce") || op == "Not" || op == "And" || op == "Or" ||
+        (op == "Cast" && node.integer("to", 0) == int64_t(ElementType::Bool)) || (op == "Where" && k == 0) ||
+        op == "GatherND") {
+      use.isMask = true;
+      return false;
+    }
+    if (llvm::is_contained({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, op)) {
+      Shape shape;
+      const Initializer *other = weightOf(model, node.inputs[1 - k], shape);
+      (other && other->count() == 1 ? use.isMask : use.isCompared) = true; // with 0 or 1, or with positions
+      return false;
+    }
+    if (llvm::any_of(node.outputs, [&](const std::string &output) { return live.contains(output); })) {
+      use.isMask |= op == "Add" || op == "Mul" || op == "Where";
+      return false;
+    }
+    return true;
+  }
+
+  const Model &model;
+  llvm::StringMap<llvm::SmallVector<Reader, 4>> readers;
+  llvm::StringSet<> live;
+};
+
+/// Decides role by role; see findRoles.
+class RoleFinder {
+public:
+  RoleFinder(const Model &model, const RequestedRoles &requested, llvm::StringMap<InputBinding> &roles,
+             std::string &error)
+      : model(model), requested(requested), roles(roles), error(error), finder(model) {}
+
+  bool run() {
+    if (!takeRequests())
+      return false;
+    if (!tokens && !findTokens())
+      return false;
+    roles[tokens->name].role = InputRole::Tokens;
+    finder.markLive(tokens->name);
+    for (const GraphValue &input : model.inputs)
+      if (!roles.count(input.name) && !decide(input))
+        return false;
+    for (const GraphValue &input : model.inputs)
+      if (roles[input.name].role == InputRole::Past && !checkPast(input))
+        return false;
+    return true;
+  }
+
+private:
+  bool fail(std::string text) {
+    error = std::move(text);
+    return false;
+  }
+
+  bool takeRequests() {
+    for (const auto &[role, name] : requested) {
+      if (role == "logits")
+        continue;
+      auto input = llvm::find_if(model.inputs, [&](const GraphValue &value) { return value.name == name; });
+      if (input == model.inputs.end()) {
+        std::vector<const GraphValue *> all;
+        for (const GraphValue &value : model.inputs)
+          all.push_back(&value);
+        return fail("--input=" + role + "=" + name + ": the graph has no input of this name; it has " + listed(all));
+      }
+      for (auto [known, text] : kRoleNames)
+        if (text == role)
+          roles[name] = {known, -1, "--input"};
+      if (roles[name].role == InputRole::Tokens) {
+        if (!isInteger(input->type) || input->shape.size() != 2)
+          return fail("--input=tokens=" + name + ": tokens are integers (batch, sequence), this is " +
+                      described(*input));
+        tokens = &*input;
+      }
+    }
+    return true;
+  }
+
+  /// Integers (B, S) that index the table which has as many rows as the logits have columns; or the only ones there
+  /// are.
+  bool findTokens() {
+    std::vector<const GraphValue *> candidates, lookups, vocabulary;
+    int64_t columns = model.outputs.empty() ? 0 : columnsOfLastProduct(model, model.outputs[0].name);
+    for (const GraphValue &input : model.inputs) {
+      if (roles.count(input.name) || !isInteger(input.type) || input.shape.size() != 2)
+        continue;
+      Use use = finder.usesOf(input);
+      if (!use.isRead)
+        continue;
+      candidates.push_back(&input);
+      if (use.rows)
+        lookups.push_back(&input);
+      if (use.rows && use.rows == columns)
+        vocabulary.push_back(&input);
+    }
+    auto byName = [](std::vector<const GraphValue *> &list) {
+      llvm::erase_if(list, [](const GraphValue *value) {
+        StringRef name = value->name;
+        return name.contains("position") || name.contains("type") || name.contains("mask") || name.contains("segment");
+      });
+    };
+    for (std::vector<const GraphValue *> *list : {&vocabulary, &lookups}) {
+      if (list->size() > 1)
+        byName(*list);
+      if (list->size() == 1) {
+        tokens = list->front();
+        return true;
+      }
+      if (list->size() > 1)
+        return fail("several inputs may be the tokens: " + listed(*list) + "; say which with --input=tokens=NAME");
+    }
+    for (const GraphValue &input : model.inputs)
+      if (isFloat(input.type) && input.shape.size() == 3 && finder.usesOf(input).isRead && !finder.usesOf(input).isPast)
+        return fail("takes embeddings " + described(input) +
+                    " and looks up no tokens: export the model with token numbers (input_ids), so that its embedding "
+                    "is part of the graph");
+    if (candidates.size() > 1)
+      byName(candidates);
+    if (candidates.size() == 1) {
+      tokens = candidates.front();
+      return true;
+    }
+    return fail(candidates.empty() ? std::string("has no input of token numbers (batch, sequence)")
+                                   : "several inputs may be the tokens: " + listed(candidates) +
+                                         "; say which with --input=tokens=NAME");
+  }
+
+  bool decide(const GraphValue &input) {
+    Use use = finder.usesOf(input);
+    InputBinding &binding = roles[input.name];
+    if (!isReadAtAll(input)) {
+      binding.role = InputRole::Unused;
+      return true;
+    }
+    std::optional<InputRole> role = isFloat(input.type) ? floatRole(input, use) : integerRole(input, use);
+    if (!role)
+      return fail("input " + described(input) +
+                  " has no role in training a language model that its type, shape and "
+                  "use prove; give it one with --input=ROLE=" +
+                  input.name + " (attention_mask, mask, position_ids, past, sequence_lengths, total_length, zeros)");
+    binding.role = *role;
+    binding.pastAxis = use.pastAxis;
+    return true;
+  }
+
+  bool isReadAtAll(const GraphValue &input) const {
+    for (const Node &node : model.nodes)
+      if (llvm::is_contained(node.inputs, input.name))
+        return true;
+    return false;
+  }
+
+  std::optional<InputRole> floatRole(const GraphValue &input, const Use &use) const {
+    size_t rank = input.shape.size();
+    if (use.isPast && rank >= 3)
+      return InputRole::Past;
+    if (use.isMask && rank == 2)
+      return InputRole::AttentionMask;
+    if (use.isMask && isSquare(input))
+      return InputRole::Mask;
+    // Only its length is asked for, or it goes through views first: keys and values have a free length.
+    if (rank >= 3 && llvm::is_contained(input.shape, -1) && StringRef(input.name).contains_insensitive("past"))
+      return InputRole::Past;
+    return std::nullopt;
+  }
+
+  std::optional<InputRole> integerRole(const GraphValue &input, const Use &use) const {
+    size_t rank = input.shape.size();
+    StringRef name = input.name;
+    bool isScalar = input.hasShape && (rank == 0 || (rank == 1 && input.shape[0] == 1));
+    if (use.isSequenceLength)
+      return InputRole::SequenceLength;
+    if (use.isTotalLength)
+      return InputRole::TotalLength;
+    if (input.type == ElementType::Bool) {
+      if (isScalar)
+        return InputRole::Zeros; // use_cache_branch
+      if (rank == 2)
+        return InputRole::AttentionMask;
+      return isSquare(input) ? std::optional(InputRole::Mask) : std::nullopt;
+    }
+    if (isScalar)
+      return name.contains("total") ? InputRole::TotalLength : InputRole::Zeros;
+    if (rank == 2 && (use.rows == 2 || (use.rows && (name.contains("type") || name.contains("segment")))))
+      return InputRole::Zeros; // token types
+    if (use.rows && use.rows == vocabulary())
+      return std::nullopt; // a second input of tokens
+    if (use.rows || use.isPosition)
+      return rank == 1 || rank == 2 ? std::optional(InputRole::Positions) : std::nullopt;
+    if (rank == 1)
+      return use.isCompared || use.isMask ? std::optional(InputRole::Positions) : std::nullopt;
+    if (rank == 2) // positions that are only held against each other look like a mask
+      return use.isMask && !name.contains("position") ? std::optional(InputRole::AttentionMask)
+             : use.isCompared || use.isMask           ? std::optional(InputRole::Positions)
+             : name.contains("mask")                  ? std::optional(InputRole::AttentionMask)
+             : name.contains("position")              ? std::optional(InputRole::Positions)
+                                                      : std::nullopt;
+    return use.isMask && isSquare(input) ? std::optional(InputRole::Mask) : std::nullopt;
+  }
+
+  int64_t vocabulary() const { return finder.usesOf(*tokens).rows; }
+
+  /// (..., S, S) or (..., S, past + S).
+  static bool isSquare(const GraphValue &input) { return input.shape.size() == 3 || input.shape.size() == 4; }
+
+  /// The dimension that holds the past positions: where the present is appended, else the only free one.
+  bool checkPast(const GraphValue &input) {
+    InputBinding &binding = roles[input.name];
+    auto isFree = [&](size_t d) {
+      bool isBatch = !tokens->symbols.empty() && input.symbols[d] == tokens->symbols[0] && !input.symbols[d].empty();
+      return input.shape[d] < 0 && !isBatch;
+    };
+    if (binding.pastAxis < 0)
+      for (size_t d = input.shape.size(); d > 0 && binding.pastAxis < 0; --d)
+        if (isFree(d - 1) && (d > 1 || input.shape.size() < 3) &&
+            (StringRef(input.symbols[d - 1]).contains("past") || d - 1 == 2))
+          binding.pastAxis = int64_t(d - 1);
+    if (binding.pastAxis < 0 || binding.pastAxis >= int64_t(input.shape.size()))
+      binding.pastAxis = input.shape.size() == 4 ? 2 : 1;
+    int64_t length = input.shape[binding.pastAxis];
+    if (length > 0)
+      return fail("input " + described(input) + " holds past keys or values of the fixed length " +
+                  std::to_string(length) +
+                  ": training starts without a past; export with use_cache=False, or with a "
+                  "free past length");
+    return true;
+  }
+
+  const Model &model;
+  const RequestedRoles &requested;
+  llvm::StringMap<InputBinding> &roles;
+  std::string &error;
+  UseFinder finder;
+  const GraphValue *tokens = nullptr;
+};
+
+} // namespace
+
+StringRef roleName(InputRole role) {
+  for (auto [known, text] : kRoleNames)
+    if (known == role)
+      return text;
+  return "unknown";
+}
+
+bool parseRequestedRole(StringRef text, RequestedRoles &roles, std::string &error) {
+  auto [role, name] = text.split('=');
+  bool isRole = role == "logits";
+  std::string known = "logits";
+  for (auto [value, word] : kRoleNames)
+    if (value != InputRole::Unknown) {
+      isRole |= word == role;
+      known += ", " + word.str();
+    }
+  if (!isRole || name.empty()) {
+    error = "--input=" + text.str() + " is not ROLE=NAME; roles are " + known;
+    return false;
+  }
+  roles.push_back({role.str(), name.str()});
+  return true;
+}
+
+const GraphValue *findLogits(const Model &model, const RequestedRoles &requested, std::string &error) {
+  for (const auto &[role, name] : requested)
+    if (role == "logits") {
+      for (const GraphValue &output : model.outputs)
+        if (output.name == name)
+          return &output;
+      error = "--input=logits=" + name + ": the graph has no output of this name";
+      return nullptr;
+    }
+  if (model.outputs.empty()) {
+    error = "has no output";
+    return nullptr;
+  }
+  if (model.outputs.size() == 1)
+    return &model.outputs[0];
+  llvm::SmallDenseSet<int64_t> tables;
+  for (const Node &node : model.nodes)
+    if (int64_t rows = tableRows(model, node))
+      tables.insert(rows);
+  std::vector<const GraphValue *> candidates, products, vocabulary;
+  for (const GraphValue &output : model.outputs) {
+    bool fits = !output.hasShape || output.shape.size() == 3 || (output.shape.empty() && !model.producer(output.name));
+    if (!isFloat(output.type) || !fits)
+      continue;
+    candidates.push_back(&output);
+    int64_t columns = columnsOfLastProduct(model, output.name);
+    if (columns)
+      products.push_back(&output);
+    if (columns && tables.contains(columns))
+      vocabulary.push_back(&output);
+  }
+  for (std::vector<const GraphValue *> *list : {&vocabulary, &products, &candidates}) {
+    if (list->size() == 1)
+      return list->front();
+    if (list->size() > 1) {
+      for (const GraphValue *output : *list)
+        if (output->name == "logits")
+          return output;
+      error = "several outputs may be the logits: " + listed(*list) + "; say which with --input=logits=NAME";
+      return nullptr;
+    }
+  }
+  std::vector<const GraphValue *> all;
+  for (const GraphValue &output : model.outputs)
+    all.push_back(&output);
+  error = "has no output of logits (batch, sequence, vocabulary): " + listed(all);
+  return nullptr;
+}
+
+llvm::StringSet<> inputsOfLoss(const Model &model) {
+  llvm::StringSet<> reached, inputs;
+  for (const GraphValue &output : model.outputs)
+    if (output.hasShape && output.shape.empty())
+      reached.insert(output.name);
+  for (size_t i = model.nodes.size(); i > 0; --i)
+    if (llvm::any_of(model.nodes[i - 1].outputs, [&](const std::string &output) { return reached.contains(output); }))
+      for (const std::string &input : model.nodes[i - 1].inputs)
+        reached.insert(input);
+  for (const GraphValue &input : model.inputs)
+    if (reached.contains(input.name))
+      inputs.insert(input.name);
+  return inputs;
+}
+
+bool findRoles(const Model &model, const RequestedRoles &requested, llvm::StringMap<InputBinding> &roles,
+               std::string &error) {
+  return RoleFinder(model, requested, roles, error).run();
+}
+
+void keepOnly(Model &model, StringRef logits) {
+  llvm::StringSet<> needed;
+  needed.insert(logits);
+  std::vector<Node> kept;
+  for (size_t i = model.nodes.size(); i > 0; --i) {
+    Node &node = model.nodes[i - 1];
+    if (llvm::none_of(node.outputs, [&](const std::string &output) { return needed.contains(output); }))
+      continue;
+    for (const std::string &input : node.inputs)
+      if (!input.empty())
+        needed.insert(input);
+    kept.push_back(std::move(node));
+  }
+  std::reverse(kept.begin(), kept.end());
+  model.nodes = std::move(kept);
+  model.producerOf.clear();
+  for (auto [i, node] : llvm::enumerate(model.nodes))
+    for (const std::string &output : node.outputs)
+      if (!output.empty())
+        model.producerOf[output] = unsigned(i);
+  llvm::erase_if(model.outputs, [&](const GraphValue &output) { return output.name != logits; });
+}
+
+} // namespace ztc::importer
