@@ -45,7 +45,7 @@ struct KernelDescription {
 
 /// What became of a group: launches in order, and the memory that they share.
 struct LoweredGroup {
-  std::vector<KernelDescription> kernels;  ///< one or two; the second reads the workspace that the first writes
+  std::vector<KernelDescription> kernels;  ///< in order; later ones read the workspace that an earlier one writes
   uint64_t workspaceBytes = 0;             ///< of a group whose sizes are known
   uint64_t workspaceBytesPerFlatBlock = 0; ///< of a flat group whose length is not: times the number of blocks
   std::string text;                        ///< the group in readable form
@@ -85,6 +85,14 @@ struct AttentionForm {
 };
 inline constexpr int64_t kMaxGpuHeadDim = 512;
 
+/// What becomes of the head's products before the loss: cap(scale * x), with cap(x) = softcap * tanh(x / softcap) where
+/// softcap is not 0.
+struct LogitForm {
+  double scale = 1.0, softcap = 0.0;
+
+  bool isPlain() const { return scale == 1.0 && softcap == 0.0; }
+};
+
 /// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
 /// thread-safe.
 class KernelModule {
@@ -92,16 +100,19 @@ public:
   explicit KernelModule(KernelModuleOptions options = {});
   ~KernelModule();
 
-  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. The name is
-  /// the group's, made unique. A group that cannot be lowered is a located diagnostic.
-  llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false);
+  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. Where
+  /// `classes` gives results of the group different numbers no kernel writes results of two numbers: some are added to
+  /// what their memory holds, others are not. The name is the group's, made unique. A group that cannot be lowered is a
+  /// located diagnostic.
+  llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false,
+                                         llvm::ArrayRef<unsigned> classes = {});
 
   /// The service kernels of runtime/Format/ServiceKernels.md, at most one of each kind and constants. The extent is the
   /// caller's. `type` is that of the call's tensors: what enters a product of narrow factors is rounded to it.
   KernelDescription addAttentionSoftmax(bool causal, mlir::Type type);
   KernelDescription addAttentionSoftmaxGrad(double scale, bool causal, mlir::Type type);
   KernelDescription addRowDot();
-  KernelDescription addCrossEntropyRows(bool training, mlir::Type type);
+  KernelDescription addCrossEntropyRows(bool training, mlir::Type type, const LogitForm &form = {});
   /// Attention's kernels for GPUs in the order of `gpu_kernels`; none where the module makes none for GPUs, or for
   /// heads of more than kMaxGpuHeadDim.
   std::vector<KernelDescription> addGpuAttention(const AttentionForm &form, bool grad);
@@ -110,7 +121,8 @@ public:
   KernelDescription addGpuGather(int64_t rowBytes);
   KernelDescription addGpuScatterAdd(int64_t width, mlir::Type dyType);
   KernelDescription addGpuNarrow(mlir::Type to);
-  KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary);
+  KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,
+                                           const LogitForm &form = {});
   KernelDescription addGpuLossSum();
 
   /// What the module makes kernels for.

@@ -44,13 +44,15 @@ Value foldLanes(KernelBuilder &b, Value vector, llvm::function_ref<Value(Value, 
 /// A row of logits in a block.
 class Row {
 public:
-  Row(BlockKernel &k, int64_t lanes) : k(k), b(k.b), lanes(lanes), columns(k.scalar(0)), thread(k.thread()) {
+  Row(BlockKernel &k, const LogitForm &form, int64_t lanes)
+      : k(k), b(k.b), form(form), lanes(lanes), columns(k.scalar(0)), thread(k.thread()) {
     first = b.mul(thread, b.i64(lanes));
     base = b.address(k.buffer(0), b.getF32Type(), b.mul(k.block(), columns));
   }
 
   Value load(Value column) {
-    return b.load(b.address(base, b.getF32Type(), column), b.getF32Type(), lanes, std::min(lanes * 4, kVectorBytes));
+    Value address = b.address(base, b.getF32Type(), column);
+    return bendLogit(b, form, b.load(address, b.getF32Type(), lanes, std::min(lanes * 4, kVectorBytes)));
   }
 
   /// Of the whole row; every thread gets it. The maximum is at least the lowest finite number.
@@ -102,6 +104,7 @@ public:
 
   BlockKernel &k;
   KernelBuilder &b;
+  const LogitForm form;
   const int64_t lanes;
   Value columns, thread, first, base;
 
@@ -117,17 +120,18 @@ private:
 // A block per row. The cotangents of a narrow type stand at the beginning of the bytes of their row, where every piece
 // has been read before it is written over; a thread makes 16 bytes of them from twice as many logits. The softmax takes
 // the same columns a thread for every type: the loss has the same bits.
-KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary) {
+KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary,
+                                                       const LogitForm &form) {
   constexpr int64_t threads = 512;
   const bool narrow = training && isNarrow(type);
   const int64_t read = std::gcd(vocabulary, int64_t(4)), lanes = narrow ? std::gcd(vocabulary, int64_t(8)) : read;
   StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
-  std::string full = (name + (narrow ? typeSuffix(type) : "") + "_" + Twine(lanes)).str();
+  std::string full = (name + (narrow ? typeSuffix(type) : "") + "_" + Twine(lanes) + formSuffix(form)).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
   return deviceService(*state_, full, written, 1, threads, 1, [&](BlockKernel &k) {
     KernelBuilder &b = k.b;
-    Row row(k, lanes);
+    Row row(k, form, lanes);
     Type f32 = b.getF32Type(), i32 = b.getI32Type();
     Type element = narrow ? b.element(type) : Type(f32);
     Value losses = k.buffer(training ? 3 : 2), zero = b.real(f32, 0.0);
@@ -148,8 +152,8 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
         k.forRange(row.first, row.columns, row.step(), [&](Value column) { store(b.splat(zero, lanes), column); });
     };
     auto counted = [&] {
-      Value wanted = b.load(b.address(row.base, f32, target), f32, 1);
-      Softmax softmax = Row(k, read).softmax();
+      Value wanted = bendLogit(b, form, b.load(b.address(row.base, f32, target), f32, 1));
+      Softmax softmax = Row(k, form, read).softmax();
       storeLoss(b.sub(b.add(softmax.maximum, expandLog(b, softmax.sum)), wanted));
       if (!training)
         return;
@@ -165,7 +169,10 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
         Value p = b.mul(expandExp(b, b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
         Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
         Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
-        store(b.convertReal(b.mul(b.sub(p, hit), b.splat(scale, lanes)), element), column);
+        Value cotangent = b.mul(b.sub(p, hit), b.splat(scale, lanes));
+        if (!form.isPlain())
+          cotangent = b.mul(cotangent, slopeAtLogit(b, form, logits));
+        store(b.convertReal(cotangent, element), column);
       };
       if (!narrow) {
         k.forRange(row.first, row.columns, row.step(), [&](Value column) { gradient(row.load(column), column); });

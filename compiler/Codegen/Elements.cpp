@@ -2,6 +2,7 @@
 #include "compiler/Codegen/KernelEmitter.h"
 #include "compiler/Codegen/MathExpand.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -46,6 +47,38 @@ Value logic(KernelBuilder &b, Operation *op, Operands x) {
   if (function == "or")
     return arith::OrIOp::create(b, x[0], x[1]);
   return arith::XOrIOp::create(b, x[0], x[1]);
+}
+
+/// The quotient of integers; hardware traps where it is none.
+Value divide(KernelBuilder &b, Operation *, Operands x) {
+  if (isReal(x[0]))
+    return b.div(x[0], x[1]);
+  auto is = [&](int64_t value) { return b.compare(arith::CmpIPredicate::eq, x[1], b.integer(x[1].getType(), value)); };
+  Value byZero = is(0), byMinusOne = is(-1), one = b.integer(x[1].getType(), 1);
+  Value safe = b.select(byZero, one, b.select(byMinusOne, one, x[1]));
+  Value quotient = b.select(byMinusOne, b.negate(x[0]), b.div(x[0], safe));
+  return b.select(byZero, b.integer(x[0].getType(), 0), quotient);
+}
+
+Value remainder(KernelBuilder &b, Operation *op, Operands x) {
+  if (isReal(x[0]))
+    return getElementTypeOrSelf(x[0].getType()).isF32() ? expandRemainder(b, x[0], x[1]) : Value();
+  return b.sub(x[0], b.mul(divide(b, op, x), x[1]));
+}
+
+Value tensorPower(KernelBuilder &b, Operation *, Operands x) {
+  return getElementTypeOrSelf(x[0].getType()).isF32() ? expandTensorPower(b, x[0], x[1]) : Value();
+}
+
+Value round(KernelBuilder &b, Operation *op, Operands x) {
+  StringRef mode = cast<graph::RoundOp>(op).getMode();
+  if (mode == "floor")
+    return math::FloorOp::create(b, x[0]);
+  if (mode == "ceil")
+    return math::CeilOp::create(b, x[0]);
+  if (mode == "even")
+    return math::RoundEvenOp::create(b, x[0]);
+  return math::TruncOp::create(b, x[0]);
 }
 
 Value power(KernelBuilder &b, Operation *op, Operands x) {
@@ -159,7 +192,10 @@ Emission emissionOf(StringRef name) {
       {"graph.accumulate", [](KernelBuilder &b, Operation *, Operands x) { return b.add(x[0], x[1]); }},
       {"graph.sub", [](KernelBuilder &b, Operation *, Operands x) { return b.sub(x[0], x[1]); }},
       {"graph.mul", [](KernelBuilder &b, Operation *, Operands x) { return b.mul(x[0], x[1]); }},
-      {"graph.div", [](KernelBuilder &b, Operation *, Operands x) { return b.div(x[0], x[1]); }},
+      {"graph.div", divide},
+      {"graph.remainder", remainder},
+      {"graph.tensor_power", tensorPower},
+      {"graph.round", round},
       {"graph.maximum", [](KernelBuilder &b, Operation *, Operands x) { return b.maximum(x[0], x[1]); }},
       {"graph.minimum", [](KernelBuilder &b, Operation *, Operands x) { return b.minimum(x[0], x[1]); }},
       {"graph.neg", [](KernelBuilder &b, Operation *, Operands x) { return b.negate(x[0]); }},
@@ -172,6 +208,9 @@ Emission emissionOf(StringRef name) {
       {"graph.erf", f32Function<expandErf>},
       {"graph.sin", f32Function<expandSin>},
       {"graph.cos", f32Function<expandCos>},
+      {"graph.atan", f32Function<expandAtan>},
+      {"graph.expm1", f32Function<expandExpm1>},
+      {"graph.log1p", f32Function<expandLog1p>},
       {"graph.sqrt", root},
       {"graph.rsqrt", rsqrt},
       {"graph.reciprocal", reciprocal},

@@ -352,8 +352,8 @@ static bool writesResults(const PlannedKernel &kernel) {
   return llvm::any_of(kernel.columns, [](const ColumnGroup &columns) { return !columns.outputs.empty(); });
 }
 
-FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group) {
-  FailureOr<GroupPlan> plan = planGroup(group);
+FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group, ArrayRef<unsigned> classes) {
+  FailureOr<GroupPlan> plan = planGroup(group, classes);
   if (failed(plan))
     return failure();
   LoweredGroup lowered;
@@ -369,8 +369,9 @@ FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp g
   return lowered;
 }
 
-LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group, LoweredGroup &lowered) {
-  FailureOr<GroupPlan> plan = planGroup(group);
+LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group, ArrayRef<unsigned> classes,
+                               LoweredGroup &lowered) {
+  FailureOr<GroupPlan> plan = planGroup(group, classes);
   if (failed(plan))
     return failure();
   for (auto [kernel, description] : llvm::zip_equal(plan->kernels, lowered.kernels)) {

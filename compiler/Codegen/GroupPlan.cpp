@@ -2,7 +2,9 @@
 #include "compiler/Codegen/KernelBuilder.h"
 #include "compiler/Codegen/KernelEmitter.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include <functional>
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 
@@ -81,7 +83,8 @@ static void addParts(const PlannedOutput &output, std::vector<PlannedOutput> &pa
 namespace {
 class Planner {
 public:
-  explicit Planner(graph::FusionOp group) : group_(group), body_(group->getRegion(0).front()) {}
+  Planner(graph::FusionOp group, ArrayRef<unsigned> classes)
+      : group_(group), body_(group->getRegion(0).front()), classes_(classes) {}
 
   FailureOr<GroupPlan> run() {
     collect();
@@ -91,6 +94,7 @@ public:
     } else if (failed(planRows())) {
       return failure();
     }
+    splitByClass();
     for (PlannedKernel &kernel : plan_.kernels)
       describeBuffers(kernel);
     return std::move(plan_);
@@ -236,15 +240,9 @@ private:
       columnGroup(rows, rowsOf(shape), columnsOf(shape)).partials.push_back(partials.back());
       offset += blocks * columnsOf(shape);
     }
-    int64_t width = 0;
-    for (const ColumnGroup &group : rows.columns)
-      width += group.subRows * group.columns;
     KernelDescription &d = rows.description;
     if (partials.empty()) {
-      bool scalar = rows.rows == 1 && width == static_cast<int64_t>(rows.columns.size());
-      d.form = scalar ? "scalar" : "row";
-      d.extent = rows.rows;
-      d.grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(width, 1));
+      describeRows(rows);
       plan_.kernels.push_back(std::move(rows));
       return success();
     }
@@ -290,8 +288,59 @@ private:
       usedOperands(operand, folds, seen, used);
   }
 
+  /// Kernels that write results of several classes become one for each, of which the last keeps the partials.
+  void splitByClass() {
+    if (classes_.empty())
+      return;
+    std::vector<PlannedKernel> whole = std::move(plan_.kernels);
+    plan_.kernels.clear();
+    for (PlannedKernel &kernel : whole) {
+      std::set<unsigned, std::greater<>> classes;
+      for (const ColumnGroup &group : kernel.columns)
+        for (const PlannedOutput &output : group.outputs)
+          classes.insert(classes_[output.result]);
+      while (classes.size() > 1) {
+        plan_.kernels.push_back(takeClass(kernel, *classes.begin()));
+        classes.erase(classes.begin());
+      }
+      plan_.kernels.push_back(std::move(kernel));
+    }
+  }
+
+  /// Moves the results of one class into a kernel of their own.
+  PlannedKernel takeClass(PlannedKernel &kernel, unsigned number) const {
+    PlannedKernel taken = kernel;
+    auto keep = [&](PlannedKernel &of, llvm::function_ref<bool(unsigned)> wanted) {
+      for (ColumnGroup &group : of.columns)
+        llvm::erase_if(group.outputs, [&](const PlannedOutput &output) { return !wanted(classes_[output.result]); });
+      llvm::erase_if(of.columns,
+                     [](const ColumnGroup &group) { return group.outputs.empty() && group.partials.empty(); });
+    };
+    for (ColumnGroup &group : taken.columns)
+      group.partials.clear();
+    taken.sums.clear();
+    keep(taken, [&](unsigned own) { return own == number; });
+    keep(kernel, [&](unsigned own) { return own != number; });
+    if (taken.shape == PlannedKernel::Shape::RowBlocks) {
+      taken.shape = PlannedKernel::Shape::Rows;
+      describeRows(taken);
+    }
+    return taken;
+  }
+
+  static void describeRows(PlannedKernel &rows) {
+    int64_t width = 0;
+    for (const ColumnGroup &group : rows.columns)
+      width += group.subRows * group.columns;
+    bool scalar = rows.rows == 1 && width == static_cast<int64_t>(rows.columns.size());
+    rows.description.form = scalar ? "scalar" : "row";
+    rows.description.extent = rows.rows;
+    rows.description.grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(width, 1));
+  }
+
   void describeBuffers(PlannedKernel &kernel) const {
     bool alone = plan_.kernels.size() == 1;
+    bool hasPartials = llvm::any_of(kernel.columns, [](const ColumnGroup &group) { return !group.partials.empty(); });
     SmallVector<bool> used(body_.getNumArguments(), alone), written(outputs_.size(), false);
     SmallPtrSet<Operation *, 4> folds;
     SmallPtrSet<Operation *, 32> seen;
@@ -314,12 +363,13 @@ private:
     for (auto [index, isWritten] : llvm::enumerate(written))
       if (isWritten)
         buffers.push_back({KernelBuffer::Kind::Result, static_cast<unsigned>(index), true});
-    if (!alone)
+    if (hasPartials || !kernel.sums.empty() || !kernel.folds.empty())
       buffers.push_back({KernelBuffer::Kind::Workspace, 0, kernel.folds.empty()});
   }
 
   graph::FusionOp group_;
   Block &body_;
+  ArrayRef<unsigned> classes_; ///< by result; none: all are equal
   std::vector<PlannedOutput> outputs_;
   llvm::SetVector<Operation *> partials_;     ///< sums with partial results
   SmallPtrSet<Operation *, 16> afterPartial_; ///< what is computed from them
@@ -327,10 +377,10 @@ private:
 };
 } // namespace
 
-FailureOr<GroupPlan> planGroup(graph::FusionOp group) {
+FailureOr<GroupPlan> planGroup(graph::FusionOp group, ArrayRef<unsigned> classes) {
   if (group->getNumResults() == 0)
     return group->emitOpError("has no results");
-  return Planner(group).run();
+  return Planner(group, classes).run();
 }
 
 } // namespace ztc::codegen

@@ -75,7 +75,8 @@ struct GroupPlan {
   uint64_t workspaceBytes = 0, workspaceBytesPerFlatBlock = 0;
 };
 
-/// Chooses the form of a group. A group that no form fits is a located diagnostic.
-llvm::FailureOr<GroupPlan> planGroup(graph::FusionOp group);
+/// Chooses the form of a group. Results whose numbers in `classes` differ (none: all are equal) are written by
+/// different kernels, those of the lowest number last. A group that no form fits is a located diagnostic.
+llvm::FailureOr<GroupPlan> planGroup(graph::FusionOp group, llvm::ArrayRef<unsigned> classes = {});
 
 } // namespace ztc::codegen

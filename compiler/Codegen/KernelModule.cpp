@@ -113,11 +113,15 @@ static std::string structuralKey(graph::FusionOp group) {
   return key;
 }
 
-FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withAdd) {
+FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withAdd, ArrayRef<unsigned> classes) {
   std::string key = structuralKey(group);
+  if (llvm::all_equal(classes))
+    classes = {};
+  for (unsigned number : classes)
+    key += " " + std::to_string(number);
   auto known = state_->groups.find(key);
   if (known == state_->groups.end()) {
-    FailureOr<LoweredGroup> lowered = codegen::lowerGroup(*state_, group);
+    FailureOr<LoweredGroup> lowered = codegen::lowerGroup(*state_, group, classes);
     if (failed(lowered))
       return failure();
     llvm::raw_string_ostream stream(lowered->text);
@@ -126,7 +130,7 @@ FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withA
   }
   LoweredGroup &lowered = known->second;
   if (withAdd && !llvm::any_of(lowered.kernels, [](const KernelDescription &kernel) { return kernel.hasAdd; }))
-    if (failed(codegen::lowerAddVariants(*state_, group, lowered)))
+    if (failed(codegen::lowerAddVariants(*state_, group, classes, lowered)))
       return failure();
   return lowered;
 }

@@ -36,6 +36,12 @@ namespace codegen {
 struct PlannedKernel;
 struct ColumnPlans;
 
+/// What `form` makes of a product, and the derivative at a logit that it made; f32, scalar or vector.
+mlir::Value bendLogit(KernelBuilder &b, const LogitForm &form, mlir::Value product);
+mlir::Value slopeAtLogit(KernelBuilder &b, const LogitForm &form, mlir::Value logit);
+/// For the name of a kernel that is made for `form`; "" for a plain one.
+std::string formSuffix(const LogitForm &form);
+
 /// What a scf.for says of its loop (unrolling), for LLVM.
 inline constexpr llvm::StringLiteral kLoopAnnotation = "llvm.loop_annotation";
 
@@ -47,9 +53,11 @@ llvm::LogicalResult untilColumnsSuit(graph::FusionOp group,
 llvm::FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::FusionOp group,
                                                const PlannedKernel &kernel, llvm::StringRef name, bool add);
 /// Lowers a group to one or two kernels (Forms.cpp).
-llvm::FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group);
+llvm::FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group,
+                                         llvm::ArrayRef<unsigned> classes);
 /// Emits the variants that add to results, and says so in `lowered`.
-llvm::LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group, LoweredGroup &lowered);
+llvm::LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group,
+                                     llvm::ArrayRef<unsigned> classes, LoweredGroup &lowered);
 } // namespace codegen
 
 } // namespace ztc

@@ -1,4 +1,5 @@
 #include "compiler/Codegen/MathExpand.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include <cmath>
 #include <limits>
 
@@ -151,6 +152,68 @@ Value expandErf(KernelBuilder &b, Value x) {
   return keepNan(b, x, y);
 }
 
+/// c0 x + c1 x^2 + ... where |x| < 1e-4, else `y`: what a difference with 1 would cancel.
+static Value seriesAtZero(KernelBuilder &b, Value x, ArrayRef<double> coefficients, Value y) {
+  Value small = b.mul(x, polynomial(b, x, coefficients));
+  return b.select(b.compare(FP::OLT, b.absolute(x), b.real(x.getType(), 1e-4)), small, y);
+}
+
+Value expandExpm1(KernelBuilder &b, Value x) {
+  Value wide = widen(b, clamp(b, x, -104.0, 90.0));
+  Value y = b.sub(expOfDouble(b, wide), b.real(wide.getType(), 1.0));
+  y = narrow(b, seriesAtZero(b, wide, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24}, y));
+  y = b.select(b.compare(FP::OEQ, x, b.real(x.getType(), 0.0)), x, y); // keeps -0
+  return keepNan(b, x, y);
+}
+
+Value expandLog1p(KernelBuilder &b, Value x) {
+  Type type = x.getType();
+  Value wide = widen(b, x), minusOne = b.real(type, -1.0), infinity = b.real(type, kInfinity);
+  Value y = logOfDouble(b, b.add(wide, b.real(wide.getType(), 1.0)));
+  y = narrow(b, seriesAtZero(b, wide, {1.0, -1.0 / 2, 1.0 / 3, -1.0 / 4}, y));
+  y = b.select(b.compare(FP::OEQ, x, b.real(type, 0.0)), x, y); // keeps -0
+  y = b.select(b.compare(FP::OEQ, x, infinity), infinity, y);
+  y = b.select(b.compare(FP::OEQ, x, minusOne), b.real(type, -kInfinity), y);
+  y = b.select(b.compare(FP::OLT, x, minusOne), b.real(type, std::numeric_limits<double>::quiet_NaN()), y);
+  return keepNan(b, x, y);
+}
+
+// In double precision: t = min(|x|, 1/|x|), and (t-1)/(t+1) beyond tan(pi/8), leave |s| <= tan(pi/8) to the series.
+Value expandAtan(KernelBuilder &b, Value x) {
+  Value wide = widen(b, b.absolute(x));
+  Type type = wide.getType();
+  Value one = b.real(type, 1.0), inverted = b.compare(FP::OGT, wide, one);
+  Value t = b.select(inverted, b.div(one, wide), wide);
+  Value turned = b.compare(FP::OGT, t, b.real(type, 0.41421356237309503));
+  Value s = b.select(turned, b.div(b.sub(t, one), b.add(t, one)), t);
+  SmallVector<double> series;
+  for (int i = 0; i < 14; ++i)
+    series.push_back((i % 2 ? -1.0 : 1.0) / (2 * i + 1));
+  Value y = b.mul(s, polynomial(b, b.mul(s, s), series));
+  y = b.select(turned, b.add(y, b.real(type, 0.78539816339744831)), y);
+  y = narrow(b, b.select(inverted, b.sub(b.real(type, 1.5707963267948966), y), y));
+  y = b.select(b.compare(FP::OLT, x, b.real(x.getType(), 0.0)), b.negate(y), y);
+  y = b.select(b.compare(FP::OEQ, x, b.real(x.getType(), 0.0)), x, y); // keeps -0
+  return keepNan(b, x, y);
+}
+
+// Of magnitudes, in double precision: each turn leaves a remainder that is smaller by 2^50 or exact.
+Value expandRemainder(KernelBuilder &b, Value x, Value y) {
+  Value a = widen(b, b.absolute(x)), d = widen(b, b.absolute(y));
+  Type type = a.getType();
+  Value zero = b.real(type, 0.0), rest = a;
+  for (int turn = 0; turn < 2; ++turn) {
+    Value whole = math::TruncOp::create(b, b.div(rest, d));
+    rest = b.fma(b.negate(whole), d, rest);
+    rest = b.select(b.compare(FP::OLT, rest, zero), b.add(rest, d), rest); // the quotient was rounded up
+  }
+  rest = b.select(b.compare(FP::OLT, a, d), a, rest); // an infinite divisor too
+  Value result = narrow(b, rest);
+  result = b.select(b.compare(FP::OLT, x, b.real(x.getType(), 0.0)), b.negate(result), result);
+  result = b.select(b.compare(FP::OEQ, result, b.real(x.getType(), 0.0)), b.mul(x, b.real(x.getType(), 0.0)), result);
+  return keepNan(b, x, keepNan(b, y, result));
+}
+
 /// sin(x + quarter * pi/2), reduced in double precision to |r| <= pi/4 and a quadrant.
 static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
   Value wide = widen(b, x);
@@ -216,6 +279,27 @@ static Value powerByLogarithm(KernelBuilder &b, Value x, double exponent) {
   else if (std::fmod(exponent, 2.0) != 0.0)
     y = b.select(negative, b.negate(y), y);
   return keepNan(b, x, y);
+}
+
+Value expandTensorPower(KernelBuilder &b, Value x, Value exponent) {
+  Type type = x.getType();
+  Value zero = b.real(type, 0.0), one = b.real(type, 1.0), infinity = b.real(type, kInfinity);
+  Value magnitude = b.absolute(x), wide = widen(b, magnitude);
+  Value product = b.mul(logOfDouble(b, wide), widen(b, exponent));
+  Value y = narrow(b, expOfDouble(b, clamp(b, product, -300.0, 300.0)));
+  Value rises = b.compare(FP::OGT, exponent, zero);
+  y = b.select(b.compare(FP::OEQ, magnitude, zero), b.select(rises, zero, infinity), y);
+  y = b.select(b.compare(FP::OEQ, magnitude, infinity), b.select(rises, infinity, zero), y);
+  y = b.select(b.compare(FP::OEQ, magnitude, one), one, y); // to an infinite exponent too
+  Value negative = b.compare(FP::OLT, x, zero);
+  Value truncated = math::TruncOp::create(b, exponent), half = b.mul(exponent, b.real(type, 0.5));
+  Value isWhole = b.compare(FP::OEQ, truncated, exponent);
+  Value isEven = b.compare(FP::OEQ, math::TruncOp::create(b, half), half);
+  Value ofNegative = b.select(isEven, y, b.negate(y));
+  ofNegative = b.select(isWhole, ofNegative, b.real(type, std::numeric_limits<double>::quiet_NaN()));
+  y = keepNan(b, x, keepNan(b, exponent, b.select(negative, ofNegative, y)));
+  y = b.select(b.compare(FP::OEQ, exponent, zero), one, y);
+  return b.select(b.compare(FP::OEQ, x, one), one, y);
 }
 
 Value expandPower(KernelBuilder &b, Value x, double exponent) {

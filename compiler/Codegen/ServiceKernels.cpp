@@ -325,12 +325,68 @@ KernelDescription KernelModule::addRowDot() {
   });
 }
 
-KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type) {
+Value codegen::bendLogit(KernelBuilder &b, const LogitForm &form, Value product) {
+  Type type = product.getType();
+  if (form.scale != 1.0)
+    product = b.mul(product, b.real(type, form.scale));
+  if (form.softcap == 0.0)
+    return product;
+  Value cap = b.real(type, form.softcap);
+  return b.mul(expandTanh(b, b.div(product, cap)), cap);
+}
+
+Value codegen::slopeAtLogit(KernelBuilder &b, const LogitForm &form, Value logit) {
+  Type type = logit.getType();
+  Value scale = b.real(type, form.scale);
+  if (form.softcap == 0.0)
+    return scale;
+  Value tanh = b.div(logit, b.real(type, form.softcap));
+  return b.mul(b.sub(b.real(type, 1.0), b.mul(tanh, tanh)), scale);
+}
+
+std::string codegen::formSuffix(const LogitForm &form) {
+  auto bits = [](double value) { return llvm::utohexstr(llvm::bit_cast<uint64_t>(value)); };
+  return form.isPlain() ? "" : "_scale_" + bits(form.scale) + "_cap_" + bits(form.softcap);
+}
+
+namespace {
+/// A counted row of logits that are no plain products: they are bent in place, and their cotangents are those of the
+/// products.
+void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position, Value columns, Value loss, Value scale,
+                 Type narrow) {
+  KernelBuilder &b = k.b;
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
+  Value none = b.i64(0), wanted = bendLogit(b, form, k.loadScalar(row, position));
+  Values lanes = k.forColumns(none, columns, /*fromZero=*/true, k.lanesOf(lowest),
+                              [&](const RowKernel::Chunk &chunk, Values &max) {
+                                Value logit = bendLogit(b, form, k.load(chunk, row, 0.0));
+                                k.store(chunk, logit, row);
+                                max[chunk.quarter] = b.maximum(max[chunk.quarter], k.only(chunk, logit, lowest));
+                              });
+  Value maximum = k.maximum(lanes);
+  Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, /*keep=*/false);
+  b.store(b.sub(b.add(maximum, expandLog(b, sum)), wanted), loss);
+  if (!scale)
+    return;
+  auto cotangent = [&](Value logit, Value hit, int64_t count) {
+    auto all = [&](Value scalar) { return b.splat(scalar, count); };
+    Value p = b.div(expandExp(b, b.sub(logit, all(maximum))), all(sum));
+    Value dlogit = b.mul(hit ? b.sub(p, hit) : p, all(scale));
+    return k.rounded(b.mul(dlogit, slopeAtLogit(b, form, logit)), narrow);
+  };
+  k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {
+    k.store(chunk, cotangent(k.load(chunk, row, 0.0), Value(), kChunk), row);
+  });
+  b.store(cotangent(wanted, b.real(b.getF32Type(), 1.0), 1), k.at(row, position));
+}
+} // namespace
+
+KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, const LogitForm &form) {
   auto [narrow, suffix] = narrowType(*state_, training ? type : Type(Float32Type::get(&state_->context)));
   std::string name = ((training ? "cross_entropy_rows" : "cross_entropy_rows_loss") + suffix).str();
   SmallVector<bool> written =
-      training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
-  return service(*state_, name, name, written, [&](RowKernel &k) {
+      training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{!form.isPlain(), false, true};
+  return service(*state_, name + formSuffix(form), name, written, [&](RowKernel &k) {
     KernelBuilder &b = k.b;
     Value logits = k.buffer(0), targets = k.buffer(1), loss = k.buffer(training ? 3 : 2), ld = k.scalar(0),
           columns = k.scalar(1);
@@ -348,6 +404,8 @@ KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type) {
         k.zero(row, none, columns);
       b.setInsertionPointToStart(branch.elseBlock());
       Value position = arith::ExtSIOp::create(b, b.getI64Type(), target);
+      if (!form.isPlain())
+        return emitBentRow(k, form, row, position, columns, k.at(loss, r), scale, narrow);
       Value wanted = k.loadScalar(row, position);
       Value maximum = k.rowMaximum(row, none, columns, /*fromZero=*/true);
       Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, training);

@@ -153,7 +153,7 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
   for (auto [index, spec] : llvm::enumerate(launches.getAsRange<plan_ir::LaunchSpecAttr>())) {
     std::string name = fusion.getName().str();
     if (launches.size() > 1)
-      name += index == 0 ? " rows" : " fold";
+      name += spec.getForm().getValue() == "fold" ? " fold" : " rows";
     Common common = describe(op, name, (spec.getForm().getValue() + " kernel" + (why.empty() ? "" : ": ") + why).str());
     if (index)
       common.flops = number(0);

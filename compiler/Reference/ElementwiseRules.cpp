@@ -37,8 +37,6 @@ void addBinary(RuleTable &table, double (*real)(double, double), int64_t (*integ
         results[0].reals[i] = real(a.reals[i], b.reals[i]);
         continue;
       }
-      if (std::is_same_v<OpTy, graph::DivOp> && b.integers[i] == 0)
-        return op.emitOpError("divides an integer by zero");
       results[0].integers[i] = integer(a.integers[i], b.integers[i]);
     }
     return success();
@@ -157,7 +155,18 @@ void addElementwiseRules(RuleTable &table) {
   addBinary<graph::AddOp>(table, [](double a, double b) { return a + b; }, [](Int a, Int b) { return a + b; });
   addBinary<graph::SubOp>(table, [](double a, double b) { return a - b; }, [](Int a, Int b) { return a - b; });
   addBinary<graph::MulOp>(table, [](double a, double b) { return a * b; }, [](Int a, Int b) { return a * b; });
-  addBinary<graph::DivOp>(table, [](double a, double b) { return a / b; }, [](Int a, Int b) { return a / b; });
+  addBinary<graph::DivOp>(
+      table, [](double a, double b) { return a / b; }, [](Int a, Int b) { return b == 0    ? 0
+                                                                                 : b == -1 ? -a
+                                                                                           : a / b; });
+  addBinary<graph::RemainderOp>(
+      table, [](double a, double b) { return std::fmod(a, b); },
+      [](Int a, Int b) { return b == 0    ? a
+                                : b == -1 ? 0
+                                          : a % b; });
+  addBinary<graph::TensorPowerOp>(
+      table, [](double a, double b) { return std::pow(a, b); },
+      [](Int a, Int b) { return static_cast<Int>(std::pow(a, b)); });
   addBinary<graph::MaximumOp>(
       table, [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); },
       [](Int a, Int b) { return std::max(a, b); });
@@ -178,6 +187,22 @@ void addElementwiseRules(RuleTable &table) {
   addUnary<graph::SinOp>(table, [](double x) { return std::sin(x); });
   addUnary<graph::CosOp>(table, [](double x) { return std::cos(x); });
 
+  addUnary<graph::AtanOp>(table, [](double x) { return std::atan(x); });
+  addUnary<graph::Expm1Op>(table, [](double x) { return std::expm1(x); });
+  addUnary<graph::Log1pOp>(table, [](double x) { return std::log1p(x); });
+
+  table.add<graph::RoundOp>([](graph::RoundOp op, Operands operands, Results results) {
+    const Tensor &x = *operands[0];
+    results[0] = like(x, x.elementType);
+    StringRef mode = op.getMode();
+    for (int64_t i = 0; i < x.count(); ++i) {
+      double value = x.reals[i];
+      results[0].reals[i] = mode == "floor"  ? std::floor(value)
+                            : mode == "ceil" ? std::ceil(value)
+                            : mode == "even" ? std::nearbyint(value)
+                                             : std::trunc(value);
+    }
+  });
   table.add<graph::PowerOp>([](graph::PowerOp op, Operands operands, Results results) {
     const Tensor &x = *operands[0];
     results[0] = like(x, x.elementType);

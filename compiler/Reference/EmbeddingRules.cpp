@@ -21,7 +21,10 @@ LogicalResult runEmbedding(graph::EmbeddingOp op, Operands operands, Results res
     return failure();
   for (int64_t p = 0; p < indices.count(); ++p)
     for (int64_t d = 0; d < D; ++d)
-      results[0].reals[p * D + d] = table.reals[indices.integers[p] * D + d];
+      if (table.isReal())
+        results[0].reals[p * D + d] = table.reals[indices.integers[p] * D + d];
+      else
+        results[0].integers[p * D + d] = table.integers[indices.integers[p] * D + d];
   return success();
 }
 

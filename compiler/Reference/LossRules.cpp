@@ -58,12 +58,17 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
     for (int64_t i = 0; i < V; ++i)
       for (int64_t d = 0; d < D; ++d)
         logits.reals[t * V + i] += hidden.reals[t * D + d] * head.reals[i * D + d];
+  double factor = op.getLogitScale().convertToDouble(), cap = op.getSoftcap().convertToDouble();
+  for (double &value : logits.reals)
+    value = cap == 0.0 ? factor * value : cap * std::tanh(factor * value / cap);
   results[0].reals[0] = lossOf(logits, targets);
   if (!op.getScale())
     return success();
   Tensor dlogits = gradientOf(logits, targets, operands[3]->reals[0]);
-  for (double &value : dlogits.reals)
-    value = interpreter.roundInside(value, hidden.elementType);
+  for (auto [value, logit] : llvm::zip_equal(dlogits.reals, logits.reals)) {
+    double slope = cap == 0.0 ? factor : factor * (1.0 - (logit / cap) * (logit / cap));
+    value = interpreter.roundInside(value * slope, hidden.elementType);
+  }
   for (int64_t t = 0; t < T; ++t)
     for (int64_t i = 0; i < V; ++i)
       for (int64_t d = 0; d < D; ++d) {

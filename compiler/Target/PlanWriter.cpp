@@ -245,6 +245,12 @@ static std::string bytesOf(ElementsAttr data) {
     return std::string(bytes.begin(), bytes.end());
   }
   auto dense = cast<DenseElementsAttr>(data);
+  if (dense.getElementType().isInteger(1)) { // a byte each, however the attribute packs them
+    std::string bytes;
+    for (bool value : dense.getValues<bool>())
+      bytes.push_back(value);
+    return bytes;
+  }
   ArrayRef<char> raw = dense.getRawData();
   std::string bytes(raw.begin(), raw.end());
   if (dense.isSplat()) {

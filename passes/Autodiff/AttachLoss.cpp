@@ -19,8 +19,9 @@ Value emitLoss(OpBuilder &builder, const LogitsRoot &logits, Value targets) {
   if (graph::MatmulOp product = logits.product) {
     Location loc = product.getLoc();
     Value flatTargets = reshapeTo(builder, loc, targets, {rows});
-    auto root = graph::LinearCrossEntropyOp::create(builder, loc, lossType, Type(), Type(), product.getA(),
-                                                    product.getB(), flatTargets, Value());
+    auto root = graph::LinearCrossEntropyOp::create(
+        builder, loc, lossType, Type(), Type(), product.getA(), product.getB(), flatTargets, Value(),
+        builder.getF64FloatAttr(logits.scale), builder.getF64FloatAttr(logits.softcap));
     return root.getLoss();
   }
   Location loc = logits.logits.getLoc();

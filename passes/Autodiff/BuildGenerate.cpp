@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Expr.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 
@@ -33,7 +34,13 @@ struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
     Value logits;
     if (graph::MatmulOp product = root->product) {
       Value row = gatherRow(builder, product.getLoc(), product.getA(), position);
-      logits = graph::MatmulOp::create(builder, product.getLoc(), row, product.getB(), false, true);
+      graph::Expr bent(builder, product.getLoc(),
+                       graph::MatmulOp::create(builder, product.getLoc(), row, product.getB(), false, true));
+      if (root->scale != 1.0)
+        bent = bent * root->scale;
+      if (root->softcap != 0.0)
+        bent = graph::tanh(bent / root->softcap) * root->softcap;
+      logits = bent.value();
     } else {
       auto type = cast<RankedTensorType>(root->logits.getType());
       int64_t vocabulary = type.getShape().back();

@@ -40,9 +40,9 @@ Root buildRoot(OpBuilder &builder, Value loss, Value step) {
     return {loss, {{loss, emitScale(builder, loss.getLoc(), step, lossType)}}};
   builder.setInsertionPoint(root);
   Value scale = emitScale(builder, root.getLoc(), step, lossType);
-  auto training = graph::LinearCrossEntropyOp::create(builder, root.getLoc(), lossType, root.getHidden().getType(),
-                                                      root.getHead().getType(), root.getHidden(), root.getHead(),
-                                                      root.getTargets(), scale);
+  auto training = graph::LinearCrossEntropyOp::create(
+      builder, root.getLoc(), lossType, root.getHidden().getType(), root.getHead().getType(), root.getHidden(),
+      root.getHead(), root.getTargets(), scale, root.getLogitScaleAttr(), root.getSoftcapAttr());
   root.getLoss().replaceAllUsesWith(training.getLoss());
   root.erase();
   return {training.getLoss(),

@@ -1,4 +1,6 @@
 #include "passes/Autodiff/Functions.h"
+#include <cmath>
+#include <optional>
 
 using namespace mlir;
 
@@ -47,6 +49,46 @@ void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
   function.setAllResultAttrs(attributes);
 }
 
+/// The number that all elements of `value` are, through reshapes and broadcasts.
+static std::optional<double> splatNumber(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<graph::ReshapeOp, graph::BroadcastOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+  if (!splat || !isa<FloatType>(splat.getElementType()))
+    return std::nullopt;
+  APFloat number = splat.getSplatValue<APFloat>();
+  bool losesInformation;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInformation);
+  return number.convertToDouble();
+}
+
+/// `value` without the reshapes and the products with constants that it is made by; these multiply `factor`.
+static Value withoutFactors(Value value, double &factor) {
+  for (;;) {
+    if (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
+      value = reshape.getX();
+    } else if (auto product = value.getDefiningOp<graph::MulOp>()) {
+      std::optional<double> a = splatNumber(product.getA()), b = splatNumber(product.getB());
+      if (!a && !b)
+        return value;
+      factor *= b ? *b : *a;
+      value = b ? product.getA() : product.getB();
+    } else if (auto quotient = value.getDefiningOp<graph::DivOp>()) {
+      std::optional<double> b = splatNumber(quotient.getB());
+      if (!b)
+        return value;
+      factor /= *b;
+      value = quotient.getA();
+    } else {
+      return value;
+    }
+  }
+}
+
 FailureOr<LogitsRoot> findLogits(func::FuncOp function) {
   Operation *terminator = function.getBody().front().getTerminator();
   if (terminator->getNumOperands() != 1)
@@ -57,15 +99,22 @@ FailureOr<LogitsRoot> findLogits(func::FuncOp function) {
   auto type = dyn_cast<RankedTensorType>(root.logits.getType());
   if (!type || type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
     return function.emitOpError("returns ") << root.logits.getType() << " where logits (B, S, V) are expected";
-  Value value = root.logits;
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getX();
+  double outer = 1.0, scale = 1.0, softcap = 0.0;
+  Value value = withoutFactors(root.logits, outer);
+  if (auto bent = value.getDefiningOp<graph::TanhOp>()) {
+    softcap = outer;
+    value = withoutFactors(bent.getX(), scale);
+  }
+  scale *= outer; // a tanh(s x) = a tanh((a s x) / a)
   auto product = value.getDefiningOp<graph::MatmulOp>();
-  if (!product || product.getTransposeA() || !product.getTransposeB())
+  if (!product || product.getTransposeA() || !product.getTransposeB() || !std::isfinite(scale) || scale == 0.0)
     return root;
   auto productType = cast<RankedTensorType>(product.getY().getType());
-  if (productType.getRank() == 2 && productType.getDimSize(1) == type.getShape().back())
+  if (productType.getRank() == 2 && productType.getDimSize(1) == type.getShape().back()) {
     root.product = product;
+    root.scale = scale;
+    root.softcap = softcap;
+  }
   return root;
 }
 

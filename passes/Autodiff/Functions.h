@@ -25,11 +25,13 @@ struct NamedResult {
 /// Replaces what the function returns, its result types and result attributes.
 void setResults(mlir::func::FuncOp function, llvm::ArrayRef<NamedResult> results);
 
-/// How a forward function makes its logits: `logits` = [reshape of] matmul(hidden (T, D), head (V, D), transpose_b).
-/// `product` is null where they come about in another way.
+/// How a forward function makes its logits: `logits` = [reshape of] cap(scale * matmul(hidden (T, D), head (V, D),
+/// transpose_b)), cap(x) = softcap * tanh(x / softcap) where softcap is not 0. `product` is null where they come about
+/// in another way.
 struct LogitsRoot {
   mlir::Value logits;           ///< (B, S, V) or (T, V)
   ztc::graph::MatmulOp product; ///< of rank 2
+  double scale = 1.0, softcap = 0.0;
 };
 
 /// Finds the logits of a forward function (or a clone of one); fails with a located diagnostic where it returns no

@@ -21,11 +21,31 @@ def MarkDecay : Pass<"ztc-mark-decay", "mlir::ModuleOp"> {
   let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: none">];
 }
 
+def FoldEmptyTensors : Pass<"ztc-fold-empty-tensors", "mlir::ModuleOp"> {
+  let summary = "Takes tensors without elements out of a model: shapes that exporters leave behind, not errors.";
+  let description = [{
+    Afterwards only constants and parameters have no elements, and nothing that has any reads them: a part without elements is dropped from
+    a concat; a sum, a product or a padding of nothing is zero, a maximum of nothing the lowest number.
+    ```
+    %y = graph.concat %past, %k axis 1 : tensor<1x0x4xf32>, tensor<1x8x4xf32> -> tensor<1x8x4xf32>      =>    %k
+    ```
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
+def NarrowIndices : Pass<"ztc-narrow-indices", "mlir::ModuleOp"> {
+  let summary = "Lookups take i32 indices, as the devices have them.";
+  let description = [{
+    Afterwards the indices of each `graph.embedding` and `graph.embedding_grad` are i32: those of another type are cast.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {
   let summary = "Builds @eval: the forward function and the summed cross-entropy of its logits.";
   let description = [{
     Afterwards `@eval` takes tokens, targets and the parameters, and returns the loss. Where the logits are a product of hidden rows
-    with a (V, D) head, its root is `graph.linear_cross_entropy` and no logits exist:
+    with a (V, D) head, scaled and soft-capped or not, its root is `graph.linear_cross_entropy` and no logits exist:
     ```
     %y = graph.matmul %hidden, %head {transpose_b}      =>    %loss = graph.linear_cross_entropy %hidden, %head, %targets
     return %y

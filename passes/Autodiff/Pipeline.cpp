@@ -7,6 +7,8 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   if (!options.freeze.empty())
     pm.addPass(createFreezeParameters({options.freeze}));
   pm.addPass(createMarkDecay({options.noDecay}));
+  pm.addPass(createFoldEmptyTensors());
+  pm.addPass(createNarrowIndices());
   pm.addPass(createAttachLoss());
   pm.addPass(createBuildGenerate());
   pm.addPass(createDropForward());

@@ -9,9 +9,9 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-/// Whether a result of `op` is added to something, possibly through a reshape.
-bool isAdded(Operation *op) {
-  SmallVector<Value> todo(op->result_begin(), op->result_end());
+/// Whether `result` is added to something, possibly through a reshape.
+bool isAdded(Value result) {
+  SmallVector<Value> todo{result};
   while (!todo.empty())
     for (Operation *user : todo.pop_back_val().getUsers()) {
       if (isa<graph::AccumulateOp>(user))
@@ -22,6 +22,16 @@ bool isAdded(Operation *op) {
   return false;
 }
 
+/// How each result is stored, a number that is 0 where it overwrites: as phase `assign` says, where that was.
+SmallVector<unsigned> modesOf(Operation *op) {
+  auto modes = op->getAttrOfType<ArrayAttr>(plan_ir::kAccumulate);
+  SmallVector<unsigned> numbers;
+  for (OpResult result : op->getResults())
+    numbers.push_back(modes ? unsigned(cast<plan_ir::AccumulateAttr>(modes[result.getResultNumber()]).getValue())
+                            : unsigned(isAdded(result)));
+  return numbers;
+}
+
 plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kernel) {
   SmallVector<int64_t> buffers;
   for (const KernelBuffer &buffer : kernel.buffers)
@@ -30,6 +40,10 @@ plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kern
       builder.getContext(), FlatSymbolRefAttr::get(builder.getContext(), kernel.name),
       builder.getStringAttr(kernel.form), kernel.extent, kernel.grain, kernel.flat ? kernel.flatBlock : 0,
       kernel.hasAdd, builder.getDenseI64ArrayAttr(kernel.scalars), builder.getDenseI64ArrayAttr(buffers));
+}
+
+LogitForm formOf(graph::LinearCrossEntropyOp loss) {
+  return {loss.getLogitScale().convertToDouble(), loss.getSoftcap().convertToDouble()};
 }
 
 class Selector {
@@ -77,7 +91,7 @@ private:
                kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal(), type)},
               {"row_dot_kernel", kernels.addRowDot()}};
     if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
-      return {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type)}};
+      return {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type, formOf(loss))}};
     return {};
   }
 
@@ -85,7 +99,7 @@ private:
   SmallVector<KernelDescription> gpuServices(Operation *op) {
     if (auto embedding = dyn_cast<graph::EmbeddingOp>(op)) {
       auto table = cast<RankedTensorType>(embedding.getTable().getType());
-      return {kernels.addGpuGather(table.getDimSize(1) * table.getElementTypeBitWidth() / 8)};
+      return {kernels.addGpuGather(table.getDimSize(1) * llvm::divideCeil(table.getElementTypeBitWidth(), 8))};
     }
     if (isWireCast(op))
       return {kernels.addGpuNarrow(getElementTypeOrSelf(op->getResult(0).getType()))};
@@ -94,7 +108,8 @@ private:
                                        getElementTypeOrSelf(grad.getDy().getType()))};
     if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
       return {kernels.addGpuCrossEntropyRows(bool(loss.getScale()), getElementTypeOrSelf(loss.getHidden().getType()),
-                                             cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0)),
+                                             cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0),
+                                             formOf(loss)),
               kernels.addGpuLossSum()};
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
       return attentionServices(attention, attention.getQ(), /*grad=*/false);
@@ -124,7 +139,9 @@ private:
   }
 
   LogicalResult selectGroup(graph::FusionOp fusion) {
-    FailureOr<LoweredGroup> group = kernels.addGroup(fusion, isAdded(fusion));
+    SmallVector<unsigned> modes = modesOf(fusion);
+    bool adds = llvm::any_of(modes, [](unsigned mode) { return mode != unsigned(plan_ir::Accumulate::Overwrite); });
+    FailureOr<LoweredGroup> group = kernels.addGroup(fusion, adds, modes);
     if (failed(group))
       return failure();
     SmallVector<Attribute> specs;

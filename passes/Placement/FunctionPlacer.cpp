@@ -52,9 +52,7 @@ OpResult computedResult(Value value) {
 } // namespace
 
 LogicalResult FunctionPlacer::run() {
-  for (auto loss : function.getBody().front().getOps<graph::LinearCrossEntropyOp>())
-    if (loss.getScale())
-      turningPoint = loss;
+  turningPoint = turningPointOf(function);
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
   placePacks();

@@ -65,7 +65,8 @@ class StorageAssigner {
 public:
   StorageAssigner(func::FuncOp function, Type narrow, Exceptions &exceptions)
       : function(function), block(function.getBody().front()), narrow(narrow), exceptions(exceptions),
-        builder(function.getContext()), f32(builder.getF32Type()), asked(valuesAskedFor(function)) {
+        builder(function.getContext()), f32(builder.getF32Type()), asked(valuesAskedFor(function)),
+        dataOnly(dataOnlyValues(block)) {
     for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
       if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
           kind && kind.getValue() == "loss")
@@ -114,7 +115,7 @@ private:
   }
 
   void assign(Operation *op) {
-    if (isa<graph::ConstantOp>(op))
+    if (isa<graph::ConstantOp>(op) || isDataOnly(op))
       return;
     if (exceptions.hasOp(op)) {
       for (OpOperand &operand : op->getOpOperands())
@@ -134,6 +135,11 @@ private:
     for (Value result : op->getResults())
       if (isReal(result))
         setElement(result, type);
+  }
+
+  /// Positions, masks, routing numbers: f32 whatever reads them, as their integers may be greater than a narrow type's.
+  bool isDataOnly(Operation *op) const {
+    return llvm::any_of(op->getResults(), [&](Value result) { return dataOnly.contains(result); });
   }
 
   void assignByRule(Operation *op, const PrecisionRule &rule) {
@@ -207,7 +213,7 @@ private:
   /// part, is stored, hence rounded, and everybody reads what is stored.
   void roundStored(Value value) {
     if (!isReal(value) || elementOf(value) != f32 || isStatistic(value) || value.use_empty() ||
-        excepted.contains(value) || wideByRule.contains(value) || asked.contains(value))
+        excepted.contains(value) || wideByRule.contains(value) || asked.contains(value) || dataOnly.contains(value))
       return;
     Operation *op = value.getDefiningOp();
     if (isa<graph::ConstantOp, graph::BroadcastOp>(op) || movesElements(op))
@@ -252,6 +258,7 @@ private:
   OpBuilder builder;
   Type f32;
   DenseSet<Value> asked;
+  DenseSet<Value> dataOnly;   ///< f32 because no parameter has a part in it
   DenseSet<Value> excepted;   ///< f32 because the policy leaves their layer f32
   DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so
   DenseMap<Value, Value> narrowForms;

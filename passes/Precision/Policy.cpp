@@ -33,6 +33,25 @@ FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patt
   return exceptions;
 }
 
+DenseSet<Value> dataOnlyValues(Block &block) {
+  DenseSet<Value> known;
+  auto isReal = [](Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); };
+  for (Operation &op : block.without_terminator()) {
+    bool readsData = false, readsOthers = false;
+    for (Value operand : op.getOperands()) {
+      bool isData = !isReal(operand) || known.contains(operand);
+      readsData |= isData;
+      readsOthers |= !isData && !isa_and_nonnull<graph::ConstantOp>(operand.getDefiningOp());
+    }
+    if (!readsData || readsOthers)
+      continue;
+    for (Value result : op.getResults())
+      if (isReal(result))
+        known.insert(result);
+  }
+  return known;
+}
+
 Exceptions Exceptions::of(ModuleOp module) {
   Exceptions exceptions;
   if (auto patterns = module->getAttrOfType<ArrayAttr>(kKeptFp32))

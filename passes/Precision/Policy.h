@@ -16,6 +16,11 @@ mlir::Type narrowTypeOf(llvm::StringRef precision, mlir::MLIRContext *context);
 /// One number a row, or one in all: not worth rounding.
 bool isStatistic(mlir::Value value);
 
+/// Floats of a function that are computed from integers (tokens, positions) and constants alone. No parameter has a
+/// part in them, so that no policy is about them, and a narrow type may not hold them: a position beyond 256, a mask's
+/// lowest number.
+llvm::DenseSet<mlir::Value> dataOnlyValues(mlir::Block &block);
+
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
 class Exceptions {
 public:

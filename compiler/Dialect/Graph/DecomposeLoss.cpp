@@ -1,13 +1,62 @@
-// linear_cross_entropy with the logits tensor: the oracle of the chunked form.
+// The loss in primitive ops, row by row of logits; linear_cross_entropy with the logits tensor: the oracle of the
+// chunked form.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
 using namespace ztc::graph;
 
+namespace {
+/// Rows of logits (T, V) with their targets, (T, 1) and repeated over V.
+struct Rows {
+  Expr logits, target, isTarget, counts;
+
+  Rows(const Expr &narrow, Value targets)
+      : logits(widen(narrow)), target(reshape(narrow.with(targets), {narrow.dim(0), 1})), isTarget(target),
+        counts(target) {
+    Type indices = logits.type().clone(target.elementType());
+    Expr column = logits.with(IotaOp::create(logits.builder(), logits.loc(), indices, 1));
+    isTarget = broadcastLike(target, column) == column;
+    counts = target >= zeroLike(target);
+  }
+};
+} // namespace
+
+// The sum over rows is one over a (T, 1) tensor: partial sums of blocks of rows, which share a kernel with the rows.
+FailureOr<SmallVector<Value>> CrossEntropyOp::decompose(OpBuilder &builder) {
+  Rows rows(Expr(builder, getLoc(), getLogits()), getTargets());
+  const Expr &x = rows.logits;
+  Expr maximum = reduceMaxLast(x);
+  Expr lse = maximum + log(reduceSumLast(exp(x - broadcastLike(maximum, x))));
+  Expr wanted = reduceSumLast(select(rows.isTarget, x, zeroLike(x)));
+  Expr losses = select(rows.counts, lse - wanted, zeroLike(lse));
+  Expr loss = reshape(reduceSum(losses, {0}), {});
+  return SmallVector<Value>{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
+}
+
+FailureOr<SmallVector<Value>> CrossEntropyGradOp::decompose(OpBuilder &builder) {
+  Rows rows(Expr(builder, getLoc(), getLogits()), getTargets());
+  const Expr &x = rows.logits;
+  Expr e = exp(x - broadcastLike(reduceMaxLast(x), x));
+  Expr probability = e / broadcastLike(reduceSumLast(e), e);
+  Expr hit = select(rows.isTarget, constantLike(x, 1.0), zeroLike(x));
+  Expr scale = castTo(x.with(getDloss()), x.elementType());
+  Expr gradient = (probability - hit) * broadcast(reshape(scale, {1, 1}), x.type().getShape());
+  gradient = select(broadcastLike(rows.counts, x), gradient, zeroLike(x));
+  return SmallVector<Value>{castTo(gradient, getElementTypeOrSelf(getDlogits().getType())).value()};
+}
+
 FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder) {
   Expr hidden(builder, getLoc(), getHidden()), head = hidden.with(getHead());
+  double factor = getLogitScale().convertToDouble(), cap = getSoftcap().convertToDouble();
   Expr logits = wideMatmul(hidden, head, false, true);
+  if (factor != 1.0)
+    logits = logits * factor;
+  Expr bent = logits; // tanh(logits / cap)
+  if (cap != 0.0) {
+    bent = tanh(logits / cap);
+    logits = bent * cap;
+  }
   Type scalar = RankedTensorType::get({}, logits.elementType());
   Expr loss = hidden.with(CrossEntropyOp::create(builder, getLoc(), scalar, logits.value(), getTargets()));
   SmallVector<Value> results{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
@@ -15,6 +64,10 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
     Expr scale = castTo(hidden.with(getScale()), logits.elementType());
     Expr dlogits = hidden.with(
         CrossEntropyGradOp::create(builder, getLoc(), logits.type(), logits.value(), getTargets(), scale.value()));
+    if (cap != 0.0)
+      dlogits = dlogits * (1.0 - bent * bent);
+    if (factor != 1.0)
+      dlogits = dlogits * factor;
     dlogits = castTo(dlogits, hidden.elementType());
     results.push_back(matmul(dlogits, head).value());
     Expr dhead = wideMatmul(dlogits, hidden, true, false);

@@ -20,6 +20,21 @@ int64_t PowerOp::getFlops() {
   return elementCount(getY());
 }
 
+LogicalResult RoundOp::verify() {
+  // (C1)
+  static constexpr StringLiteral modes[] = {"floor", "ceil", "even", "truncate"};
+  if (!llvm::is_contained(modes, getMode()))
+    return emitOpError("unknown mode '") << getMode() << "'";
+  // (C2)
+  if (!isa<FloatType>(tensorOf(getX()).getElementType()))
+    return emitOpError("element type is not a float: ") << tensorOf(getX()).getElementType();
+  return success();
+}
+
+int64_t RoundOp::getFlops() {
+  return elementCount(getY());
+}
+
 LogicalResult CompareOp::verify() {
   // (C1)
   static constexpr StringLiteral predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -63,8 +78,8 @@ LogicalResult LogicOp::verify() {
   if (!llvm::is_contained(functions, getFunction()))
     return emitOpError("unknown function '") << getFunction() << "'";
   // (C2)
-  if (!tensorOf(getY()).getElementType().isInteger(1))
-    return emitOpError("element type is not i1: ") << tensorOf(getY()).getElementType();
+  if (!isa<IntegerType>(tensorOf(getY()).getElementType()))
+    return emitOpError("element type is not an integer: ") << tensorOf(getY()).getElementType();
   return success();
 }
 

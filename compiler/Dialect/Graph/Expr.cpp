@@ -105,6 +105,16 @@ Expr power(const Expr &x, double exponent) {
   return emit<PowerOp>(x, x.value(), x.builder().getF64FloatAttr(exponent));
 }
 
+Expr tensorPower(const Expr &a, const Expr &b) {
+  return emit<TensorPowerOp>(a, a.value(), b.value());
+}
+Expr tanh(const Expr &x) {
+  return emit<TanhOp>(x, x.value());
+}
+Expr truncate(const Expr &x) {
+  return emit<RoundOp>(x, x.value(), "truncate");
+}
+
 Value makeConstant(OpBuilder &builder, Location loc, RankedTensorType type, double number) {
   Type element = type.getElementType();
   Attribute scalar;

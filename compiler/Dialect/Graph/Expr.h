@@ -62,6 +62,10 @@ Expr sigmoid(const Expr &x);
 Expr sin(const Expr &x);
 Expr cos(const Expr &x);
 Expr power(const Expr &x, double exponent);
+Expr tensorPower(const Expr &a, const Expr &b);
+Expr tanh(const Expr &x);
+/// Toward zero.
+Expr truncate(const Expr &x);
 
 /// `number` in every element of a tensor of `like`'s type.
 Expr constantLike(const Expr &like, double number);

@@ -49,13 +49,22 @@ class Graph_BinaryOp<string mnemonic, string derivativeA, string derivativeB, li
 def Graph_AddOp : Graph_BinaryOp<"add", "g", "g", [Commutative]>;
 def Graph_SubOp : Graph_BinaryOp<"sub", "g", "-g">;
 def Graph_MulOp : Graph_BinaryOp<"mul", "g * b", "g * a", [Commutative]>;
+// Of integers: the quotient toward zero; a quotient by zero is 0, so that a lane that nobody reads may divide by it.
 def Graph_DivOp : Graph_BinaryOp<"div", "g / b", "-(g * y / b)">;
+// a - b * trunc(a / b), with the sign of a (C's fmod). Of integers too; the remainder of a division by zero is a.
+def Graph_RemainderOp : Graph_BinaryOp<"remainder", "g", "-(g * truncate(a / b))">;
+// a to the exponent b, both tensors: NaN where a < 0 and b is not whole. The cotangents are those of PyTorch's pow: none of a
+// where b is 0, none of b where a is 0.
+def Graph_TensorPowerOp : Graph_BinaryOp<"tensor_power",
+    "select(b == zeroLike(b), zeroLike(g), g * b * tensorPower(a, b - 1.0))",
+    "select((a == zeroLike(a)) & (b >= zeroLike(b)), zeroLike(g), g * y * log(a))">;
 // At a tie the whole cotangent goes to `a`.
 def Graph_MaximumOp : Graph_BinaryOp<"maximum", "select(a >= b, g, zeroLike(g))", "select(a >= b, zeroLike(g), g)">;
 def Graph_MinimumOp : Graph_BinaryOp<"minimum", "select(a <= b, g, zeroLike(g))", "select(a <= b, zeroLike(g), g)">;
 
 def Graph_NegOp : Graph_UnaryOp<"neg", "-g">;
-def Graph_AbsOp : Graph_UnaryOp<"abs", "select(x >= zeroLike(x), g, -g)">;
+// At 0 the cotangent of abs is 0, as PyTorch has it.
+def Graph_AbsOp : Graph_UnaryOp<"abs", "select(x > zeroLike(x), g, select(x < zeroLike(x), -g, zeroLike(g)))">;
 def Graph_ExpOp : Graph_UnaryOp<"exp", "g * y">;
 def Graph_LogOp : Graph_UnaryOp<"log", "g / x">;
 def Graph_SqrtOp : Graph_UnaryOp<"sqrt", "g * 0.5 / y">;
@@ -66,6 +75,22 @@ def Graph_TanhOp : Graph_UnaryOp<"tanh", "g * (1.0 - y * y)">;
 def Graph_ErfOp : Graph_UnaryOp<"erf", "g * 1.1283791670955126 * exp(-(x * x))">; // 2/sqrt(pi)
 def Graph_SinOp : Graph_UnaryOp<"sin", "g * cos(x)">;
 def Graph_CosOp : Graph_UnaryOp<"cos", "-(g * sin(x))">;
+def Graph_AtanOp : Graph_UnaryOp<"atan", "g / (1.0 + x * x)">;
+// exp(x) - 1 and log(1 + x) without the loss of digits around 0.
+def Graph_Expm1Op : Graph_UnaryOp<"expm1", "g * (y + 1.0)">;
+def Graph_Log1pOp : Graph_UnaryOp<"log1p", "g / (1.0 + x)">;
+
+def Graph_RoundOp : Graph_Op<"round", [Elementwise, SameOperandsAndResultType, Differentiable, Costed]> {
+  let summary = "A whole number beside x; the derivative is zero.";
+  let description = [{
+    `mode` says which: floor, ceil, even (the nearest, of two the even one) or truncate (toward zero).
+    (C1) `mode` is one of these. (C2) the element type is a float.
+  }];
+  let arguments = (ins Graph_AnyTensor:$x, StrAttr:$mode);
+  let results = (outs Graph_AnyTensor:$y);
+  let assemblyFormat = "$mode `,` $x attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
 
 def Graph_PowerOp : Graph_Op<"power", [Elementwise, SameOperandsAndResultType, Differentiable, Costed]> {
   let summary = "x to a constant exponent.";
@@ -96,8 +121,8 @@ def Graph_SelectOp : Graph_Op<"select", [AllTypesMatch<["a", "b", "y"]>, Element
 }
 
 def Graph_LogicOp : Graph_Op<"logic", [Elementwise, SameOperandsAndResultType]> {
-  let summary = "and, or, xor on i1.";
-  let description = [{ (C1) `function` is one of and, or, xor. (C2) the element type is i1. }];
+  let summary = "and, or, xor of the bits of integers; of i1, of truth values.";
+  let description = [{ (C1) `function` is one of and, or, xor. (C2) the element type is an integer. }];
   let arguments = (ins Graph_AnyTensor:$a, Graph_AnyTensor:$b, StrAttr:$function);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$function `,` $a `,` $b attr-dict `:` type($y)";

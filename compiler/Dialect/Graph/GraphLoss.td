@@ -3,11 +3,11 @@
 #define ZTC_GRAPH_LOSS
 include "compiler/Dialect/Graph/GraphBase.td"
 
-def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Costed, Mixed]> {
+def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Decomposable, Costed, Mixed]> {
   let summary = "Sum over rows of log-sum-exp(logits) - logits[target]; rows with a negative target count nothing.";
   let description = [{
     logits is (T, V), targets (T) of i32 (already shifted; -100 and any other negative number: ignored), the loss a scalar (sum, not mean).
-    (C1) logits 2-D, targets 1-D of its rows. (C2) the loss is a rank-0 tensor of the logits' element type.
+    (C1) logits 2-D, targets 1-D of its rows. (C2) the loss is a rank-0 tensor of the logits' element type or a wider one.
   }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$targets);
   let results = (outs Graph_FloatTensor:$loss);
@@ -15,7 +15,7 @@ def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Costed, Mi
   let hasVerifier = 1;
 }
 
-def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["logits", "dlogits"]>, Costed, Mixed]> {
+def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["logits", "dlogits"]>, Decomposable, Costed, Mixed]> {
   let summary = "dlogits = (softmax(logits) - onehot(target)) * dloss; zero in rows that are ignored.";
   let description = [{ (C1) the operands are those of cross_entropy; dloss is a scalar. }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$targets, Graph_FloatTensor:$dloss);
@@ -25,16 +25,18 @@ def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["l
 }
 
 def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResultSegments, Decomposable, Costed, Mixed]> {
-  let summary = "cross_entropy(hidden * head^T, targets) chunk by chunk, without the logits tensor; the root of the backward part.";
+  let summary = "cross_entropy(cap(logit_scale * hidden * head^T), targets) chunk by chunk, without the logits tensor; the root of the backward part.";
   let description = [{
-    hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum.
+    hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum. With a `softcap` c other than 0, cap(x) = c * tanh(x / c), else cap(x) = x.
     With `scale` (a scalar: 1/N, times the loss scale) the op is the training form: it also returns d_hidden (T, D) and d_head (V, D),
     the cotangents of scale * loss. Without it, it is the loss-only form of evaluation.
     Of a narrow hidden and head the logits are f32, their cotangents are rounded before they enter a product, d_hidden is rounded once.
     (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden and d_head are present if and only if scale is,
     with the types of hidden and head; d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor.
+    (C5) logit_scale and softcap are finite, and logit_scale is not 0.
   }];
-  let arguments = (ins Graph_FloatTensor:$hidden, Graph_FloatTensor:$head, Graph_IntegerTensor:$targets, Optional<Graph_FloatTensor>:$scale);
+  let arguments = (ins Graph_FloatTensor:$hidden, Graph_FloatTensor:$head, Graph_IntegerTensor:$targets, Optional<Graph_FloatTensor>:$scale,
+                       DefaultValuedAttr<F64Attr, "1.0">:$logit_scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs Graph_FloatTensor:$loss, Optional<Graph_FloatTensor>:$dhidden, Optional<Graph_FloatTensor>:$dhead);
   let assemblyFormat = [{
     $hidden `,` $head `,` $targets (`scale` $scale^ `:` type($scale) )? attr-dict `:` type($hidden) `,` type($head) `,` type($targets) `->` type($loss)

@@ -31,7 +31,7 @@ LogicalResult CrossEntropyOp::verify() {
   // (C2)
   if (failed(verifyScalar(*this, "loss", getLoss())))
     return failure();
-  if (loss.getElementType() != logits.getElementType())
+  if (!isAsWide(loss, logits))
     return emitOpError("element types of logits and loss differ: ")
            << logits.getElementType() << " and " << loss.getElementType();
   return success();
@@ -74,6 +74,10 @@ LogicalResult LinearCrossEntropyOp::verify() {
   Type lossElement = tensorOf(getLoss()).getElementType();
   if (!lossElement.isF32() && !lossElement.isF64())
     return emitOpError("loss is neither f32 nor f64: ") << lossElement;
+  // (C5)
+  if (!getLogitScale().isFinite() || getLogitScale().isZero() || !getSoftcap().isFinite())
+    return emitOpError("logit_scale and softcap are not finite, or logit_scale is 0: ")
+           << getLogitScale().convertToDouble() << " and " << getSoftcap().convertToDouble();
   return success();
 }
 

@@ -33,11 +33,12 @@ PrecisionRule AttentionOp::getPrecisionRule() {
 PrecisionRule AttentionGradOp::getPrecisionRule() {
   return {{Narrow, Narrow, Narrow, Narrow, Wide, Narrow}, {Narrow, Narrow, Narrow}};
 }
+// Logits are stored as any activation; what is computed from a row is f32.
 PrecisionRule CrossEntropyOp::getPrecisionRule() {
-  return {{Wide, Wide}, {Wide}};
+  return {{Narrow, Wide}, {Wide}};
 }
 PrecisionRule CrossEntropyGradOp::getPrecisionRule() {
-  return {{Wide, Wide, Wide}, {Wide}};
+  return {{Narrow, Wide, Wide}, {Narrow}};
 }
 // hidden, head, targets, scale; the loss, d_hidden, d_head.
 PrecisionRule LinearCrossEntropyOp::getPrecisionRule() {

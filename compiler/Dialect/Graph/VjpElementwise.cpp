@@ -19,6 +19,11 @@ LogicalResult PowerOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   return success();
 }
 
+LogicalResult RoundOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
+  // Piecewise constant.
+  return success();
+}
+
 LogicalResult SelectOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value cotangent = context.cotangent(0);
   if (!cotangent)

@@ -78,6 +78,13 @@ TEST(CodegenMath, ErrorsInUlp) {
   expectUlp("erf %x", [](long double x) { return std::erf(x); }, 2.0);
   expectUlp("sin %x", [](long double x) { return std::sin(x); }, 1.0, -16777216.0f, 16777216.0f);
   expectUlp("cos %x", [](long double x) { return std::cos(x); }, 1.0, -16777216.0f, 16777216.0f);
+  expectUlp("atan %x", [](long double x) { return std::atan(x); }, 1.0);
+  expectUlp("expm1 %x", [](long double x) { return std::expm1(x); }, 1.0);
+  expectUlp("log1p %x", [](long double x) { return std::log1p(x); }, 1.0, -1.0f);
+  expectUlp("round \"floor\", %x", [](long double x) { return std::floor(x); }, 0.0);
+  expectUlp("round \"ceil\", %x", [](long double x) { return std::ceil(x); }, 0.0);
+  expectUlp("round \"even\", %x", [](long double x) { return std::nearbyint(x); }, 0.0);
+  expectUlp("round \"truncate\", %x", [](long double x) { return std::trunc(x); }, 0.0);
   expectUlp("rsqrt %x", [](long double x) { return 1 / std::sqrt(x); }, 1.5, 0.0f);
   expectUlp("sqrt %x", [](long double x) { return std::sqrt(x); }, 0.5, 0.0f);
   expectUlp("power %x, 0.3", [](long double x) { return std::pow(x, 0.3L); }, 1.0, 0.0f);
@@ -94,7 +101,63 @@ TEST(CodegenMath, SpecialValues) {
   expectSpecial("erf %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, 1.0f, -1.0f, 0.0f, -0.0f});
   expectSpecial("sin %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, kNan, kNan, 0.0f, -0.0f});
   expectSpecial("cos %x", {kNan, kInf, 0.0f, -0.0f}, {kNan, kNan, 1.0f, 1.0f});
+  expectSpecial("atan %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, 1.57079637f, -1.57079637f, 0.0f, -0.0f});
+  expectSpecial("expm1 %x", {kNan, kInf, -kInf, 0.0f, -0.0f}, {kNan, kInf, -1.0f, 0.0f, -0.0f});
+  expectSpecial("log1p %x", {kNan, kInf, -1.0f, 0.0f, -0.0f, -2.0f}, {kNan, kInf, -kInf, 0.0f, -0.0f, kNan});
+  expectSpecial("round \"even\", %x", {kNan, kInf, 0.5f, 1.5f, -2.5f}, {kNan, kInf, 0.0f, 2.0f, -2.0f});
   expectSpecial("rsqrt %x", {kNan, kInf, 0.0f, 4.0f, -1.0f}, {kNan, 0.0f, kInf, 0.5f, kNan});
   expectSpecial("power %x, 0.3", {kNan, kInf, 0.0f, 1.0f, -1.0f}, {kNan, kInf, 0.0f, 1.0f, kNan});
   expectSpecial("power %x, -0.3", {kNan, kInf, 0.0f}, {kNan, 0.0f, kInf});
+}
+
+namespace {
+/// y = op(a, b), elementwise.
+std::vector<float> evaluate(const std::string &op, const std::vector<float> &a, const std::vector<float> &b) {
+  Group group("func.func @f(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {\n %y = graph." + op +
+              " %a, %b : tensor<?xf32>\n return %y : tensor<?xf32> }");
+  auto bytes = [](const std::vector<float> &x) {
+    return Bytes(reinterpret_cast<const char *>(x.data()), reinterpret_cast<const char *>(x.data() + x.size()));
+  };
+  RunOptions options;
+  options.length = a.size();
+  std::vector<Bytes> result = runGroup(group.fusion(), {bytes(a), bytes(b)}, options);
+  std::vector<float> y(a.size());
+  if (result.size() == 1)
+    std::copy(result[0].begin(), result[0].end(), reinterpret_cast<char *>(y.data()));
+  return y;
+}
+} // namespace
+
+// Every pair of these, and of ordinary numbers, against the C library.
+TEST(CodegenMath, FunctionsOfTwoNumbers) {
+  std::vector<float> numbers{0.0f,  1.0f,   -1.0f,  0.5f,  2.0f, -2.0f, 3.0f, -3.0f,       2.5f, -2.5f, 7.25f, 1e-3f,
+                             1e10f, -1e10f, 1e-10f, 1e30f, kInf, -kInf, kNan, 16777216.0f, 0.1f, -0.1f, 33.0f, 1e-40f};
+  std::vector<float> a, b;
+  for (float x : numbers)
+    for (float y : numbers) {
+      a.push_back(x);
+      b.push_back(y);
+    }
+  std::vector<float> powers = evaluate("tensor_power", a, b), remainders = evaluate("remainder", a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LE(ulpError(powers[i], std::pow((long double)a[i], (long double)b[i])), 1.0)
+        << a[i] << " to " << b[i] << " = " << powers[i];
+    EXPECT_LE(ulpError(remainders[i], std::fmod((long double)a[i], (long double)b[i])), 0.0)
+        << a[i] << " modulo " << b[i] << " = " << remainders[i];
+  }
+}
+
+TEST(CodegenMath, IntegersDivideWithoutTraps) {
+  expectLikeReference(
+      R"(func.func @f(%a: tensor<37xi32>, %b: tensor<37xi32>) -> (tensor<37xi32>, tensor<37xi32>, tensor<37xi32>) {
+    %q = graph.div %a, %b : tensor<37xi32>
+    %r = graph.remainder %a, %b : tensor<37xi32>
+    %three = graph.constant dense<-3> : tensor<37xi32>
+    %n = graph.add %a, %three : tensor<37xi32>
+    %m = graph.remainder %n, %b : tensor<37xi32>
+    return %q, %r, %m : tensor<37xi32>, tensor<37xi32>, tensor<37xi32> })");
+  expectLikeReference(R"(func.func @f(%a: tensor<5x7xi64>, %b: tensor<5x7xi64>) -> (tensor<5x7xi64>, tensor<5x1xi64>) {
+    %q = graph.logic "xor", %a, %b : tensor<5x7xi64>
+    %s = graph.reduce_sum %q, [1] : tensor<5x7xi64> -> tensor<5x1xi64>
+    return %q, %s : tensor<5x7xi64>, tensor<5x1xi64> })");
 }

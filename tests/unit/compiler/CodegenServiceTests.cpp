@@ -152,6 +152,41 @@ TEST(CodegenService, CrossEntropyRows) {
   }
 }
 
+/// Logits that are scaled and capped: losses, and cotangents of the products that they are made of.
+TEST(CodegenService, CrossEntropyRowsOfBentLogits) {
+  for (LogitForm form : {LogitForm{0.5, 0.0}, LogitForm{1.0, 3.0}, LogitForm{-1.5, 2.0}}) {
+    Service training([&](KernelModule &module) { return module.addCrossEntropyRows(true, f32(), form); });
+    Service evaluation([&](KernelModule &module) { return module.addCrossEntropyRows(false, f32(), form); });
+    auto bend = [&](double x) {
+      return form.softcap == 0.0 ? form.scale * x : form.softcap * std::tanh(form.scale * x / form.softcap);
+    };
+    for (int64_t columns : {1, 3, 64, 97}) {
+      int64_t rows = 4, ld = columns + 5;
+      std::vector<float> products = randomFloats(rows * ld, 1), kept = products, forLoss = products, loss(rows),
+                         evaluated(rows);
+      std::vector<int32_t> targets{0, -100, int32_t(columns / 2), int32_t(columns - 1)};
+      float scale = 0.25f;
+      evaluation.run({forLoss.data(), targets.data(), evaluated.data()}, {ld, columns}, 0, rows);
+      training.run({products.data(), targets.data(), &scale, loss.data()}, {ld, columns}, 0, rows);
+      EXPECT_EQ(loss, evaluated);
+      for (int64_t r = 0; r < rows; ++r) {
+        double sum = 0;
+        for (int64_t c = 0; c < columns; ++c)
+          sum += std::exp(bend(kept[r * ld + c]));
+        bool counted = targets[r] >= 0;
+        EXPECT_NEAR(loss[r], counted ? std::log(sum) - bend(kept[r * ld + targets[r]]) : 0.0, 2e-6);
+        for (int64_t c = 0; c < columns; ++c) {
+          double logit = bend(kept[r * ld + c]), part = form.softcap == 0.0 ? 0.0 : logit / form.softcap;
+          double want =
+              counted ? (std::exp(logit) / sum - (c == targets[r])) * scale * form.scale * (1 - part * part) : 0.0;
+          ASSERT_NEAR(products[r * ld + c], want, 1e-6);
+        }
+        EXPECT_EQ(products[r * ld + columns], kept[r * ld + columns]);
+      }
+    }
+  }
+}
+
 /// What enters a product of narrow factors holds numbers of the narrow type: the f32 kernel's results, rounded.
 TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
   struct Narrow {

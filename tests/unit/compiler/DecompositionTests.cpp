@@ -64,6 +64,21 @@ const MacroCase kMacros[] = {
        %a, %b, %c = graph.attention_grad %q, %k, %v, %o, %l, %d, 3.0e-1 {causal} : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x4x5xf32>
        return %a, %b, %c : tensor<2x5x4x4xf64>, tensor<2x5x2x4xf64>, tensor<2x5x2x4xf64> })",
      false},
+    {"cross_entropy",
+     R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>) -> tensor<f64> {
+       %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
+     true},
+    {"cross_entropy_grad",
+     R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>, %s: tensor<f64>) -> tensor<7x5xf64> {
+       %y = graph.cross_entropy_grad %l, %t, %s : tensor<7x5xf64>, tensor<7xi32>, tensor<f64> return %y : tensor<7x5xf64> })",
+     false},
+    {"linear_cross_entropy_bent",
+     R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>, %s: tensor<f64>)
+         -> (tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64>) {
+       %y, %dh, %dw = graph.linear_cross_entropy %h, %w, %t scale %s : tensor<f64> {logit_scale = 0.75, softcap = 1.5}
+         : tensor<7x3xf64>, tensor<5x3xf64>, tensor<7xi32> -> tensor<f64>, tensor<7x3xf64> and tensor<5x3xf64>
+       return %y, %dh, %dw : tensor<f64>, tensor<7x3xf64>, tensor<5x3xf64> })",
+     false},
     {"linear_cross_entropy",
      R"(func.func @f(%h: tensor<7x3xf64>, %w: tensor<5x3xf64>, %t: tensor<7xi32>) -> tensor<f64> {
        %y = graph.linear_cross_entropy %h, %w, %t : tensor<7x3xf64>, tensor<5x3xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
@@ -190,9 +205,11 @@ TEST(DecompositionTable, AdamwTakesATensorOfUnknownLength) {
 
 /// The training form of linear_cross_entropy is no op that the reverse walk enters: its cotangents against finite
 /// differences.
-TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
+void expectTrainingForm(StringRef name) {
   GraphContext context;
-  auto module = context.parse(kMacros[std::size(kMacros) - 2].function);
+  const MacroCase *macro = llvm::find_if(kMacros, [&](const MacroCase &entry) { return entry.name == name; });
+  ASSERT_NE(macro, std::end(kMacros));
+  auto module = context.parse(macro->function);
   ASSERT_TRUE(module);
   auto f = module->lookupSymbol<func::FuncOp>("f");
   for (uint64_t seed : {1, 2, 3}) {
@@ -214,6 +231,11 @@ TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
       EXPECT_NEAR(dot((*results)[1 + index], direction), numeric, 1e-6 * std::max(1.0, std::abs(numeric)));
     }
   }
+}
+
+TEST(LinearCrossEntropy, TrainingFormAgreesWithFiniteDifferences) {
+  expectTrainingForm("linear_cross_entropy_training");
+  expectTrainingForm("linear_cross_entropy_bent");
 }
 
 } // namespace

@@ -34,6 +34,14 @@ void apart(Tensors &arguments) {
     if (std::abs(arguments[0].reals[i] - arguments[1].reals[i]) < 0.1)
       arguments[0].reals[i] += 0.5;
 }
+/// The second is between 1 and 2, the first no multiple of it.
+void divisorsAside(Tensors &arguments) {
+  for (size_t i = 0; i < arguments[0].reals.size(); ++i) {
+    double &divisor = arguments[1].reals[i];
+    divisor = 1.5 + 0.5 * std::tanh(divisor);
+    arguments[0].reals[i] = divisor * (std::trunc(arguments[0].reals[i]) + 0.4);
+  }
+}
 /// Some targets are not counted.
 void ignoreSomeTargets(Tensors &arguments) {
   for (Tensor &argument : arguments)
@@ -77,6 +85,11 @@ const GradientCase kElementwise[] = {
     UNARY("erf", "tensor<3x4xf64>", nullptr),
     UNARY("sin", "tensor<3x4xf64>", nullptr),
     UNARY("cos", "tensor<3x4xf64>", nullptr),
+    UNARY("atan", "tensor<3x4xf64>", nullptr),
+    UNARY("expm1", "tensor<3x4xf64>", nullptr),
+    UNARY("log1p", "tensor<3x4xf64>", makePositive),
+    BINARY("tensor_power", "tensor<3x4xf64>", makePositive),
+    BINARY("remainder", "tensor<3x4xf64>", divisorsAside),
     UNARY("sin", "tensor<2x1x5xf64>", nullptr),
     {"power 3", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 3.0 : tensor<3x4xf64> "
                 "return %y : tensor<3x4xf64> }"},
@@ -171,6 +184,9 @@ const GradientCase kMacro[] = {
        %y = graph.attention %q, %k, %v, 5.0e-1 {causal, window = 3 : i64} : tensor<1x6x3x4xf64>, tensor<1x6x1x4xf64> return %y : tensor<1x6x3x4xf64> })"},
     {"embedding", R"(func.func @f(%t: tensor<5x3xf64>, %i: tensor<2x4xi32>) -> tensor<2x4x3xf64> {
        %y = graph.embedding %t, %i : tensor<5x3xf64>, tensor<2x4xi32> -> tensor<2x4x3xf64> return %y : tensor<2x4x3xf64> })",
+     nullptr, 5},
+    {"embedding_grad", R"(func.func @f(%i: tensor<2x4xi32>, %g: tensor<2x4x3xf64>) -> tensor<5x3xf64> {
+       %y = graph.embedding_grad %i, %g : tensor<2x4xi32>, tensor<2x4x3xf64> -> tensor<5x3xf64> return %y : tensor<5x3xf64> })",
      nullptr, 5},
     {"cross_entropy", R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>) -> tensor<f64> {
        %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",

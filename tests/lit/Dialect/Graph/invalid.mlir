@@ -65,9 +65,27 @@ func.func @logic(%x: tensor<2xi1>) {
 // -----
 
 // logic (C2)
-func.func @logic(%x: tensor<2xi32>) {
-  // expected-error @+1 {{element type is not i1: 'i32'}}
-  %0 = graph.logic "and", %x, %x : tensor<2xi32>
+func.func @logic(%x: tensor<2xf32>) {
+  // expected-error @+1 {{element type is not an integer: 'f32'}}
+  %0 = graph.logic "and", %x, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+// round (C1)
+func.func @round(%x: tensor<2xf32>) {
+  // expected-error @+1 {{unknown mode 'up'}}
+  %0 = graph.round "up", %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+// round (C2)
+func.func @round(%x: tensor<2xi32>) {
+  // expected-error @+1 {{element type is not a float: 'i32'}}
+  %0 = graph.round "floor", %x : tensor<2xi32>
   return
 }
 
@@ -538,6 +556,15 @@ func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<2x3xi32>
 func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, %s: tensor<f32>) {
   // expected-error @+1 {{cotangents are present without scale, or scale without them}}
   %0, %1 = graph.linear_cross_entropy %x, %h, %t scale %s : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C5)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>) {
+  // expected-error @+1 {{logit_scale and softcap are not finite, or logit_scale is 0: 0.000000e+00 and 0.000000e+00}}
+  %0 = graph.linear_cross_entropy %x, %h, %t {logit_scale = 0.0} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
   return
 }
 

@@ -48,8 +48,20 @@ func.func @elementwise(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %flag: tensor<2
   %20 = graph.logic "and", %19, %flag : tensor<2x3xi1>
   // CHECK: graph.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
   %21 = graph.select %20, %18, %b : tensor<2x3xi1>, tensor<2x3xf32>
+  // CHECK: graph.atan
+  %23 = graph.atan %21 : tensor<2x3xf32>
+  // CHECK: graph.expm1
+  %24 = graph.expm1 %23 : tensor<2x3xf32>
+  // CHECK: graph.log1p
+  %25 = graph.log1p %24 : tensor<2x3xf32>
+  // CHECK: graph.round "floor", %{{.*}} : tensor<2x3xf32>
+  %26 = graph.round "floor", %25 : tensor<2x3xf32>
+  // CHECK: graph.remainder %{{.*}}, %{{.*}} : tensor<2x3xf32>
+  %27 = graph.remainder %26, %b : tensor<2x3xf32>
+  // CHECK: graph.tensor_power %{{.*}}, %{{.*}} : tensor<2x3xf32>
+  %28 = graph.tensor_power %27, %b : tensor<2x3xf32>
   // CHECK: graph.cast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xbf16>
-  %22 = graph.cast %21 : tensor<2x3xf32> -> tensor<2x3xbf16>
+  %22 = graph.cast %28 : tensor<2x3xf32> -> tensor<2x3xbf16>
   return %22 : tensor<2x3xbf16>
 }
 
@@ -132,6 +144,8 @@ func.func @ends(%table: tensor<11x4xf32>, %tokens: tensor<2x3xi32>, %targets: te
   %3 = graph.cross_entropy_grad %logits, %targets, %2 : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
   // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>{{$}}
   %4 = graph.linear_cross_entropy %hidden, %table, %targets : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} {logit_scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64} : tensor<6x4xf32>
+  %8 = graph.linear_cross_entropy %hidden, %table, %targets {logit_scale = 0.5, softcap = 30.0} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
   // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} scale %{{.*}} : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
   %5, %6, %7 = graph.linear_cross_entropy %hidden, %table, %targets scale %scale : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>
   return %1, %3, %4, %7 : tensor<11x4xf32>, tensor<6x11xf32>, tensor<f32>, tensor<11x4xf32>
