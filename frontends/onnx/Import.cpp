@@ -4,10 +4,12 @@
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
+#include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/Ties.h"
 #include "frontends/onnx/Weights.h"
 #include "mlir/IR/Verifier.h"
 #include "nlohmann/json.hpp"
+#include "runtime/Format/Safetensors.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -115,7 +117,7 @@ public:
     if (!takeRoles(fromTokens, error))
       return fail(error);
     liveness.roles = fromTokens.roles;
-    Names names(*model);
+    Names names(*model, checkpointNames());
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
@@ -155,12 +157,26 @@ private:
     const GraphValue *logits = findLogits(*model, requested, error);
     if (!logits)
       return false;
+    foldSequences(*model);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
     if (!findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
     return true;
+  }
+
+  /// Names of the tensors that --weights gives; a file that cannot be read is told later.
+  std::vector<std::string> checkpointNames() const {
+    std::vector<std::string> found;
+    if (options.weights.empty())
+      return found;
+    StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(options.weights);
+    if (files.isOk())
+      for (const auto &file : files->files())
+        for (const SafetensorsTensor &tensor : file->tensors())
+          found.push_back(tensor.name);
+    return found;
   }
 
   /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.

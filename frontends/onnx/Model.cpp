@@ -72,6 +72,18 @@ int64_t Initializer::count() const {
   return product;
 }
 
+const Initializer &Model::addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values) {
+  addedBytes.emplace_back(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int64_t));
+  Initializer initializer;
+  initializer.name = name;
+  initializer.type = ElementType::I64;
+  initializer.shape = {int64_t(values.size())};
+  initializer.bytes = addedBytes.back();
+  initializers.push_back(std::move(initializer));
+  initializerOf[name] = &initializers.back();
+  return initializers.back();
+}
+
 int64_t Node::integer(StringRef attribute, int64_t otherwise) const {
   auto found = attributes.find(attribute);
   return found == attributes.end() ? otherwise : found->second.integer;

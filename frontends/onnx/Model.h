@@ -128,6 +128,7 @@ struct Model {
   std::shared_ptr<EvaluationBudget> budget;                       ///< of all evaluations of this model
   std::shared_ptr<const void> storage;                            ///< owns what Initializer::bytes points into
   std::shared_ptr<ExternalFiles> externalFiles;
+  std::deque<std::string> addedBytes; ///< of initializers that rewrites of the graph add
 
   const Node *producer(llvm::StringRef value) const {
     auto found = producerOf.find(value);
@@ -138,6 +139,8 @@ struct Model {
     return found == schemas.end() ? nullptr : found->second.get();
   }
   const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
+  /// A new initializer: a vector of 64-bit integers.
+  const Initializer &addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values);
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.
   llvm::StringRef bytesOf(const Initializer &initializer, std::string &error) const;
 };

@@ -1,4 +1,7 @@
 #include "frontends/onnx/Names.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <algorithm>
 
 using llvm::StringRef;
@@ -6,13 +9,23 @@ using llvm::StringRef;
 namespace ztc::importer {
 namespace {
 
+/// First components of the names in checkpoints of language models.
 bool isRoot(StringRef component) {
-  return component == "model" || component == "transformer" || component == "lm_head";
+  static const llvm::StringSet<> roots{"model", "transformer", "lm_head", "gpt_neox", "embed_out", "backbone", "rwkv"};
+  return roots.contains(component);
 }
 
-/// "a.b.c" with its first component removed.
-StringRef withoutFirst(StringRef name) {
-  return name.split('.').second;
+/// Components that torch.compile, DDP, FSDP and PEFT put into names; no checkpoint has them.
+bool isAddedByTools(StringRef component) {
+  return component == "_orig_mod" || component == "_fsdp_wrapped_module" || component == "_checkpoint_wrapped_module" ||
+         component == "base_layer";
+}
+
+std::string withoutTools(StringRef name) {
+  llvm::SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  llvm::erase_if(parts, isAddedByTools);
+  return llvm::join(parts, ".");
 }
 
 std::string sanitised(StringRef name) {
@@ -42,21 +55,103 @@ std::vector<std::string> quotedStrings(StringRef list) {
 
 } // namespace
 
-Names::Names(const Model &model) : model(model) {
-  for (const auto &entry : model.parameterTargets)
-    isTarget[entry.second] = true;
-  for (const Initializer &initializer : model.initializers) {
-    auto [first, rest] = StringRef(initializer.name).split('.');
-    if (isRoot(first) && isRoot(rest.split('.').first))
-      hasWrapper = true;
+namespace {
+
+bool looksLikeParameter(StringRef name) {
+  return name.ends_with(".weight") || name.ends_with(".bias");
+}
+
+/// How many leading components the names share, leaving at least two.
+size_t commonComponents(llvm::ArrayRef<std::string> names) {
+  llvm::SmallVector<StringRef> common;
+  for (const auto &[i, name] : llvm::enumerate(names)) {
+    llvm::SmallVector<StringRef> parts;
+    StringRef(name).split(parts, '.');
+    parts.truncate(parts.size() < 2 ? 0 : parts.size() - 2);
+    if (i == 0)
+      common = parts;
+    while (common.size() > parts.size() || !std::equal(common.begin(), common.end(), parts.begin()))
+      common.pop_back();
   }
+  return common.size();
+}
+
+StringRef withoutComponents(StringRef name, size_t count) {
+  for (; count; --count)
+    name = name.split('.').second;
+  return name;
+}
+
+/// Components of a wrapper in front of all names: what is left after them begins as checkpoints do.
+size_t wrapperComponents(llvm::ArrayRef<std::string> names) {
+  for (size_t count = commonComponents(names); count; --count)
+    if (llvm::all_of(names, [&](StringRef name) {
+          StringRef first = withoutComponents(name, count).split('.').first;
+          return isRoot(first);
+        }))
+      return count;
+  return 0;
+}
+
+} // namespace
+
+Names::Names(const Model &model, llvm::ArrayRef<std::string> checkpoint) : model(model) {
+  std::vector<std::string> names;
+  for (const auto &entry : model.parameterTargets)
+    names.push_back(withoutTools(entry.second));
+  if (names.empty())
+    for (const Initializer &initializer : model.initializers)
+      if (looksLikeParameter(initializer.name) && !StringRef(initializer.name).starts_with("onnx::") &&
+          !StringRef(initializer.name).starts_with("/"))
+        names.push_back(withoutTools(initializer.name));
+  choosePrefix(names, checkpoint);
+  for (const auto &entry : model.parameterTargets)
+    isTarget[stripped(entry.second)] = true;
+}
+
+/// The prefix to take off, and the one to put there: what most names of a checkpoint agree with, where there is one.
+void Names::choosePrefix(llvm::ArrayRef<std::string> names, llvm::ArrayRef<std::string> checkpoint) {
+  if (names.empty())
+    return;
+  size_t common = commonComponents(names), guess = wrapperComponents(names), bestMatches = 0;
+  llvm::StringSet<> known;
+  for (const std::string &name : checkpoint)
+    known.insert(name);
+  auto prefixOf = [&](size_t count) {
+    StringRef rest = withoutComponents(names.front(), count);
+    return StringRef(names.front()).drop_back(rest.size()).str();
+  };
+  wrapper = prefixOf(guess);
+  if (known.empty())
+    return;
+  auto matches = [&](size_t count, StringRef front) {
+    return size_t(llvm::count_if(
+        names, [&](StringRef name) { return known.contains((front + withoutComponents(name, count)).str()); }));
+  };
+  bestMatches = matches(guess, "");
+  for (StringRef front :
+       {"", "model.", "transformer.", "model.language_model.", "language_model.", "language_model.model."})
+    for (size_t count = 0; count <= common; ++count)
+      if (size_t found = matches(count, front); found > bestMatches) {
+        bestMatches = found;
+        wrapper = prefixOf(count);
+        added = front.str();
+      }
+}
+
+std::string Names::stripped(StringRef name) const {
+  std::string clean = withoutTools(name);
+  StringRef rest = clean;
+  if (!wrapper.empty() && rest == StringRef(wrapper).drop_back())
+    return "";
+  rest.consume_front(wrapper);
+  return added.empty() || rest.empty() ? rest.str() : added + rest.str();
 }
 
 std::string Names::checkpointName(StringRef initializer) const {
   if (!initializer.contains('.') || initializer.starts_with("onnx::") || initializer.starts_with("/"))
     return "";
-  auto [first, rest] = initializer.split('.');
-  return hasWrapper && isRoot(first) && isRoot(rest.split('.').first) ? rest.str() : initializer.str();
+  return stripped(initializer);
 }
 
 std::string Names::scopeOf(const Node &node) const {
@@ -64,7 +159,7 @@ std::string Names::scopeOf(const Node &node) const {
     std::vector<std::string> scopes = quotedStrings(node.scopes);
     if (scopes.size() < 2)
       return "";
-    return scopes[scopes.size() - 2]; // the last one is the node itself
+    return stripped(scopes[scopes.size() - 2]); // the last one is the node itself
   }
   StringRef name = node.name;
   if (!name.consume_front("/"))
@@ -74,7 +169,7 @@ std::string Names::scopeOf(const Node &node) const {
     return "";
   std::string path = name.take_front(last).str();
   std::replace(path.begin(), path.end(), '/', '.');
-  return hasWrapper ? withoutFirst(path).str() : path;
+  return stripped(path);
 }
 
 /// The checkpoint names of the parameters in dynamo's text "%linear : ... args = (%mul_4,
@@ -86,9 +181,12 @@ std::vector<std::string> Names::targetsIn(const Node &node) const {
     text = text.drop_front(at + 1);
     StringRef name = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     if (auto found = model.parameterTargets.find(name); found != model.parameterTargets.end())
-      targets.push_back(found->second);
-    else // no signature in the file: only the flattened name is known
-      targets.push_back(name.drop_front(2).str());
+      targets.push_back(stripped(found->second));
+    else { // no signature in the file: only the flattened name is known
+      StringRef flat = name.drop_front(2);
+      flat.consume_front(sanitised(wrapper));
+      targets.push_back(sanitised(added) + flat.str());
+    }
   }
   return targets;
 }

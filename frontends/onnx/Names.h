@@ -12,7 +12,9 @@ struct ParameterName {
 
 class Names {
 public:
-  explicit Names(const Model &model);
+  /// `checkpoint`: names of the tensors that weights will be read from, where they are known; they decide between
+  /// prefixes.
+  explicit Names(const Model &model, llvm::ArrayRef<std::string> checkpoint = {});
 
   /// The module path of a node, "model.layers.3.self_attn.q_proj"; "" where the exporter left none.
   std::string scopeOf(const Node &node) const;
@@ -26,10 +28,13 @@ public:
   Kind kindOf(const Initializer &initializer) const;
 
 private:
+  void choosePrefix(llvm::ArrayRef<std::string> names, llvm::ArrayRef<std::string> checkpoint);
+  /// A name or module path without the wrapper's part.
+  std::string stripped(llvm::StringRef name) const;
   std::vector<std::string> targetsIn(const Node &node) const;
   const Model &model;
   llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
-  bool hasWrapper = false;        ///< names start with the attribute of a wrapper module: model.model.layers...
+  std::string wrapper, added;     ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have
 };
 
 } // namespace ztc::importer
