@@ -11,7 +11,7 @@ namespace ztc {
 
 /// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
-  std::string input;  ///< an ONNX file, or IR text where `from` is set
+  std::string input;  ///< an ONNX file, a Hugging Face folder, or IR text where `from` is set
   std::string output; ///< the plan file
 
   uint64_t batch = 0;               ///< micro-batch per rank; 0: the graph's own, or 1
@@ -35,6 +35,7 @@ struct CompileOptions {
   unsigned threads = 0;         ///< host threads per rank, for the report; 0: this host's cores
   std::vector<std::string> targets{"host"};
 
+  std::string saveOnnx;                ///< where the graph that was built from a folder is written
   std::string weights;                 ///< Hugging Face folder or safetensors file
   std::vector<std::string> inputRoles; ///< "ROLE=NAME": which input of the graph is what
   std::string freezePattern;           ///< regular expression over checkpoint names: no gradient

@@ -3,6 +3,7 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "frontends/huggingface/Folder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
@@ -100,7 +101,23 @@ LogicalResult Session::importInput() {
   import.seq = opts.seq;
   import.weights = opts.weights;
   import.inputRoles = opts.inputRoles;
-  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, opts.input, import, report);
+  std::string path = opts.input;
+  if (huggingface::isModelFolder(opts.input)) {
+    StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
+    if (!built.isOk()) {
+      llvm::errs() << "ztc: " << built.status().message() << "\n";
+      return failure();
+    }
+    path += "/config.json";
+    import.message = std::move(built->onnx);
+    import.name = llvm::sys::path::filename(llvm::StringRef(opts.input).rtrim('/')).str();
+    import.positionLimit = built->positionLimit;
+    report.notes = std::move(built->notes);
+  } else if (!opts.saveOnnx.empty()) {
+    llvm::errs() << "ztc: --save-onnx: " << opts.input << " is no folder; the graph is in that file already\n";
+    return failure();
+  }
+  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, path, import, report);
   if (failed(imported))
     return failure();
   moduleRef = std::move(*imported);
@@ -253,7 +270,8 @@ static std::string findConfig(const CompileOptions &options) {
     folders.push_back(llvm::sys::fs::is_directory(options.weights)
                           ? options.weights
                           : llvm::sys::path::parent_path(options.weights).str());
-  folders.push_back(llvm::sys::path::parent_path(options.input).str());
+  folders.push_back(huggingface::isModelFolder(options.input) ? options.input
+                                                              : llvm::sys::path::parent_path(options.input).str());
   for (const std::string &folder : folders) {
     llvm::SmallString<256> file(folder);
     llvm::sys::path::append(file, "config.json");

@@ -26,7 +26,7 @@ void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std
 
 /// Options that `compile` and `memory` share.
 void addCommon(CLI::App &app, CompileOptions &o) {
-  app.add_option("model", o.input, "the ONNX file (IR text with --from)")->required();
+  app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
   app.add_option("--batch", o.batch, "micro-batch per rank")->check(CLI::Range(1, 1 << 20));
   app.add_option("--seq", o.seq, "tokens per row")->check(CLI::Range(1, 1 << 24));
   app.add_option("--precision", o.precision, "storage and compute types")
@@ -50,6 +50,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
          "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; the default is host "
          "and the GPUs of this machine")
       ->delimiter(',');
+  app.add_option("--save-onnx", o.saveOnnx, "of a folder: write the graph that was built from its config.json")
+      ->type_name("FILE");
   app.add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   app.add_option("--input", o.inputRoles,
                  "which input (or output, for logits) of the graph is what, where it cannot be proven: tokens, "

@@ -103,7 +103,7 @@ public:
     context.loadDialect<graph::GraphDialect, func::FuncDialect>();
     report.model = path;
     std::string error;
-    model = readModel(path, error);
+    model = options.message.empty() ? readModel(path, error) : parseModel(options.message, path, error);
     if (!model)
       return fail(error);
     model->budget = std::make_shared<EvaluationBudget>(
@@ -186,7 +186,7 @@ private:
       if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
         tokens = &input;
     config = readConfig(path);
-    report.positionLimit = positionLimitOf(config);
+    report.positionLimit = options.positionLimit ? options.positionLimit : positionLimitOf(config);
     int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
     report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
     auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what,
@@ -225,7 +225,8 @@ private:
       ++report.graphOps[op.getName().getStringRef().str()];
     OpBuilder builder(&context);
     auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-    module->setAttr("graph.model", builder.getStringAttr(llvm::sys::path::stem(path)));
+    module->setAttr("graph.model", builder.getStringAttr(options.name.empty() ? llvm::sys::path::stem(path)
+                                                                              : llvm::StringRef(options.name)));
     module->setAttr(graph::kBatch, number(report.batch));
     module->setAttr(graph::kSequence, number(report.seq));
     module->setAttr(graph::kVocabulary, number(report.vocabulary));

@@ -17,6 +17,9 @@ struct ImportOptions {
   std::string weights; ///< Hugging Face folder, safetensors file or its index; empty: what the ONNX file holds or names
   /// "ROLE=NAME" each: which input (or output, for the role logits) is what, where the graph does not prove it.
   std::vector<std::string> inputRoles;
+  std::string message; ///< the model itself, where another frontend built it: `path` then only names it and its folder
+  std::string name;    ///< of such a model
+  int64_t positionLimit = 0; ///< of such a model; 0: as config.json says
 };
 
 /// What `ztc check` tells about an import; filled as far as it got.

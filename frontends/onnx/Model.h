@@ -148,6 +148,8 @@ struct Model {
 /// Reads the graph; tensors in other files are described, not loaded; model-local functions are inlined, Constant nodes
 /// become initializers; every node fits the schema of its operator. On failure null, with one sentence in `error`.
 std::unique_ptr<Model> readModel(const std::string &path, std::string &error);
+/// The same of a model in memory; `path` names it in messages, and its folder is where external data lie.
+std::unique_ptr<Model> parseModel(std::string bytes, const std::string &path, std::string &error);
 
 /// Where each tensor of GraphProto.initializer has its raw bytes inside a serialised model: name -> (offset, length).
 llvm::StringMap<std::pair<uint64_t, uint64_t>> findRawData(llvm::StringRef file);

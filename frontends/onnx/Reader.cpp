@@ -17,7 +17,10 @@ namespace {
 /// Keeps the file, the parsed message and what was decoded from typed fields alive.
 struct Storage {
   std::optional<MappedFile> file;
-  StringRef bytes() const { return {reinterpret_cast<const char *>(file->bytes().data()), file->size()}; }
+  std::string message; ///< the model itself, where there is no file
+  StringRef bytes() const {
+    return file ? StringRef(reinterpret_cast<const char *>(file->bytes().data()), file->size()) : StringRef(message);
+  }
   ::onnx::ModelProto proto;
   std::deque<std::string> decoded;
 };
@@ -311,14 +314,7 @@ private:
   std::string &error;
 };
 
-std::unique_ptr<Model> read(const std::string &path, std::string &error) {
-  StatusOr<MappedFile> file = MappedFile::open(path);
-  if (!file.isOk()) {
-    error = file.status().message();
-    return nullptr;
-  }
-  auto storage = std::make_shared<Storage>();
-  storage->file = std::move(*file);
+std::unique_ptr<Model> read(std::shared_ptr<Storage> storage, const std::string &path, std::string &error) {
   StringRef bytes = storage->bytes();
   if (bytes.size() > INT32_MAX) {
     error = "is larger than 2 GiB, the limit of an ONNX file: export with external data";
@@ -349,15 +345,32 @@ std::unique_ptr<Model> read(const std::string &path, std::string &error) {
   return model;
 }
 
-} // namespace
-
-std::unique_ptr<Model> readModel(const std::string &path, std::string &error) {
+std::unique_ptr<Model> guarded(std::shared_ptr<Storage> storage, const std::string &path, std::string &error) {
   try {
-    return read(path, error);
+    return read(std::move(storage), path, error);
   } catch (const std::exception &exception) {
     error = std::string("the ONNX library refuses it: ") + exception.what();
   }
   return nullptr;
+}
+
+} // namespace
+
+std::unique_ptr<Model> readModel(const std::string &path, std::string &error) {
+  StatusOr<MappedFile> file = MappedFile::open(path);
+  if (!file.isOk()) {
+    error = file.status().message();
+    return nullptr;
+  }
+  auto storage = std::make_shared<Storage>();
+  storage->file = std::move(*file);
+  return guarded(std::move(storage), path, error);
+}
+
+std::unique_ptr<Model> parseModel(std::string bytes, const std::string &path, std::string &error) {
+  auto storage = std::make_shared<Storage>();
+  storage->message = std::move(bytes);
+  return guarded(std::move(storage), path, error);
 }
 
 } // namespace ztc::importer

@@ -1,0 +1,160 @@
+// Attention: projections, norms per head, rotation, masks, scores.
+#include "frontends/huggingface/BuildDecoder.h"
+#include <cmath>
+#include <limits>
+
+namespace ztc::huggingface {
+
+using Value = GraphWriter::Value;
+
+void DecoderBuilder::addPositions(Value tokens) {
+  graph.setScope("");
+  tokensShape = graph.add("Shape", {tokens});
+  Value length = graph.add("Gather", {tokensShape, graph.integer(1)}, {{"axis", int64_t(0)}});
+  positions = graph.add("Range", {graph.integer(0), length, graph.integer(1)});
+}
+
+/// (width / 2); where they depend on the length of a row, both are in the graph.
+Value DecoderBuilder::frequencies(const Rope &rope) {
+  Value usual = graph.floats(rope.frequencies, {int64_t(rope.frequencies.size())});
+  if (!rope.longFrom)
+    return usual;
+  Value length = graph.add("Gather", {tokensShape, graph.integer(1)}, {{"axis", int64_t(0)}}), other;
+  Value isLong = graph.add("Greater", {length, graph.integer(rope.longFrom)});
+  if (rope.dynamicFactor == 0) {
+    other = graph.floats(rope.longFrequencies, {int64_t(rope.longFrequencies.size())});
+  } else {
+    // 1 / (theta * growth^(width / (width - 2)))^(2i / width); short rows would take a root of a negative number.
+    Value longest = graph.add("Max", {length, graph.integer(rope.longFrom)});
+    Value ratio =
+        graph.add("Div", {graph.add("Cast", {longest}, {{"to", int64_t(1)}}), graph.scalar(float(rope.longFrom))});
+    Value growth = graph.add("Sub", {graph.add("Mul", {ratio, graph.scalar(float(rope.dynamicFactor))}),
+                                     graph.scalar(float(rope.dynamicFactor - 1))});
+    double width = double(rope.width);
+    Value base = graph.add(
+        "Mul", {graph.add("Pow", {growth, graph.scalar(float(width / (width - 2)))}), graph.scalar(float(rope.theta))});
+    std::vector<float> exponents;
+    for (int64_t i = 0; i < rope.width; i += 2)
+      exponents.push_back(float(i) / float(rope.width));
+    other = graph.add("Reciprocal", {graph.add("Pow", {base, graph.floats(exponents, {int64_t(exponents.size())})})});
+  }
+  return graph.add("Where", {isLong, other, usual});
+}
+
+DecoderBuilder::Table DecoderBuilder::table(const Rope &rope) {
+  graph.setScope("");
+  Value rows = graph.add("Unsqueeze", {graph.add("Cast", {positions}, {{"to", int64_t(1)}}), graph.integers({1})});
+  Value angles = graph.add("Mul", {rows, frequencies(rope)});
+  Value batch = graph.add(
+      "Concat", {graph.add("Slice", {tokensShape, graph.integers({0}), graph.integers({1})}), graph.integers({1, 1})},
+      {{"axis", int64_t(0)}});
+  auto finished = [&](Value x) {
+    Value whole = graph.add("Unsqueeze", {scaled(x, rope.scale), graph.integers({0})});
+    return graph.add("Expand", {whole, batch});
+  };
+  return {finished(graph.add("Cos", {angles})), finished(graph.add("Sin", {angles}))};
+}
+
+/// (B, H, S, D): the first `width` of D turn.
+Value DecoderBuilder::rotate(const Rope &rope, const Table &table, Value x, int64_t headWidth) {
+  auto turned = [&](Value part) {
+    std::vector<NodeAttribute> attributes;
+    if (rope.isInterleaved)
+      attributes.push_back({"interleaved", int64_t(1)});
+    return graph.add("RotaryEmbedding", {part, table.cosine, table.sine}, attributes);
+  };
+  if (rope.width == headWidth)
+    return turned(x);
+  std::vector<Value> parts = split(x, {rope.width, headWidth - rope.width});
+  return graph.add("Concat", {turned(parts[0]), parts[1]}, {{"axis", int64_t(-1)}});
+}
+
+/// (S, S) bool: who sees whom.
+Value DecoderBuilder::mask(int64_t window) {
+  auto [known, isNew] = masks.try_emplace(window);
+  if (!isNew)
+    return known->second;
+  graph.setScope("");
+  Value row = graph.add("Unsqueeze", {positions, graph.integers({1})}),
+        column = graph.add("Unsqueeze", {positions, graph.integers({0})});
+  Value visible = graph.add("LessOrEqual", {column, row});
+  if (window)
+    visible =
+        graph.add("And", {visible, graph.add("Greater", {column, graph.add("Sub", {row, graph.integer(window)})})});
+  return known->second = visible;
+}
+
+/// (B, Hk, S, D) to (B, H, S, D): each head of keys as often as queries share it.
+Value DecoderBuilder::repeated(const Attention &a, Value x) {
+  int64_t group = a.heads / a.keyHeads;
+  if (group == 1)
+    return x;
+  Value split = graph.add("Unsqueeze", {x, graph.integers({2})});
+  Value wide = graph.add("Expand", {split, graph.integers({1, 1, group, 1, 1})});
+  return reshape(wide, {0, a.heads, -1, a.headWidth});
+}
+
+/// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
+Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
+  const Attention &a = layer.attention;
+  if (!a.softCap && !a.hasSinks) {
+    std::vector<Value> inputs{query, key, value};
+    if (layer.window)
+      inputs.push_back(mask(layer.window));
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Attention", inputs, {{"scale", float(a.scale)}, {"is_causal", int64_t(layer.window ? 0 : 1)}});
+  }
+  Value visible = mask(layer.window);
+  graph.setScope(checkpoint.ownName(path));
+  Value keys = graph.add("Transpose", {repeated(a, key)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
+  if (a.softCap)
+    x = softCapped(x, *a.softCap);
+  x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
+  if (!a.hasSinks) {
+    x = graph.add("Softmax", {x}, {{"axis", int64_t(-1)}});
+    return graph.add("MatMul", {x, repeated(a, value)});
+  }
+  Value sinks = reshape(parameter(inside(path, "sinks"), {a.heads}), {1, a.heads, 1, 1});
+  Value column = graph.add("Slice", {x, graph.integers({0}), graph.integers({1}), graph.integers({-1})});
+  sinks = graph.add("Expand", {sinks, graph.add("Shape", {column})});
+  x = graph.add("Softmax", {graph.add("Concat", {x, sinks}, {{"axis", int64_t(-1)}})}, {{"axis", int64_t(-1)}});
+  x = graph.add("Slice", {x, graph.integers({0}), graph.integers({-1}), graph.integers({-1})});
+  return graph.add("MatMul", {x, repeated(a, value)});
+}
+
+Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
+  const Attention &a = layer.attention;
+  const BlockNames &names = decoder.names;
+  int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth;
+  std::vector<Value> parts;
+  if (a.isFused)
+    parts = split(linear(inside(path, names.fusedQuery), x, decoder.hidden, wide + 2 * narrow, a.queryBias),
+                  {wide, narrow, narrow});
+  else
+    parts = {linear(inside(path, names.query), x, decoder.hidden, wide, a.queryBias),
+             linear(inside(path, names.key), x, decoder.hidden, narrow, a.queryBias),
+             linear(inside(path, names.value), x, decoder.hidden, narrow, a.queryBias)};
+  const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
+  const Rope *rope = layer.rope >= 0 ? &decoder.ropes[layer.rope] : nullptr;
+  if (rope && !tables.count(layer.rope))
+    tables[layer.rope] = table(*rope);
+  for (int i = 0; i < 3; ++i) {
+    int64_t heads = i ? a.keyHeads : a.heads;
+    if (i < 2 && a.headNorms == HeadNorms::Whole)
+      parts[i] = norm(inside(path, *normNames[i]), parts[i], heads * a.headWidth, decoder.norm);
+    graph.setScope(checkpoint.ownName(path));
+    parts[i] = reshape(parts[i], {0, 0, heads, a.headWidth});
+    if (i < 2 && a.headNorms == HeadNorms::PerHead)
+      parts[i] = norm(inside(path, *normNames[i]), parts[i], a.headWidth, decoder.norm);
+    graph.setScope(checkpoint.ownName(path));
+    parts[i] = graph.add("Transpose", {parts[i]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    if (i < 2 && rope)
+      parts[i] = rotate(*rope, tables[layer.rope], parts[i], a.headWidth);
+  }
+  Value y = scores(layer, path, parts[0], parts[1], parts[2]);
+  y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  return linear(inside(path, names.output), reshape(y, {0, 0, wide}), wide, decoder.hidden, a.outputBias);
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,184 @@
+#include "frontends/huggingface/BuildDecoder.h"
+
+namespace ztc::huggingface {
+
+using Value = GraphWriter::Value;
+
+Value DecoderBuilder::parameter(const std::string &name, const std::vector<int64_t> &shape) {
+  auto [known, isNew] = parameters.try_emplace(name);
+  if (!isNew)
+    return known->second;
+  StoredTensor tensor = checkpoint.take(name, shape);
+  graph.addParameter(tensor);
+  Value value = tensor.name;
+  if (tensor.typeName != "F32")
+    value = graph.add("Cast", {value}, {{"to", int64_t(1)}}); // FLOAT
+  return known->second = value;
+}
+
+Value DecoderBuilder::reshape(Value x, const std::vector<int64_t> &shape) {
+  return graph.add("Reshape", {x, graph.integers(shape)});
+}
+
+std::vector<Value> DecoderBuilder::split(Value x, const std::vector<int64_t> &sizes) {
+  std::vector<Value> parts;
+  int64_t begin = 0;
+  for (int64_t size : sizes) {
+    parts.push_back(
+        graph.add("Slice", {x, graph.integers({begin}), graph.integers({begin + size}), graph.integers({-1})}));
+    begin += size;
+  }
+  return parts;
+}
+
+Value DecoderBuilder::linear(const std::string &module, Value x, int64_t in, int64_t out, bool hasBias) {
+  graph.setScope(checkpoint.ownName(module));
+  Value weight;
+  if (decoder.inputsTransposed)
+    weight = parameter(module + ".weight", {in, out});
+  else
+    weight = graph.add("Transpose", {parameter(module + ".weight", {out, in})}, {{"perm", std::vector<int64_t>{1, 0}}});
+  Value y = graph.add("MatMul", {x, weight});
+  return hasBias ? graph.add("Add", {y, parameter(module + ".bias", {out})}) : y;
+}
+
+Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, Norm kind) {
+  graph.setScope(checkpoint.ownName(module));
+  NodeAttribute epsilon{"epsilon", float(kind.epsilon)}, axis{"axis", int64_t(-1)};
+  if (kind.kind == NormKind::Rms || kind.kind == NormKind::RmsPlusOne) {
+    Value weight = parameter(module + ".weight", {width});
+    if (kind.kind == NormKind::RmsPlusOne)
+      weight = graph.add("Add", {weight, graph.scalar(1)});
+    return graph.add("RMSNormalization", {x, weight}, {axis, epsilon});
+  }
+  std::vector<Value> inputs{x};
+  if (kind.kind == NormKind::LayerPlain)
+    inputs.push_back(graph.floats(std::vector<float>(width, 1), {width}));
+  else
+    inputs.push_back(parameter(module + ".weight", {width}));
+  if (kind.kind == NormKind::Layer)
+    inputs.push_back(parameter(module + ".bias", {width}));
+  return graph.add("LayerNormalization", inputs, {axis, epsilon});
+}
+
+Value DecoderBuilder::scaled(Value x, double factor) {
+  return factor == 1 ? x : graph.add("Mul", {x, graph.scalar(float(factor))});
+}
+
+Value DecoderBuilder::softCapped(Value x, double cap) {
+  Value small = graph.add("Tanh", {graph.add("Div", {x, graph.scalar(float(cap))})});
+  return graph.add("Mul", {small, graph.scalar(float(cap))});
+}
+
+Value DecoderBuilder::embed(Value tokens) {
+  std::string module = decoder.base + decoder.embedding, name = module + ".weight";
+  graph.setScope(checkpoint.ownName(module));
+  Value x =
+      graph.add("Gather", {parameter(name, {decoder.vocabulary, decoder.hidden}), tokens}, {{"axis", int64_t(0)}});
+  // The call as PyTorch's exporter notes it, with the row that gets no gradient.
+  std::string call = "%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (%" +
+                     exportedName(checkpoint.ownName(name)) + ", %" + tokens;
+  if (decoder.padding && *decoder.padding < decoder.vocabulary && *decoder.padding >= -decoder.vocabulary)
+    call += ", " + std::to_string(*decoder.padding);
+  graph.noteCall(call + "), kwargs = {})");
+  x = scaled(x, decoder.embeddingScale);
+  if (decoder.positions.empty())
+    return x;
+  std::string table = decoder.base + decoder.positions;
+  graph.setScope(checkpoint.ownName(table));
+  Value rows = graph.add("Unsqueeze", {positions, graph.integers({0})});
+  Value learned = graph.add("Gather", {parameter(table + ".weight", {decoder.positionLimit, decoder.hidden}), rows},
+                            {{"axis", int64_t(0)}});
+  return graph.add("Add", {x, learned});
+}
+
+Value DecoderBuilder::activate(Activation activation, Value x) {
+  switch (activation) {
+  case Activation::Silu:
+    return graph.add("Mul", {x, graph.add("Sigmoid", {x})});
+  case Activation::GeluTanh:
+    return graph.add("Gelu", {x}, {{"approximate", std::string("tanh")}});
+  case Activation::Gelu:
+    return graph.add("Gelu", {x});
+  case Activation::Relu:
+    return graph.add("Relu", {x});
+  case Activation::ReluSquared:
+    break;
+  }
+  Value y = graph.add("Relu", {x});
+  return graph.add("Mul", {y, y});
+}
+
+Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x) {
+  const FeedForward &f = layer.feedForward;
+  std::string module = inside(path, decoder.names.feedForward);
+  if (f.experts)
+    return experts(layer, module, x);
+  int64_t hidden = decoder.hidden;
+  Value y;
+  if (!f.isGated) {
+    y = linear(inside(module, decoder.names.up), x, hidden, f.width, f.bias);
+    graph.setScope(checkpoint.ownName(module));
+    y = activate(f.activation, y);
+  } else {
+    std::vector<Value> parts;
+    if (f.isFused) {
+      Value both = linear(inside(module, decoder.names.fusedGate), x, hidden, 2 * f.width, f.bias);
+      parts = split(both, {f.width, f.width});
+    } else {
+      parts = {linear(inside(module, decoder.names.gate), x, hidden, f.width, f.bias),
+               linear(inside(module, decoder.names.up), x, hidden, f.width, f.bias)};
+    }
+    graph.setScope(checkpoint.ownName(module));
+    y = graph.add("Mul", {activate(f.activation, parts[0]), parts[1]});
+  }
+  return linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias);
+}
+
+Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x) {
+  const BlockNames &names = decoder.names;
+  auto normed = [&](const std::string &name, Value value) {
+    return name.empty() ? value : norm(inside(path, name), value, decoder.hidden, decoder.norm);
+  };
+  auto added = [&](Value to, Value what) {
+    graph.setScope(checkpoint.ownName(path));
+    return graph.add("Add", {to, scaled(what, decoder.residualScale)});
+  };
+  Value in = normed(names.attentionNorm, x);
+  Value seen = normed(names.afterAttentionNorm, attention(layer, inside(path, names.attention), in));
+  if (decoder.isParallel) {
+    Value between = names.feedForwardNorm.empty() ? in : normed(names.feedForwardNorm, x);
+    Value both = graph.add("Add", {seen, feedForward(layer, path, between)});
+    return added(x, both);
+  }
+  x = added(x, seen);
+  Value thought = feedForward(layer, path, normed(names.feedForwardNorm, x));
+  return added(x, normed(names.afterFeedForwardNorm, thought));
+}
+
+Value DecoderBuilder::head(Value x) {
+  x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.norm);
+  std::string matrix = decoder.isTied ? decoder.base + decoder.embedding : decoder.head;
+  graph.setScope(checkpoint.ownName(decoder.head));
+  Value weight = parameter(matrix + ".weight", {decoder.vocabulary, decoder.hidden});
+  Value logits = graph.add("MatMul", {x, graph.add("Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}})});
+  if (decoder.headBias)
+    logits = graph.add("Add", {logits, parameter(decoder.head + ".bias", {decoder.vocabulary})});
+  logits = scaled(logits, decoder.logitScale);
+  if (decoder.logitDivisor != 1)
+    logits = graph.add("Div", {logits, graph.scalar(float(decoder.logitDivisor))});
+  return decoder.logitSoftCap ? softCapped(logits, *decoder.logitSoftCap) : logits;
+}
+
+void DecoderBuilder::build() {
+  checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
+  Value tokens = "input_ids";
+  graph.addTokens(tokens);
+  addPositions(tokens);
+  Value x = embed(tokens);
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    x = block(decoder.layers[i], decoder.base + decoder.layersName + "." + std::to_string(i), x);
+  graph.addLogits(head(x), decoder.vocabulary);
+}
+
+} // namespace ztc::huggingface

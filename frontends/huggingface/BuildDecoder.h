@@ -1,0 +1,64 @@
+// From the description of a decoder to its ONNX graph.
+#pragma once
+#include "frontends/huggingface/Checkpoint.h"
+#include "frontends/huggingface/Decoder.h"
+#include "frontends/huggingface/GraphWriter.h"
+#include <map>
+
+namespace ztc::huggingface {
+
+/// Values of the graph while it is built; each file of this folder adds one part of a block.
+class DecoderBuilder {
+public:
+  using Value = GraphWriter::Value;
+  DecoderBuilder(const Decoder &decoder, Checkpoint &checkpoint, GraphWriter &graph)
+      : decoder(decoder), checkpoint(checkpoint), graph(graph) {}
+
+  /// Input `input_ids` (batch, sequence), output `logits` (batch, sequence, vocabulary), all in f32.
+  void build();
+
+private:
+  // BuildDecoder.cpp
+  Value parameter(const std::string &name, const std::vector<int64_t> &shape); ///< as f32
+  Value linear(const std::string &module, Value x, int64_t in, int64_t out, bool hasBias);
+  Value norm(const std::string &module, Value x, int64_t width, Norm kind);
+  Value scaled(Value x, double factor);
+  Value softCapped(Value x, double cap);
+  Value embed(Value tokens);
+  Value block(const Layer &layer, const std::string &path, Value x);
+  Value head(Value x);
+  Value activate(Activation activation, Value x);
+  Value feedForward(const Layer &layer, const std::string &path, Value x);
+  std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
+  Value reshape(Value x, const std::vector<int64_t> &shape);
+  std::string inside(const std::string &path, const std::string &name) const { return path + "." + name; }
+
+  // BuildAttention.cpp
+  void addPositions(Value tokens);
+  struct Table {
+    Value cosine, sine; ///< (batch, sequence, width / 2)
+  };
+  Table table(const Rope &rope);
+  Value frequencies(const Rope &rope);
+  Value rotate(const Rope &rope, const Table &table, Value x, int64_t headWidth);
+  Value mask(int64_t window);
+  Value attention(const Layer &layer, const std::string &path, Value x);
+  Value scores(const Layer &layer, const std::string &path, Value query, Value key, Value value);
+  Value repeated(const Attention &attention, Value x);
+
+  // BuildExperts.cpp
+  Value experts(const Layer &layer, const std::string &path, Value x);
+  Value shares(const Experts &experts, const std::string &path, Value x);
+  Value gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
+  Value clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
+
+  const Decoder &decoder;
+  Checkpoint &checkpoint;
+  GraphWriter &graph;
+  std::map<std::string, Value> parameters; ///< by name, as f32
+  Value tokensShape, positions;            ///< of the input; 0..S-1 (sequence) int64
+  std::map<int, Table> tables;             ///< by index of the rope
+  std::map<int64_t, Value> masks;          ///< by window
+};
+
+} // namespace ztc::huggingface

@@ -1,0 +1,87 @@
+// Mixtures of experts: every expert sees every token, and its share weighs what it adds.
+#include "frontends/huggingface/BuildDecoder.h"
+#include <limits>
+
+namespace ztc::huggingface {
+
+using Value = GraphWriter::Value;
+
+/// (B, S, E): the share of each expert, 0 where it was not chosen.
+Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x) {
+  Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
+  bool isLate = e.router == Experts::Router::TopThenSoftmax;
+  Value all = isLate ? logits : graph.add("Softmax", {logits}, {{"axis", int64_t(-1)}});
+  std::vector<Value> top = graph.addMany("TopK", {all, graph.integers({e.perToken})}, 2, {{"axis", int64_t(-1)}});
+  Value chosen = top[0];
+  if (isLate)
+    chosen = graph.add("Softmax", {chosen}, {{"axis", int64_t(-1)}});
+  else if (e.normalised)
+    chosen =
+        graph.add("Div", {chosen, graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}})});
+  Value none = graph.add("Sub", {logits, logits});
+  return graph.add("ScatterElements", {none, top[1], chosen}, {{"axis", int64_t(-1)}});
+}
+
+Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
+  const FeedForward &f = layer.feedForward;
+  const BlockNames &names = decoder.names;
+  int64_t hidden = decoder.hidden;
+  std::string own = inside(path, names.experts), module = inside(own, std::to_string(index));
+  std::string fused = inside(own, "gate_up_proj");
+  if (checkpoint.has(fused)) { // transformers 5: (E, 2 F, H) and (E, H, F)
+    graph.setScope(checkpoint.ownName(own));
+    auto matrix = [&](const std::string &name, int64_t out, int64_t in) {
+      Value all = parameter(inside(own, name), {f.experts->count, out, in});
+      Value one = graph.add("Gather", {all, graph.integer(index)}, {{"axis", int64_t(0)}});
+      return graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}});
+    };
+    std::vector<Value> parts =
+        split(graph.add("MatMul", {x, matrix("gate_up_proj", 2 * f.width, hidden)}), {f.width, f.width});
+    Value y = graph.add("Mul", {activate(f.activation, parts[0]), parts[1]});
+    return graph.add("MatMul", {y, matrix("down_proj", hidden, f.width)});
+  }
+  Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
+        up = linear(inside(module, names.expertUp), x, hidden, f.width, false);
+  graph.setScope(checkpoint.ownName(module));
+  Value y = graph.add("Mul", {activate(f.activation, gate), up});
+  return linear(inside(module, names.expertDown), y, f.width, hidden, false);
+}
+
+/// gpt-oss: gate and up alternate in the columns of a matrix (E, H, 2 F), both are clamped, (up + 1) is multiplied.
+Value DecoderBuilder::clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x) {
+  const FeedForward &f = layer.feedForward;
+  const Experts &e = *f.experts;
+  std::string own = inside(path, decoder.names.experts);
+  graph.setScope(checkpoint.ownName(own));
+  auto one = [&](const std::string &name, std::vector<int64_t> shape) {
+    shape.insert(shape.begin(), e.count);
+    return graph.add("Gather", {parameter(inside(own, name), shape), graph.integer(index)}, {{"axis", int64_t(0)}});
+  };
+  Value both = graph.add("Add", {graph.add("MatMul", {x, one("gate_up_proj", {decoder.hidden, 2 * f.width})}),
+                                 one("gate_up_proj_bias", {2 * f.width})});
+  auto every2 = [&](int64_t first) {
+    return graph.add("Slice", {both, graph.integers({first}), graph.integers({std::numeric_limits<int64_t>::max()}),
+                               graph.integers({-1}), graph.integers({2})});
+  };
+  Value high = graph.scalar(float(e.limit)), low = graph.scalar(float(-e.limit));
+  Value gate = graph.add("Min", {every2(0), high}), up = graph.add("Clip", {every2(1), low, high});
+  Value glu = graph.add("Mul", {gate, graph.add("Sigmoid", {scaled(gate, e.alpha)})});
+  Value y = graph.add("Mul", {graph.add("Add", {up, graph.scalar(1)}), glu});
+  return graph.add("Add", {graph.add("MatMul", {y, one("down_proj", {f.width, decoder.hidden})}),
+                           one("down_proj_bias", {decoder.hidden})});
+}
+
+Value DecoderBuilder::experts(const Layer &layer, const std::string &path, Value x) {
+  const Experts &e = *layer.feedForward.experts;
+  Value weights = shares(e, path, x), sum;
+  for (int64_t i = 0; i < e.count; ++i) {
+    Value y = e.limit ? clampedExpert(layer, path, i, x) : gatedExpert(layer, path, i, x);
+    graph.setScope(checkpoint.ownName(path));
+    Value share = graph.add("Slice", {weights, graph.integers({i}), graph.integers({i + 1}), graph.integers({-1})});
+    y = graph.add("Mul", {y, share});
+    sum = i ? graph.add("Add", {sum, y}) : y;
+  }
+  return sum;
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,92 @@
+#include "frontends/huggingface/Checkpoint.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+namespace ztc::huggingface {
+
+/// The file that a folder without weights names.
+static constexpr const char *kAbsentFile = "model.safetensors";
+
+StatusOr<Checkpoint> Checkpoint::open(const std::string &folder) {
+  Checkpoint checkpoint;
+  checkpoint.folder = folder;
+  if (!llvm::sys::fs::exists(folder + "/model.safetensors") &&
+      !llvm::sys::fs::exists(folder + "/model.safetensors.index.json"))
+    return checkpoint;
+  ZTC_ASSIGN_OR_RETURN(checkpoint.files, SafetensorsCollection::open(folder));
+  return checkpoint;
+}
+
+std::string Checkpoint::ownName(const std::string &name) const {
+  if (!base.empty() && name.starts_with(base))
+    return prefix + name.substr(base.size());
+  return headPrefix + name;
+}
+
+bool Checkpoint::has(const std::string &name) const {
+  return files && files->find(ownName(name));
+}
+
+void Checkpoint::choosePrefix(const std::string &given, const std::string &embedding) {
+  base = prefix = given;
+  if (!files)
+    return;
+  struct Form {
+    std::string base, head;
+  };
+  for (const Form &form :
+       {Form{given, ""}, Form{"", ""}, Form{"language_model." + given, "language_model."},
+        Form{"model.language_model.", ""}, Form{"model.text_model.", ""},
+        Form{"model.language_model." + given, "model.language_model."}, Form{"text_model." + given, "text_model."}}) {
+    if (!files->find(form.base + embedding))
+      continue;
+    prefix = form.base;
+    headPrefix = form.head;
+    return;
+  }
+}
+
+static std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t> &shape) {
+  StoredTensor tensor;
+  tensor.name = ownName(name);
+  tensor.shape = shape;
+  tensor.file = kAbsentFile;
+  uint64_t bytes = 4;
+  for (int64_t size : shape)
+    if (__builtin_mul_overflow(bytes, uint64_t(size), &bytes) || bytes > uint64_t(1) << 60) {
+      missing.push_back(tensor.name + " " + shapeText(shape) + " is larger than any tensor");
+      return tensor;
+    }
+  tensor.bytes = bytes;
+  if (!files) {
+    tensor.offset = fresh;
+    fresh += bytes;
+    return tensor;
+  }
+  auto found = files->find(tensor.name);
+  if (!found) {
+    missing.push_back(tensor.name + " " + shapeText(shape) + " is missing");
+    return tensor;
+  }
+  if (found->tensor->shape != shape) {
+    missing.push_back(tensor.name + " has shape " + shapeText(found->tensor->shape) + ", config.json asks for " +
+                      shapeText(shape));
+    return tensor;
+  }
+  tensor.typeName = found->tensor->typeName;
+  if (tensor.typeName != "F32" && tensor.typeName != "F16" && tensor.typeName != "BF16" && tensor.typeName != "F64")
+    missing.push_back(tensor.name + " has type " + tensor.typeName + ", which is no float type that ztc reads");
+  tensor.file = llvm::sys::path::filename(found->file->path()).str();
+  tensor.offset = found->tensor->offset;
+  tensor.bytes = found->tensor->bytes;
+  return tensor;
+}
+
+} // namespace ztc::huggingface

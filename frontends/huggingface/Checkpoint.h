@@ -1,0 +1,39 @@
+// The tensors of a Hugging Face folder by the names that a model gives them.
+#pragma once
+#include "frontends/huggingface/GraphWriter.h"
+#include "runtime/Core/Status.h"
+#include "runtime/Format/Safetensors.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ztc::huggingface {
+
+/// Finds tensors, or describes those of a folder without weights.
+class Checkpoint {
+public:
+  /// Opens the safetensors of a folder; a folder without any is no error.
+  static StatusOr<Checkpoint> open(const std::string &folder);
+
+  bool hasWeights() const { return files.has_value(); }
+  /// Whether a tensor is there under a name of the model.
+  bool has(const std::string &name) const;
+  /// Where the base model's names start with `base` ("model."), how the checkpoint's do: the same, without it, or below
+  /// the language model of a multi-modal one. Decided by the name of the embedding.
+  void choosePrefix(const std::string &base, const std::string &embedding);
+  /// The tensor of this name and shape; a message goes to `problems` where the checkpoint has none. Without weights it
+  /// is described as f32 in a file that is not there.
+  StoredTensor take(const std::string &name, const std::vector<int64_t> &shape);
+  const std::vector<std::string> &problems() const { return missing; }
+  /// A checkpoint's own name of what the model calls `name`.
+  std::string ownName(const std::string &name) const;
+
+private:
+  std::string folder;
+  std::optional<SafetensorsCollection> files;
+  std::string base, prefix, headPrefix; ///< `base` of names becomes `prefix`; other names get `headPrefix`
+  std::vector<std::string> missing;
+  uint64_t fresh = 0; ///< bytes described so far
+};
+
+} // namespace ztc::huggingface

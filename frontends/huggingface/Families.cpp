@@ -1,0 +1,251 @@
+#include "frontends/huggingface/Families.h"
+#include <algorithm>
+
+namespace ztc::huggingface {
+
+static constexpr Family kFamilies[] = {
+    {"llama", fillLlama},        {"qwen3", fillQwen3},     {"qwen2", fillQwen2},     {"gemma3_text", fillGemma3},
+    {"mistral", fillMistral},    {"phi3", fillPhi3},       {"smollm3", fillSmolLm3}, {"olmo2", fillOlmo2},
+    {"olmo3", fillOlmo3},        {"granite", fillGranite}, {"gemma", fillGemma},     {"gemma2", fillGemma2},
+    {"qwen3_moe", fillQwen3Moe}, {"mixtral", fillMixtral}, {"gpt2", fillGpt2},       {"gpt_oss", fillGptOss},
+};
+
+/// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
+static constexpr const char *kHybrids[] = {
+    "qwen3_next",      "qwen3_5",      "qwen3_5_text",     "qwen3_5_moe", "qwen3_5_moe_text", "jamba",
+    "bamba",           "falcon_h1",    "granitemoehybrid", "zamba",       "zamba2",           "mamba",
+    "mamba2",          "falcon_mamba", "nemotron_h",       "lfm2",        "lfm2_moe",         "minimax",
+    "recurrent_gemma", "rwkv",         "kimi_linear",      "olmo_hybrid", "plamo2",           "xlstm",
+};
+
+/// Layers and experts are nodes of the graph: beyond this a configuration is damaged.
+static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
+
+const Family *findFamily(const std::string &modelType) {
+  for (const Family &family : kFamilies)
+    if (modelType == family.modelType)
+      return &family;
+  return nullptr;
+}
+
+std::string familyNames() {
+  std::string names;
+  for (const Family &family : kFamilies)
+    names += (names.empty() ? "" : ", ") + std::string(family.modelType);
+  return names;
+}
+
+std::string whyRefused(const std::string &modelType) {
+  for (const char *hybrid : kHybrids)
+    if (modelType == hybrid)
+      return "has recurrent or convolutional layers (a hybrid or state-space model), which ztc does not build";
+  return "";
+}
+
+Activation activationOf(Config &config, const char *key, const std::string &name) {
+  struct Entry {
+    const char *name;
+    Activation activation;
+  };
+  static constexpr Entry kActivations[] = {
+      {"silu", Activation::Silu},
+      {"swish", Activation::Silu},
+      {"gelu_pytorch_tanh", Activation::GeluTanh},
+      {"gelu_new", Activation::GeluTanh},
+      {"gelu_fast", Activation::GeluTanh},
+      {"gelu_accurate", Activation::GeluTanh},
+      {"gelu_python_tanh", Activation::GeluTanh},
+      {"gelu", Activation::Gelu},
+      {"gelu_python", Activation::Gelu},
+      {"relu", Activation::Relu},
+      {"relu2", Activation::ReluSquared},
+  };
+  for (const Entry &entry : kActivations)
+    if (name == entry.name)
+      return entry.activation;
+  config.fail(std::string(key) + " is '" + name + "', an activation that ztc does not build");
+  return Activation::Silu;
+}
+
+/// Keys of transformers' base class and of generation; none of them reaches the mathematics of training.
+void readBase(Config &config, Decoder &decoder) {
+  config.harmless({"architectures",
+                   "model_type",
+                   "bos_token_id",
+                   "eos_token_id",
+                   "pad_token_id",
+                   "sep_token_id",
+                   "decoder_start_token_id",
+                   "use_cache",
+                   "transformers_version",
+                   "torch_dtype",
+                   "dtype",
+                   "_name_or_path",
+                   "name_or_path",
+                   "output_hidden_states",
+                   "output_attentions",
+                   "return_dict",
+                   "return_dict_in_generate",
+                   "chunk_size_feed_forward",
+                   "id2label",
+                   "label2id",
+                   "num_labels",
+                   "problem_type",
+                   "finetuning_task",
+                   "task_specific_params",
+                   "tokenizer_class",
+                   "temperature",
+                   "top_k",
+                   "top_p",
+                   "typical_p",
+                   "max_length",
+                   "min_length",
+                   "do_sample",
+                   "num_beams",
+                   "num_beam_groups",
+                   "diversity_penalty",
+                   "repetition_penalty",
+                   "length_penalty",
+                   "no_repeat_ngram_size",
+                   "encoder_no_repeat_ngram_size",
+                   "bad_words_ids",
+                   "num_return_sequences",
+                   "output_scores",
+                   "forced_bos_token_id",
+                   "forced_eos_token_id",
+                   "remove_invalid_values",
+                   "exponential_decay_length_penalty",
+                   "suppress_tokens",
+                   "begin_suppress_tokens",
+                   "early_stopping",
+                   "prefix",
+                   "torchscript",
+                   "tf_legacy_loss",
+                   "use_bfloat16",
+                   "gradient_checkpointing",
+                   "tie_last_hidden_states",
+                   "_attn_implementation",
+                   "attn_implementation",
+                   "experts_implementation",
+                   "_attn_implementation_autoset",
+                   "cache_implementation",
+                   "auto_map",
+                   "quantization_config",
+                   "pretraining_tp",
+                   "is_decoder",
+                   "tie_encoder_decoder",
+                   "cross_attention_hidden_size",
+                   "unsloth_fixed",
+                   "unsloth_version",
+                   "use_flash_attn",
+                   "attention_window_size"});
+  config.require("is_encoder_decoder", {false, nullptr});
+  config.require("add_cross_attention", {false, nullptr});
+  config.require("pruned_heads", {nlohmann::json::object(), nullptr});
+  config.require("per_layer_config", {nullptr, nlohmann::json::object()});
+  for (const char *key : {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout",
+                          "attn_dropout", "resid_dropout", "embed_dropout"})
+    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
+      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
+  decoder.initializerRange = config.optionalNumber("initializer_range", 0.02).value_or(0.02);
+}
+
+int64_t layerCount(Config &config, const char *key, int64_t otherwise) {
+  int64_t layers = config.integer(key, otherwise);
+  if (layers > kMostLayers)
+    config.fail(config.describe(key) + "; ztc builds " + std::to_string(kMostLayers) + " at most");
+  return layers;
+}
+
+void readCommon(Config &config, Decoder &decoder, const Defaults &d) {
+  readBase(config, decoder);
+  decoder.vocabulary = config.integer("vocab_size", d.vocabulary);
+  decoder.hidden = config.integer("hidden_size", d.hidden);
+  decoder.positionLimit = config.integer("max_position_embeddings", d.positions);
+  decoder.isTied = config.flag("tie_word_embeddings", d.isTied);
+  decoder.padding = config.optionalInteger("pad_token_id", d.padding, INT64_C(-1) << 40);
+  decoder.norm.epsilon = config.number("rms_norm_eps", d.epsilon);
+  Layer layer;
+  Attention &attention = layer.attention;
+  attention.heads = config.integer("num_attention_heads", d.heads);
+  std::optional<int64_t> keyHeads =
+      config.optionalInteger("num_key_value_heads", d.keyHeads ? std::optional(d.keyHeads) : std::nullopt);
+  attention.keyHeads = keyHeads.value_or(attention.heads);
+  std::optional<int64_t> width =
+      config.optionalInteger("head_dim", d.headWidth ? std::optional(d.headWidth) : std::nullopt);
+  attention.headWidth = width.value_or(decoder.hidden / attention.heads);
+  attention.scale = 1 / std::sqrt(double(attention.headWidth));
+  layer.feedForward.width = config.integer("intermediate_size", d.width);
+  layer.feedForward.activation = activationOf(config, d.activationKey, config.text(d.activationKey, d.activation));
+  int64_t layers = layerCount(config, "num_hidden_layers", d.layers);
+  if (attention.heads % attention.keyHeads || attention.headWidth < 1)
+    config.fail("num_attention_heads " + std::to_string(attention.heads) + ", num_key_value_heads " +
+                std::to_string(attention.keyHeads) + " and heads of " + std::to_string(attention.headWidth) +
+                " do not fit each other");
+  if (config.status().isOk())
+    decoder.layers.assign(layers, layer);
+}
+
+RopeContext ropeContext(const Decoder &decoder, double theta) {
+  RopeContext context;
+  context.headWidth = decoder.layers.empty() ? 0 : decoder.layers.front().attention.headWidth;
+  context.positions = decoder.positionLimit;
+  context.theta = theta;
+  return context;
+}
+
+std::vector<bool> slidingLayers(Config &config, const Decoder &decoder, bool (*isSliding)(int64_t, int64_t),
+                                int64_t interval) {
+  std::vector<bool> result;
+  std::vector<std::string> types = config.texts("layer_types");
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    result.push_back(types.empty() ? isSliding(int64_t(i), interval)
+                                   : i < types.size() && types[i] == "sliding_attention");
+  for (const std::string &type : types)
+    if (type != "sliding_attention" && type != "full_attention")
+      config.fail("layer_types has '" + type + "'; ztc builds full_attention and sliding_attention");
+  if (!types.empty() && types.size() != decoder.layers.size())
+    config.fail("layer_types has " + std::to_string(types.size()) + " entries for " +
+                std::to_string(decoder.layers.size()) + " layers");
+  return result;
+}
+
+std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double fullTheta, const char *slidingKey,
+                                        double slidingTheta) {
+  std::optional<Config> all = config.child("rope_parameters"), scaling = config.child("rope_scaling");
+  std::optional<Config> full = all ? all->child("full_attention") : std::nullopt,
+                        sliding = all ? all->child("sliding_attention") : std::nullopt;
+  // transformers reads a kind per layer type only, and version 4's keys where there is none.
+  if (all && !full && !sliding)
+    config.fail("rope_parameters has neither full_attention nor sliding_attention");
+  if (all)
+    config.adopt(*all);
+  if (scaling)
+    full = scaling;
+  RopeContext context = ropeContext(decoder, config.optionalNumber("rope_theta", fullTheta).value_or(fullTheta));
+  context.partialFactor = config.optionalNumber("partial_rotary_factor", 1.0).value_or(1);
+  RopeContext local = context; // version 5 gives it the default also where rope_theta is there
+  local.theta = slidingKey ? config.optionalNumber(slidingKey, slidingTheta).value_or(slidingTheta) : slidingTheta;
+  std::vector<Rope> ropes{ropeOf(config, full, context, true), ropeOf(config, sliding, local, true)};
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    decoder.layers[i].rope = decoder.layers[i].isSliding ? 1 : 0;
+  return ropes;
+}
+
+void setExperts(Config &config, Decoder &decoder, const Experts &experts) {
+  if (experts.perToken > experts.count)
+    config.fail(std::to_string(experts.perToken) + " experts per token of " + std::to_string(experts.count));
+  if (experts.count > kMostExperts)
+    config.fail(std::to_string(experts.count) + " experts; ztc builds " + std::to_string(kMostExperts) + " at most");
+  if (config.status().isOk())
+    for (Layer &layer : decoder.layers)
+      layer.feedForward.experts = experts;
+}
+
+void readRouterLoss(Config &config, Decoder &decoder) {
+  config.harmless({"router_aux_loss_coef"});
+  if (config.flag("output_router_logits", false))
+    decoder.notes.push_back("output_router_logits is true: ztc does not train the loss that balances the router");
+}
+
+} // namespace ztc::huggingface

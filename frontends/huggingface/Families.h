@@ -1,0 +1,73 @@
+// The model types that ztc builds itself: each has a function that turns its configuration into a description.
+#pragma once
+#include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/Decoder.h"
+#include <algorithm>
+#include <cmath>
+
+namespace ztc::huggingface {
+
+struct Family {
+  const char *modelType;
+  void (*fill)(Config &config, Decoder &decoder);
+};
+
+/// Null where ztc builds none.
+const Family *findFamily(const std::string &modelType);
+/// For messages: all of them, with commas.
+std::string familyNames();
+/// Why a known model type is not built: "" where ztc does not know it.
+std::string whyRefused(const std::string &modelType);
+
+// What several families share.
+
+/// Sizes, activation, head width and the keys of every configuration; `keyHeads`: where num_key_value_heads is absent,
+/// 0: as many as heads. `headWidth` likewise, 0: hidden_size / num_attention_heads.
+struct Defaults {
+  int64_t vocabulary = 32000, hidden = 4096, width = 11008, layers = 32, heads = 32, keyHeads = 0, headWidth = 0,
+          positions = 2048;
+  double epsilon = 1e-6;
+  const char *activationKey = "hidden_act";
+  const char *activation = "silu";
+  bool isTied = false;
+  double theta = 10000;
+  std::optional<int64_t> padding = std::nullopt;
+};
+/// Keys of transformers' base class and of generation.
+void readBase(Config &config, Decoder &decoder);
+/// The number of layers, within what ztc builds.
+int64_t layerCount(Config &config, const char *key, int64_t otherwise);
+void readCommon(Config &config, Decoder &decoder, const Defaults &defaults);
+Activation activationOf(Config &config, const char *key, const std::string &name);
+/// "sliding_attention" or "full_attention" for each layer, from layer_types where it is there, else from `isSliding`.
+std::vector<bool> slidingLayers(Config &config, const Decoder &decoder,
+                                bool (*isSliding)(int64_t layer, int64_t interval), int64_t interval);
+/// The context of the one rotary embedding of a model.
+RopeContext ropeContext(const Decoder &decoder, double theta);
+
+/// A kind for "full_attention" layers and one for "sliding_attention" layers, and sets which layer has which.
+std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double fullTheta, const char *slidingKey,
+                                        double slidingTheta);
+/// Makes every layer a mixture of experts.
+void setExperts(Config &config, Decoder &decoder, const Experts &experts);
+/// The loss that balances a router is said, not trained.
+void readRouterLoss(Config &config, Decoder &decoder);
+
+void fillLlama(Config &config, Decoder &decoder);
+void fillMistral(Config &config, Decoder &decoder);
+void fillQwen2(Config &config, Decoder &decoder);
+void fillQwen3(Config &config, Decoder &decoder);
+void fillQwen3Moe(Config &config, Decoder &decoder);
+void fillMixtral(Config &config, Decoder &decoder);
+void fillGemma(Config &config, Decoder &decoder);
+void fillGemma2(Config &config, Decoder &decoder);
+void fillGemma3(Config &config, Decoder &decoder);
+void fillPhi3(Config &config, Decoder &decoder);
+void fillSmolLm3(Config &config, Decoder &decoder);
+void fillOlmo2(Config &config, Decoder &decoder);
+void fillOlmo3(Config &config, Decoder &decoder);
+void fillGranite(Config &config, Decoder &decoder);
+void fillGpt2(Config &config, Decoder &decoder);
+void fillGptOss(Config &config, Decoder &decoder);
+
+} // namespace ztc::huggingface

@@ -1,0 +1,148 @@
+#include "frontends/huggingface/Folder.h"
+#include "frontends/huggingface/BuildDecoder.h"
+#include "frontends/huggingface/Families.h"
+#include "runtime/Core/FloatTypes.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+namespace ztc::huggingface {
+namespace {
+
+/// No configuration is larger; what is, is another file.
+constexpr uint64_t kLargestConfig = 16 << 20;
+
+StatusOr<std::string> readText(const std::string &path) {
+  uint64_t bytes = 0;
+  if (std::error_code error = llvm::sys::fs::file_size(path, bytes))
+    return notFound(path + ": " + error.message());
+  if (bytes > kLargestConfig)
+    return dataLoss(path + ": is larger than any configuration");
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return notFound(path + ": " + buffer.getError().message());
+  return (*buffer)->getBuffer().str();
+}
+
+/// What no model type changes: quantised weights, code of its own, tasks other than language modelling.
+void refuseUnsupported(Config &config, const std::string &modelType) {
+  if (auto quantization = config.child("quantization_config"))
+    config.fail("quantization_config: the weights are quantised by '" +
+                quantization->text("quant_method", "an unnamed method") + "', which ztc does not read");
+  if (!findFamily(modelType) && config.has("auto_map") && !config.isNull("auto_map"))
+    config.fail("model_type '" + modelType + "' needs code of its own (auto_map), which ztc does not run; " +
+                familyNames() + " are built; export the model to ONNX otherwise");
+  for (const std::string &name : config.texts("architectures"))
+    for (const char *task : {"Classification", "QuestionAnswering", "RewardModel", "MultipleChoice"})
+      if (name.find(task) != std::string::npos)
+        config.fail("architectures names " + name + "; ztc trains language models (...ForCausalLM)");
+}
+
+/// The family of a model type, or the message why there is none.
+const Family *familyOf(Config &config, const std::string &modelType) {
+  const Family *family = findFamily(modelType);
+  if (family || !config.status().isOk())
+    return family;
+  std::string why = whyRefused(modelType);
+  if (modelType.empty())
+    config.fail("has no model_type; transformers' configurations have one");
+  else
+    config.fail("model_type '" + modelType + "' " + (why.empty() ? "is none that ztc builds" : why) + "; " +
+                familyNames() + " are built; export the model to ONNX otherwise");
+  return nullptr;
+}
+
+/// How the model's type rounds a number.
+double roundedTo(const std::string &precision, double value) {
+  if (precision == "bf16")
+    return fromBf16(toBf16(float(value)));
+  return precision == "fp16" ? fromF16(toF16(float(value))) : float(value);
+}
+
+std::string joined(const std::vector<std::string> &list) {
+  std::string text;
+  for (const std::string &entry : list)
+    text += (text.empty() ? "" : ", ") + entry;
+  return text;
+}
+
+Status save(const GraphWriter &graph, const std::string &folder, const std::string &path, FolderModel &model) {
+  llvm::SmallString<256> home(folder), to(llvm::sys::path::parent_path(path));
+  for (llvm::SmallString<256> *place : {&home, &to}) {
+    (void)llvm::sys::fs::make_absolute(*place);
+    llvm::sys::path::remove_dots(*place, /*remove_dot_dot=*/true);
+  }
+  std::string prefix;
+  if (home != to) {
+    llvm::StringRef below = home;
+    if (below.consume_front(to) && below.consume_front("/"))
+      prefix = below.str() + "/";
+    else
+      model.notes.push_back(path + " finds its weights only with --weights=" + folder +
+                            ": it is not beside the folder");
+  }
+  std::string bytes = graph.serialise(prefix);
+  std::error_code error;
+  llvm::ToolOutputFile out(path, error, llvm::sys::fs::OF_None);
+  if (!error) {
+    out.os() << bytes;
+    out.os().close();
+    error = out.os().error();
+  }
+  if (error) {
+    out.os().clear_error();
+    return failedPrecondition("cannot write " + path + ": " + error.message());
+  }
+  out.keep();
+  return Status::ok();
+}
+
+} // namespace
+
+bool isModelFolder(const std::string &path) {
+  return llvm::sys::fs::is_directory(path);
+}
+
+StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision,
+                                  const std::string &savePath) {
+  std::string place = folder + "/config.json";
+  ZTC_ASSIGN_OR_RETURN(std::string text, readText(place));
+  ZTC_ASSIGN_OR_RETURN(Config config, Config::parse(text, place));
+  FolderModel model;
+  model.modelType = config.text("model_type", "");
+  refuseUnsupported(config, model.modelType);
+  const Family *family = familyOf(config, model.modelType);
+  ZTC_RETURN_IF_ERROR(config.status());
+  Decoder decoder;
+  decoder.modelType = model.modelType;
+  family->fill(config, decoder);
+  ZTC_RETURN_IF_ERROR(config.status());
+  model.notes = decoder.notes;
+  if (std::vector<std::string> unknown = config.unknownKeys(); !unknown.empty())
+    model.notes.push_back(place + ": transformers' " + model.modelType + " does not read " + joined(unknown) +
+                          ", and neither does ztc");
+  decoder.embeddingScale = roundedTo(precision, decoder.embeddingScale);
+  model.positionLimit = decoder.positionLimit;
+
+  ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
+  GraphWriter graph("ztc", model.modelType);
+  DecoderBuilder(decoder, checkpoint, graph).build();
+  if (!checkpoint.problems().empty()) {
+    std::string problems;
+    for (size_t i = 0; i < checkpoint.problems().size() && i < 8; ++i)
+      problems += "\n  " + checkpoint.problems()[i];
+    if (checkpoint.problems().size() > 8)
+      problems += "\n  and " + std::to_string(checkpoint.problems().size() - 8) + " more";
+    return dataLoss(folder + ": weights do not fit config.json:" + problems);
+  }
+  model.hasWeights = checkpoint.hasWeights();
+  model.onnx = graph.serialise();
+  if (model.onnx.empty())
+    return internalError(folder + ": the graph cannot be written as an ONNX message");
+  if (!savePath.empty())
+    ZTC_RETURN_IF_ERROR(save(graph, folder, savePath, model));
+  return model;
+}
+
+} // namespace ztc::huggingface

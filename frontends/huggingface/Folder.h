@@ -1,0 +1,26 @@
+// A Hugging Face folder as an ONNX model: config.json decides the graph, safetensors hold the weights.
+#pragma once
+#include "runtime/Core/Status.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ztc::huggingface {
+
+struct FolderModel {
+  std::string onnx;          ///< the message; its weights are external data in the folder's own files
+  std::string modelType;     ///< as config.json says it
+  int64_t positionLimit = 0; ///< tokens in a row that the configuration allows; 0: any
+  bool hasWeights = false;
+  std::vector<std::string> notes;
+};
+
+/// Whether `path` is a folder with a config.json.
+bool isModelFolder(const std::string &path);
+
+/// Builds the graph. `precision` is what the model will compute in: a scale that transformers rounds to the model's
+/// type is rounded to it. Where `savePath` is given the message is written there too, and the folder must lie beside or
+/// above it for its weights to be found.
+StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision, const std::string &savePath);
+
+} // namespace ztc::huggingface

@@ -1,0 +1,58 @@
+// gpt-oss: attention sinks, a clamped SwiGLU with biases, experts that are chosen before the softmax.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+void fillGptOss(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 201088,
+                    .hidden = 2880,
+                    .width = 2880,
+                    .layers = 36,
+                    .heads = 64,
+                    .keyHeads = 8,
+                    .headWidth = 64,
+                    .positions = 131072,
+                    .epsilon = 1e-5};
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", true);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 128);
+  std::vector<bool> sliding = slidingLayers(config, decoder, [](int64_t layer, int64_t) { return layer % 2 == 0; }, 0);
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    Attention &attention = decoder.layers[i].attention;
+    attention.queryBias = attention.outputBias = bias;
+    attention.hasSinks = true;
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  }
+  bool hasRope = config.child("rope_parameters") || config.child("rope_scaling");
+  if (hasRope) {
+    decoder.ropes = {readRope(config, ropeContext(decoder, 150000))};
+  } else {
+    config.harmless({"rope_parameters", "rope_scaling", "initial_context_length"});
+    Config yarn({{"rope_type", "yarn"},
+                 {"factor", 32.0},
+                 {"beta_fast", 32.0},
+                 {"beta_slow", 1.0},
+                 {"truncate", false},
+                 {"original_max_position_embeddings", 4096}},
+                "");
+    RopeContext context = ropeContext(decoder, config.number("rope_theta", 150000));
+    decoder.ropes = {ropeOf(config, yarn, context, false)};
+  }
+  config.harmless({"experts_per_token", "initial_context_length"});
+  Experts experts;
+  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 128);
+  experts.perToken = config.integer("num_experts_per_tok", 4);
+  experts.router = Experts::Router::TopThenSoftmax;
+  experts.routerBias = true;
+  experts.alpha = config.number("swiglu_alpha", 1.702);
+  experts.limit = config.number("swiglu_limit", 7.0);
+  if (experts.limit <= 0)
+    config.fail(config.describe("swiglu_limit") + ", which is not above 0");
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts);
+  decoder.names.router = "router";
+}
+
+} // namespace ztc::huggingface

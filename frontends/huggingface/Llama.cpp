@@ -1,0 +1,65 @@
+// Llama, and what differs from it in a few lines: SmolLM3 (layers without rotation), Granite (four multipliers).
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+static void readBiases(Config &config, Decoder &decoder, bool hasFeedForwardBias) {
+  bool attention = config.flag("attention_bias", false),
+       feedForward = hasFeedForwardBias && config.flag("mlp_bias", false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = layer.attention.outputBias = attention;
+    layer.feedForward.bias = feedForward;
+  }
+}
+
+void fillLlama(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {});
+  if (decoder.layers.empty())
+    return;
+  readBiases(config, decoder, true);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillSmolLm3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 128256, .hidden = 2048, .layers = 36, .heads = 16, .keyHeads = 4, .positions = 32768};
+  defaults.isTied = true;
+  defaults.padding = 128004;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  readBiases(config, decoder, true);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 2000000))};
+  int64_t interval = config.integer("no_rope_layer_interval", 4);
+  std::optional<std::vector<int64_t>> rotates = config.integers("no_rope_layers"); // 1: the layer rotates
+  if (rotates && rotates->size() < decoder.layers.size())
+    config.fail("no_rope_layers has " + std::to_string(rotates->size()) + " entries for " +
+                std::to_string(decoder.layers.size()) + " layers");
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    if (rotates ? i < rotates->size() && !(*rotates)[i] : (i + 1) % interval == 0)
+      decoder.layers[i].rope = -1;
+  bool useWindow = config.flag("use_sliding_window", false);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", std::nullopt);
+  bool hasTypes = !config.texts("layer_types").empty();
+  std::vector<bool> sliding = slidingLayers(config, decoder, [](int64_t, int64_t) { return false; }, 0);
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    if (useWindow && window && (hasTypes ? sliding[i] : decoder.layers[i].rope < 0))
+      decoder.layers[i].window = *window;
+}
+
+void fillGranite(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {});
+  if (decoder.layers.empty())
+    return;
+  readBiases(config, decoder, true);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.embeddingScale = config.number("embedding_multiplier", 1);
+  decoder.residualScale = config.number("residual_multiplier", 1);
+  decoder.logitDivisor = config.number("logits_scaling", 1);
+  double scale = config.number("attention_multiplier", 1);
+  if (decoder.logitDivisor == 0)
+    config.fail("logits_scaling is 0");
+  for (Layer &layer : decoder.layers)
+    layer.attention.scale = scale;
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,39 @@
+// Mistral, and Mixtral's experts.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+static void setWindow(Decoder &decoder, std::optional<int64_t> window) {
+  for (Layer &layer : decoder.layers)
+    layer.window = window.value_or(0);
+}
+
+void fillMistral(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.width = 14336, .keyHeads = 8, .positions = 131072});
+  if (decoder.layers.empty())
+    return;
+  setWindow(decoder, config.optionalInteger("sliding_window", 4096));
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillMixtral(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.width = 14336, .keyHeads = 8, .positions = 131072, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  setWindow(decoder, config.optionalInteger("sliding_window", std::nullopt));
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
+  Experts experts;
+  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 8);
+  experts.perToken = config.integer("num_experts_per_tok", 2);
+  experts.normalised = true;
+  readRouterLoss(config, decoder);
+  if (config.optionalNumber("router_jitter_noise", 0.0).value_or(0) != 0)
+    decoder.notes.push_back(config.describe("router_jitter_noise") + ": ztc trains without this noise");
+  setExperts(config, decoder, experts);
+  decoder.names.feedForward = "block_sparse_moe"; // version 4 and every checkpoint; version 5 calls it mlp
+  decoder.names.expertGate = "w1";
+  decoder.names.expertUp = "w3";
+  decoder.names.expertDown = "w2";
+}
+
+} // namespace ztc::huggingface

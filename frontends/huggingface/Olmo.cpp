@@ -1,0 +1,40 @@
+// OLMo 2 and 3: norms of results, not of inputs, and of all heads of queries and keys at once; windows in 3.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+static void fillBoth(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 50304, .epsilon = 1e-5};
+  defaults.padding = 1;
+  readCommon(config, decoder, defaults);
+  decoder.names.attentionNorm = decoder.names.feedForwardNorm = "";
+  decoder.names.afterAttentionNorm = "post_attention_layernorm";
+  decoder.names.afterFeedForwardNorm = "post_feedforward_layernorm";
+  bool bias = config.flag("attention_bias", false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::Whole;
+    layer.attention.queryBias = layer.attention.outputBias = bias;
+  }
+}
+
+void fillOlmo2(Config &config, Decoder &decoder) {
+  fillBoth(config, decoder);
+  if (!decoder.layers.empty())
+    decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillOlmo3(Config &config, Decoder &decoder) {
+  fillBoth(config, decoder);
+  if (decoder.layers.empty())
+    return;
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  std::vector<bool> sliding =
+      slidingLayers(config, decoder, [](int64_t layer, int64_t) { return (layer + 1) % 4 != 0; }, 0);
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    decoder.layers[i].isSliding = sliding[i];
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  }
+  decoder.ropes = readRopesPerLayerType(config, decoder, 500000, nullptr, 500000);
+}
+
+} // namespace ztc::huggingface

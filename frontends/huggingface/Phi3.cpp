@@ -1,0 +1,25 @@
+// Phi-3 and Phi-4: fused projections, longrope.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+void fillPhi3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 32064, .hidden = 3072, .width = 8192, .positions = 4096, .epsilon = 1e-5};
+  defaults.padding = 32000;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.require("attention_bias", {false, nullptr});
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", std::nullopt);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.isFused = true;
+    layer.feedForward.isFused = true;
+    layer.window = window.value_or(0);
+  }
+  RopeContext context = ropeContext(decoder, 10000);
+  context.original = config.integer("original_max_position_embeddings", 4096);
+  context.yarnIsLongrope = true;
+  decoder.ropes = {readRope(config, context)};
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,77 @@
+// Qwen 2 and 3: biases of queries, keys and values without a key (2), norms per head (3), experts.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+/// A window needs use_sliding_window, and holds from layer max_window_layers on.
+static void readWindows(Config &config, Decoder &decoder) {
+  bool useWindow = config.flag("use_sliding_window", false);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  int64_t first = config.integer("max_window_layers", 28, 0);
+  std::vector<bool> sliding =
+      slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    if (useWindow && window && sliding[i])
+      decoder.layers[i].window = *window;
+}
+
+void fillQwen2(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.vocabulary = 151936, .width = 22016, .keyHeads = 32, .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  for (Layer &layer : decoder.layers)
+    layer.attention.queryBias = true;
+  readWindows(config, decoder);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+static void fillQwen3Attention(Config &config, Decoder &decoder) {
+  bool bias = config.flag("attention_bias", false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = layer.attention.outputBias = bias;
+    layer.attention.headNorms = HeadNorms::PerHead;
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillQwen3(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936, .width = 22016, .keyHeads = 32, .headWidth = 128, .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  fillQwen3Attention(config, decoder);
+  readWindows(config, decoder);
+}
+
+void fillQwen3Moe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936, .hidden = 2048, .width = 6144, .layers = 24, .keyHeads = 4, .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  fillQwen3Attention(config, decoder);
+  config.harmless({"max_window_layers"});
+  bool useWindow = config.flag("use_sliding_window", false);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  for (Layer &layer : decoder.layers)
+    layer.window = useWindow ? window.value_or(0) : 0;
+  Experts experts;
+  experts.count = config.integer(config.has("num_experts") ? "num_experts" : "num_local_experts", 128, 0);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.normalised = config.flag("norm_topk_prob", false);
+  int64_t width = config.integer("moe_intermediate_size", 768), step = config.integer("decoder_sparse_step", 1);
+  std::vector<int64_t> dense = config.integers("mlp_only_layers").value_or(std::vector<int64_t>());
+  readRouterLoss(config, decoder);
+  Decoder plain = decoder;
+  if (!experts.count)
+    return;
+  setExperts(config, decoder, experts);
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    bool isDense = std::find(dense.begin(), dense.end(), int64_t(i)) != dense.end() || (int64_t(i) + 1) % step != 0;
+    if (isDense)
+      decoder.layers[i].feedForward = plain.layers[i].feedForward;
+    else
+      decoder.layers[i].feedForward.width = width;
+  }
+}
+
+} // namespace ztc::huggingface

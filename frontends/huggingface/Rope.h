@@ -1,0 +1,40 @@
+// Frequencies of rotary embeddings, as transformers' modeling_rope_utils.py computes them, in its precisions.
+#pragma once
+#include "frontends/huggingface/Config.h"
+#include <cstdint>
+#include <vector>
+
+namespace ztc::huggingface {
+
+/// A kind of rotary embedding. Positions are turned by p * frequency[i], and cosine and sine are scaled.
+struct Rope {
+  int64_t width = 0; ///< dimensions of a head that turn, the first ones; even
+  bool isInterleaved = false;
+  std::vector<float> frequencies; ///< (width / 2)
+  double scale = 1;               ///< of cosine and sine
+  /// Beyond this many tokens in a row other frequencies hold; 0: never.
+  int64_t longFrom = 0;
+  std::vector<float> longFrequencies; ///< longrope
+  /// dynamic: beyond `longFrom` tokens the base is theta * (factor * S / longFrom - (factor - 1)) ^ (width / (width -
+  /// 2)).
+  double theta = 0, dynamicFactor = 0;
+};
+
+/// What a family knows of its rotary embedding besides the parameters.
+struct RopeContext {
+  int64_t headWidth = 0, positions = 0;
+  double theta = 10000;            ///< where no key names it
+  double partialFactor = 1;        ///< where no key names it
+  std::optional<int64_t> original; ///< a top-level original_max_position_embeddings, which goes first
+  bool yarnIsLongrope = false;     ///< Phi-3's old names
+};
+
+/// Reads rope_parameters (version 5), or rope_theta, rope_scaling and partial_rotary_factor (version 4).
+/// Errors are left in `config`.
+Rope readRope(Config &config, const RopeContext &context);
+
+/// One entry of a configuration that has a kind per layer type, or the whole where it has one; `parameters` may be
+/// none. `isNested`: yarn's `truncate` is then ignored, as transformers does.
+Rope ropeOf(Config &owner, std::optional<Config> parameters, const RopeContext &context, bool isNested);
+
+} // namespace ztc::huggingface
