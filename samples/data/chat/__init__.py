@@ -1,0 +1,1 @@
+"""Chats to rows of tokens with labels: the parts of prepare_chat.py."""
