@@ -208,7 +208,9 @@ mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int6
     mlir::Value inWindow = graph::CompareOp::create(builder, loc, boolType, column, first, "gt");
     visible = graph::LogicOp::create(builder, loc, visible, inWindow, "and");
   }
-  if (type == ElementType::Bool && mask.visible != 0)
+  if (type == ElementType::Bool && mask.visible == 0) // it says what is hidden
+    visible = graph::LogicOp::create(builder, loc, visible, splat(builder, loc, boolType, 1), "xor");
+  if (type == ElementType::Bool)
     return broadcastTo(builder, loc, visible, fullShape);
   mlir::Value seen = splat(builder, loc, valueType, mask.visible), unseen = splat(builder, loc, valueType, mask.hidden);
   return broadcastTo(builder, loc, graph::SelectOp::create(builder, loc, visible, seen, unseen), fullShape);

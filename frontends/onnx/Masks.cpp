@@ -1,6 +1,7 @@
 #include "frontends/onnx/Masks.h"
 #include <set>
 
+using llvm::ArrayRef;
 using llvm::StringRef;
 
 namespace ztc::importer {
@@ -8,6 +9,8 @@ namespace {
 
 /// Sizes at which a symbolic mask is evaluated; they differ in parity and are larger than usual small constants.
 constexpr Binding kSmallBindings[] = {{1, 4}, {2, 7}, {3, 12}};
+/// Up to this sequence a mask is also evaluated at its real size: cheaper than the smallest step of training.
+constexpr int64_t kEvaluatedSequence = 512;
 
 /// What a mask shows at one size: its two values, and who sees whom in every (S, S) slab.
 struct Picture {
@@ -18,14 +21,14 @@ struct Picture {
 };
 
 /// Reads the two values off the tensor; false with a reason where it has more, or slabs that differ. What adds 0 is
-/// visible, and so is `true`.
-bool look(const HostTensor &tensor, Picture &picture, std::string &reason) {
+/// visible; of booleans it is the one asked for.
+bool look(const HostTensor &tensor, bool trueIsVisible, Picture &picture, std::string &reason) {
   int64_t S = tensor.shape.back(), slab = S * S;
   bool isBoolean = tensor.storage() == HostTensor::Storage::Bits, hasZero = false;
   for (int64_t i = 0; i < slab && !isBoolean; ++i)
     hasZero |= tensor.real(i) == 0;
   picture.size = S;
-  picture.visible = isBoolean ? 1 : hasZero ? 0 : tensor.real(0);
+  picture.visible = isBoolean ? trueIsVisible : hasZero ? 0 : tensor.real(0);
   picture.seen.resize(slab);
   for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
     double value = tensor.real(i);
@@ -77,6 +80,39 @@ Mask suggest(const Picture &picture) {
     inLastRow += picture.seen[(S - 1) * S + j];
   if (mask.causal && inLastRow < S)
     mask.window = inLastRow;
+  return mask;
+}
+
+/// The formula that all pictures show, or none with a message that draws the first that does not.
+std::optional<Mask> formulaOf(StringRef value, ArrayRef<TensorRef> tensors, bool trueIsVisible, std::string &error) {
+  std::vector<Picture> pictures;
+  for (const TensorRef &tensor : tensors) {
+    Picture picture;
+    std::string reason;
+    if (!look(*tensor, trueIsVisible, picture, reason)) {
+      error = "mask '" + value.str() + "' is not understood: " + reason + ":" + draw(picture);
+      return std::nullopt;
+    }
+    pictures.push_back(std::move(picture));
+  }
+  Mask mask;
+  for (const Picture &picture : pictures) {
+    Mask suggested = suggest(picture);
+    mask.causal |= suggested.causal;
+    if (suggested.window)
+      mask.window = suggested.window;
+  }
+  mask.visible = pictures.front().visible;
+  for (const Picture &picture : pictures) {
+    if (picture.hasHidden)
+      mask.hidden = picture.hidden;
+    if (!matches(picture, mask) || picture.visible != mask.visible ||
+        (picture.hasHidden && picture.hidden != mask.hidden)) {
+      error = "mask '" + value.str() + "' is neither causal nor a sliding window (" + std::to_string(picture.size) +
+              " positions, # is visible):" + draw(picture);
+      return std::nullopt;
+    }
+  }
   return mask;
 }
 
@@ -132,44 +168,27 @@ std::vector<Binding> MaskClassifier::bindingsFor(StringRef value) const {
   }
   for (int64_t threshold : thresholds)
     bindings.push_back({1, threshold + 2});
+  if (binding.sequence <= kEvaluatedSequence)
+    bindings.push_back({1, binding.sequence});
   return bindings;
 }
 
 std::optional<Mask> MaskClassifier::classify(StringRef value, std::string &error) {
-  std::vector<Picture> pictures;
+  std::vector<TensorRef> tensors;
   for (Binding size : bindingsFor(value)) {
     Evaluator evaluator(model, liveness, size);
-    TensorRef tensor = evaluator.valueOf(value);
-    if (!tensor) {
+    tensors.push_back(evaluator.valueOf(value));
+    if (!tensors.back()) {
       error = "mask '" + value.str() + "' cannot be evaluated: " + evaluator.error();
       return std::nullopt;
     }
-    Picture picture;
-    std::string reason;
-    if (!look(*tensor, picture, reason)) {
-      error = "mask '" + value.str() + "' is not understood: " + reason + ":" + draw(picture);
-      return std::nullopt;
-    }
-    pictures.push_back(std::move(picture));
   }
-  Mask mask;
-  for (const Picture &picture : pictures) {
-    Mask suggested = suggest(picture);
-    mask.causal |= suggested.causal;
-    if (suggested.window)
-      mask.window = suggested.window;
-  }
-  mask.visible = pictures.front().visible;
-  for (const Picture &picture : pictures) {
-    if (picture.hasHidden)
-      mask.hidden = picture.hidden;
-    if (!matches(picture, mask) || picture.visible != mask.visible ||
-        (picture.hasHidden && picture.hidden != mask.hidden)) {
-      error = "mask '" + value.str() + "' is neither causal nor a sliding window (" + std::to_string(picture.size) +
-              " positions, # is visible):" + draw(picture);
-      return std::nullopt;
-    }
-  }
+  std::optional<Mask> mask = formulaOf(value, tensors, /*trueIsVisible=*/true, error);
+  std::string other; // a condition may as well say what is hidden
+  if (!mask && tensors.front()->storage() == HostTensor::Storage::Bits)
+    mask = formulaOf(value, tensors, /*trueIsVisible=*/false, other);
+  if (mask)
+    error.clear();
   return mask;
 }
 

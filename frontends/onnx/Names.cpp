@@ -149,6 +149,8 @@ std::string Names::stripped(StringRef name) const {
 }
 
 std::string Names::checkpointName(StringRef initializer) const {
+  if (isTarget.count(initializer)) // a parameter of the outermost module has no dot in its name
+    return initializer.str();
   if (!initializer.contains('.') || initializer.starts_with("onnx::") || initializer.starts_with("/"))
     return "";
   return stripped(initializer);

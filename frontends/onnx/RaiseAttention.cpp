@@ -54,6 +54,28 @@ std::optional<MaskFormula> visibility(Value value) {
   return MaskFormula{a->causal || b->causal, window};
 }
 
+/// What `condition` denies, or null.
+Value negated(Value condition) {
+  if (auto broadcast = condition.getDefiningOp<graph::BroadcastOp>())
+    condition = broadcast.getX();
+  auto negation = condition.getDefiningOp<graph::LogicOp>();
+  auto constant =
+      negation && negation.getFunction() == "xor" ? negation.getB().getDefiningOp<graph::ConstantOp>() : nullptr;
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return dense && dense.isSplat() && dense.getSplatValue<bool>() ? negation.getA() : Value();
+}
+
+/// Scores where a condition lets them be seen, a number elsewhere.
+struct MaskedScores {
+  Value visible, scores, hidden;
+};
+
+MaskedScores maskedScores(graph::SelectOp select) {
+  if (Value visible = negated(select.getCondition()))
+    return {visible, select.getB(), select.getA()};
+  return {select.getCondition(), select.getA(), select.getB()};
+}
+
 /// A mask that is added: 0 where visible, very negative elsewhere.
 std::optional<MaskFormula> additiveMask(Value value) {
   if (splatValue(value) == 0.0)
@@ -96,8 +118,14 @@ Factor peel(Value value) {
   }
 }
 
-/// (B, Hkv, S, D) where `value` repeats each of its heads in place: reshape(broadcast(reshape(x))).
+/// (B, Hkv, S, D) where `value` repeats each of its heads in place: reshape(broadcast(reshape(x))), or a broadcast of
+/// the only head.
 Value unrepeated(Value value) {
+  if (auto single = value.getDefiningOp<graph::BroadcastOp>(); single && typeOf(single.getX()).getRank() == 4) {
+    SmallVector<int64_t> one(shapeOf(value));
+    one[1] = 1;
+    return shapeOf(single.getX()) == ArrayRef<int64_t>(one) ? single.getX() : value;
+  }
   auto merge = value.getDefiningOp<graph::ReshapeOp>();
   auto broadcast = merge ? merge.getX().getDefiningOp<graph::BroadcastOp>() : nullptr;
   auto split = broadcast ? broadcast.getX().getDefiningOp<graph::ReshapeOp>() : nullptr;
@@ -151,12 +179,13 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
     if (!found)
       return nullptr;
   } else if (auto select = scores.getDefiningOp<graph::SelectOp>()) {
-    std::optional<MaskFormula> formula = visibility(select.getCondition());
-    std::optional<double> hidden = splatValue(select.getB());
+    MaskedScores masked = maskedScores(select);
+    std::optional<MaskFormula> formula = visibility(masked.visible);
+    std::optional<double> hidden = splatValue(masked.hidden);
     if (!formula || !hidden || *hidden > kInvisible)
       return nullptr;
     mask = *formula;
-    scores = select.getA();
+    scores = masked.scores;
   }
   if (mask.window && !mask.causal)
     return nullptr;
