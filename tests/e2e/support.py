@@ -1,6 +1,7 @@
 """Helpers of the end-to-end tests; Python's standard library only."""
 import array
 import json
+import math
 import os
 import pathlib
 import signal
@@ -167,6 +168,31 @@ def read_log(path):
     """(run header, steps) of a --log-json file."""
     lines = [json.loads(x) for x in pathlib.Path(path).read_text().splitlines() if x.strip()]
     return lines[0], [x for x in lines[1:] if "loss" in x and not x.get("event")]
+
+
+def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
+    """Trains a plan as golden.json says and holds first loss, every gradient, losses, norms and learning rates against PyTorch's; the log, or None."""
+    name = folder.name
+    done = run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", f"--steps={golden['steps']}",
+               f"--log-json={work / 'log'}", f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden))
+    if done.returncode:
+        return None
+    head, steps = read_log(work / "log")
+    check(f"{name}: first loss", abs(steps[0]["loss"] - golden["losses"][0]) <= loss, abs(steps[0]["loss"] - golden["losses"][0]))
+    mine, want = read_safetensors(work / "gradients"), read_safetensors(folder / "golden.safetensors")
+    check(f"{name}: gradients have PyTorch's names", set(mine) == set(want), sorted(set(mine) ^ set(want))[:4])
+    largest, worst = max(math.sqrt(sum(x * x for x in v)) for _, v in want.values()), (0.0, "")
+    for tensor in set(mine) & set(want):
+        (shape, g), (expected, w) = mine[tensor], want[tensor]
+        check(f"{name}: shape of {tensor}", shape == expected) if shape != expected else None
+        size = math.sqrt(sum(x * x for x in w))
+        error = math.sqrt(sum((a - b) ** 2 for a, b in zip(g, w))) / max(size, 1e-3 * largest)
+        worst = max(worst, (error, tensor))
+    check(f"{name}: worst gradient, relative L2", worst[0] <= gradient and worst[1], worst)
+    for what, key, limit, relative in (("loss", "losses", run_limit, False), ("grad_norm", "gradient_norms", norm, True), ("lr", "rates", 1e-5, True)):
+        errors = [abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, golden[key])]
+        check(f"{name}: {what} over {golden['steps']} steps", len(errors) == golden["steps"] and max(errors) <= limit, max(errors, default=None))
+    return head, steps
 
 
 def compile_golden(folder, name, *arguments, batch=2, seq=16):

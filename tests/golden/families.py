@@ -5,10 +5,12 @@
   python tests/golden/families.py --list
   python tests/golden/families.py --out=/tmp/families                        # all families, the usual exports: hours
   python tests/golden/families.py --out=/tmp/families --exports=plain,mask gemma2 phi
+  python tests/golden/families.py --stored                                   # rewrites tests/golden/families, what tests/e2e/families.py reads
 
 Each folder: config.json, model.safetensors (as `save_pretrained` writes them), golden.safetensors (input_ids, labels, logits, loss and `grad.NAME`
 of one batch), batches.safetensors (input_ids, labels of each training step), golden.json (losses, norms before clipping, learning rates, norms of the
 final weights, settings of AdamW), and EXPORT.onnx. Sizes are odd on purpose; norm weights and biases are perturbed, so dropping one is seen.
+With --stored the models are smaller still, one export each, and golden.json has the form of make.py's.
 A model of family_modules.py (plain PyTorch, as people write it) has no config.json.
 """
 import argparse
@@ -31,16 +33,19 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import transformers
 import transformers.utils.logging
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import family_modules
-from family_configs import FAMILIES
+from family_configs import FAMILIES, STORED, smaller
 
 logging.disable(logging.WARNING)
 transformers.utils.logging.disable_progress_bar()
 WARMUP, LR, LR_MIN, BETAS, EPSILON, DECAY, CLIP = 5, 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 USUAL = ["plain", "dynamic", "mask", "torchscript"]
 EXPORTS = USUAL + ["cache", "noopt", "wrapped", "labels", "eager", "op18", "op23", "op23mask", "op24", "torchscript-static"]
+
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Logits(torch.nn.Module):
@@ -79,15 +84,15 @@ class WithCache(torch.nn.Module):
         return done.logits, *[t for layer in done.past_key_values.layers for t in (layer.keys, layer.values)]
 
 
-def build(name):
-    """The model, in evaluation mode, fp32. Returns (model, is it transformers')."""
+def build(name, small=False):
+    """The model, in evaluation mode, fp32, and whether it is of family_modules.py."""
     seed = zlib.crc32(name.encode()) % 100000
     torch.manual_seed(seed)
     if name in family_modules.MODULES:
         model, ours = family_modules.MODULES[name](), True
     else:
         kind, options = FAMILIES[name]
-        options = dict(options)
+        options = smaller(options) if small else dict(options)
         experts, attention = options.pop("experts", None), options.pop("attention", None)
         config = transformers.AutoConfig.for_model(kind, **options)
         extra = {"experts_implementation": experts, "attn_implementation": attention}
@@ -218,10 +223,80 @@ def export(model, ours, ids, kind, path):
         raise ValueError(f"no export '{kind}'")
 
 
+def strip(path):
+    """Keeps of the metadata what says where a node comes from: without paths of this machine, stack traces and the exporter's graph in words."""
+    import onnx
+    model = onnx.load(path)
+    for node in [*model.graph.node, *(n for f in model.functions for n in f.node)]:
+        node.doc_string = ""
+        for entry in [p for p in node.metadata_props if p.key not in ("pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes")]:
+            node.metadata_props.remove(entry)
+    for value in [*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer]:
+        del value.metadata_props[:]
+    del model.graph.value_info[:]
+    model.graph.doc_string = ""
+    for entry in [p for p in model.graph.metadata_props if p.key != "pkg.torch.export.ExportedProgram.graph_signature"]:
+        model.graph.metadata_props.remove(entry)
+    onnx.save(model, path)
+
+
+def store(name, kind, steps=6, batch=2, sequence=13):
+    """One small model of tests/golden/families: weights, one export that holds them too, batches, gradients, losses."""
+    import tempfile
+    folder = HERE / "families" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    family_modules.WIDTH, family_modules.VOCABULARY = 24, 61
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        model, ours = build(name, small=True)
+        save(model, ours, work)
+        ids = goldens(model, ours, name, work, steps, batch, sequence)
+        with contextlib.redirect_stdout(io.StringIO()):
+            export(model, ours, ids, kind, work / "model.onnx")
+        strip(work / "model.onnx")
+        full, tensors = json.loads((work / "golden.json").read_text()), load_file(work / "golden.safetensors")
+        for file in ("model.onnx", "model.safetensors", *(["config.json"] if not ours else [])):
+            (folder / file).write_bytes((work / file).read_bytes())
+        batches = load_file(work / "batches.safetensors")
+        first = {k: torch.cat([tensors[k][None], batches[k][: steps - 1]]) for k in ("input_ids", "labels")}
+        save_file(first, folder / "data.safetensors")
+        save_file({n[5:]: t for n, t in tensors.items() if n.startswith("grad.")}, folder / "golden.safetensors")
+    losses, norms, trained = train(model, ours, list(zip(first["input_ids"], first["labels"])))
+    (folder / "golden.json").write_text(json.dumps({
+        "torch": full["torch"], "transformers": full["transformers"], "export": kind, "batch": batch, "seq": sequence, "steps": steps, "warmup": WARMUP, "lr": LR,
+        "min_lr_ratio": LR_MIN / LR, "weight_decay": DECAY, "betas": BETAS, "epsilon": EPSILON, "clip": CLIP, "rates": full["adamw"]["lrs"],
+        "losses": losses, "gradient_norms": norms}, indent=1) + "\n")
+    print(name, kind, full["num_parameters"], "parameters", losses[0], "->", losses[-1], flush=True)
+
+
 def one_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = [i for i, line in enumerate(lines) if "Exception summary" in line]
     return f"{type(error).__name__}: {' '.join(lines[cause[0] + 1 : cause[0] + 2] if cause else lines[:2])[:300]}"
+
+
+def check(path, ids, logits):
+    """ "ok" where onnxruntime computes PyTorch's logits from the file, else what it says: some exports are wrong from the start."""
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        feed = {i.name: (torch.ones_like(ids) if "mask" in i.name else ids).numpy() for i in session.get_inputs()}
+        found = [torch.from_numpy(y) for y in session.run(None, feed) if y.shape == tuple(logits.shape)]
+    except Exception as error:  # of several classes without a common one
+        return f"onnxruntime: {one_line(error)[:200]}"
+    error = min(((y - logits).abs().max().item() for y in found), default=float("inf"))
+    return "ok" if error <= 1e-3 * logits.abs().max().item() else f"onnxruntime: logits differ by {error:.2g}"
+
+
+def save(model, ours, folder):
+    """The checkpoint as its owner would publish it."""
+    if ours:
+        save_file({n: p.detach().contiguous() for n, p in model.named_parameters()}, folder / "model.safetensors")
+    else:
+        model.config.use_cache = False
+        model.save_pretrained(folder)
 
 
 def make(name, out, exports, steps, batch, sequence, again):
@@ -229,16 +304,11 @@ def make(name, out, exports, steps, batch, sequence, again):
     folder.mkdir(parents=True, exist_ok=True)
     model, ours = build(name)
     if again or not (folder / "golden.json").exists():
-        if ours:
-            state = {n: p.detach().contiguous() for n, p in model.named_parameters()}
-            save_file(state, folder / "model.safetensors")
-        else:
-            model.config.use_cache = False
-            model.save_pretrained(folder)
+        save(model, ours, folder)
         ids = goldens(model, ours, name, folder, steps, batch, sequence)
     else:
-        from safetensors.torch import load_file
         ids = load_file(folder / "golden.safetensors")["input_ids"]
+    logits = load_file(folder / "golden.safetensors")["logits"]
     report = json.loads((folder / "exports.json").read_text()) if (folder / "exports.json").exists() else {}
     for kind in exports:
         path = folder / f"{kind}.onnx"
@@ -248,7 +318,7 @@ def make(name, out, exports, steps, batch, sequence, again):
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 export(model, ours, ids, kind, path)
-            report[kind] = "ok"
+            report[kind] = check(path, ids, logits)
         except Exception as error:  # an exporter that cannot: noted, and the others go on
             report[kind] = one_line(error)
             path.unlink(missing_ok=True)
@@ -266,10 +336,15 @@ def main():
     parser.add_argument("--sequence", type=int, default=21)
     parser.add_argument("--again", action="store_true", help="make anew what is there")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--stored", action="store_true", help="rewrite the models of tests/golden/families")
     arguments = parser.parse_args()
     names = arguments.names or [*FAMILIES, *family_modules.MODULES]
     if arguments.list:
         return print(*names, sep="\n")
+    if arguments.stored:
+        for name in arguments.names or STORED:
+            store(name, STORED[name])
+        return
     failed = []
     for name in names:
         try:

@@ -125,3 +125,36 @@ FAMILIES = {
     "glm4_moe": ("glm4_moe", base(head_dim=12, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=36,
                                   first_k_dense_replace=1, n_group=1, topk_group=1, experts="batched_mm")),
 }
+
+SMALLER = {"hidden_size": 24, "n_embd": 24, "d_model": 24, "word_embed_proj_dim": 24, "intermediate_size": 40, "ffn_dim": 40, "dff": 40, "vocab_size": 61, "head_dim": 6,
+           "moe_intermediate_size": 20, "shared_expert_intermediate_size": 20, "query_pre_attn_scalar": 9}
+
+
+def smaller(options):
+    """The same family with fewer parameters: heads of 6."""
+    return {k: SMALLER.get(k, v) for k, v in options.items()}
+
+
+# What tests/e2e/families.py trains: name -> the export that is stored
+STORED = {
+    "gpt2": "torchscript",          # Gemm, LayerNorm, a tied head that the exporter copies
+    "gpt_neox": "torchscript",      # one projection for q|k|v, interleaved per head; partial rotary; parallel residual; embed_out
+    "gptj": "torchscript",          # interleaved rotary by strided slices
+    "opt": "noopt",                 # learned positions with an offset, ReLU, a padding row
+    "bloom": "torchscript",         # ALiBi
+    "mpt": "op18",                  # ALiBi added to a mask that says what is hidden
+    "falcon-new": "torchscript",    # two norms beside each other, grouped keys and values in one projection
+    "gemma2": "op18",               # 1 + w, soft-caps, alternating windows, norms after the sub-layer
+    "nemotron": "torchscript",      # LayerNorm with 1 + w, squared ReLU
+    "granite": "op18",              # multipliers
+    "cohere2": "op18",              # LayerNorm without bias, a scale of the logits, layers without positions
+    "phi3": "torchscript",          # q|k|v and gate|up in one projection
+    "openai-gpt": "torchscript",    # a mask that is neither causal nor a window, norms after the sub-layer
+    "mixtral-batched": "torchscript",
+    "deepseek_v3": "op18",          # latent attention, grouped experts with a bias on the router
+    "nanogpt": "torchscript",       # a LayerNorm whose bias the exporter makes up
+    "mingpt": "op18",               # nn.Sequential, a registered mask, positions as a parameter
+    "llama2c": "op18",              # neighbours are a pair
+    "mha-after": "op18",            # nn.MultiheadAttention
+    "relative-bias": "op18",        # a learned bias per distance, scalars that learn, a soft-cap of the logits
+}

@@ -63,6 +63,18 @@ TEST(OnnxMask, Causal) {
   EXPECT_EQ(mask->hidden, -1e9f);
 }
 
+TEST(OnnxMask, ConditionMaySayWhatIsHidden) {
+  MaskModel m;
+  m.writer.node("Greater", {"column", "row"}, {"square"});
+  m.writer.node("Unsqueeze", {"square", "front"}, {"mask"});
+  std::string error;
+  std::optional<Mask> mask = m.classify(error);
+  ASSERT_TRUE(mask) << error;
+  EXPECT_EQ(mask->describe(), "causal");
+  EXPECT_EQ(mask->visible, 0);
+  EXPECT_EQ(mask->hidden, 1);
+}
+
 TEST(OnnxMask, EverythingVisible) {
   MaskModel m;
   m.writer.node("GreaterOrEqual", {"column", "zero"}, {"all"});
