@@ -14,6 +14,7 @@ EmitFunction emissionOf(StringRef signature) {
     addElementwiseEmission(functions);
     addShapeEmission(functions);
     addModelEmission(functions);
+    addContribEmission(functions);
     return functions;
   }();
   return table.lookup(signature);

@@ -82,5 +82,8 @@ EmitFunction emissionOf(llvm::StringRef signature);
 void addElementwiseEmission(llvm::StringMap<EmitFunction> &table);
 void addShapeEmission(llvm::StringMap<EmitFunction> &table);
 void addModelEmission(llvm::StringMap<EmitFunction> &table);
+/// After the default domain's: some are the same.
+void addContribEmission(llvm::StringMap<EmitFunction> &table);
+void addContribAttentionEmission(llvm::StringMap<EmitFunction> &table);
 
 } // namespace ztc::importer

@@ -16,6 +16,7 @@ const Kernel *kernelOf(StringRef signature) {
     addIndexKernels(kernels);
     addReductionKernels(kernels);
     addModelKernels(kernels);
+    addContribKernels(kernels);
     return kernels;
   }();
   auto found = table.find(signature);

@@ -83,6 +83,7 @@ void addShapeKernels(llvm::StringMap<Kernel> &table);
 void addIndexKernels(llvm::StringMap<Kernel> &table);
 void addReductionKernels(llvm::StringMap<Kernel> &table);
 void addModelKernels(llvm::StringMap<Kernel> &table);
+void addContribKernels(llvm::StringMap<Kernel> &table);
 
 class Evaluator {
 public:

@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
 #include "frontends/onnx/Budget.h"
+#include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Sequences.h"
@@ -117,7 +118,7 @@ public:
     if (!takeRoles(fromTokens, error))
       return fail(error);
     liveness.roles = fromTokens.roles;
-    Names names(*model, checkpointNames());
+    Names names(*model, checkpoint);
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
@@ -150,6 +151,7 @@ private:
 
   /// Finds the logits and the role of each input, and drops the nodes that the logits do not need.
   bool takeRoles(Liveness &liveness, std::string &error) {
+    checkpoint = checkpointNames();
     RequestedRoles requested;
     for (const std::string &text : options.inputRoles)
       if (!parseRequestedRole(text, requested, error))
@@ -158,6 +160,7 @@ private:
     if (!logits)
       return false;
     foldSequences(*model);
+    restoreBuilderNames(*model, checkpoint);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
     if (!findRoles(*model, requested, liveness.roles, error))
@@ -239,6 +242,7 @@ private:
   const ImportOptions &options;
   ImportReport &report;
   std::unique_ptr<Model> model;
+  std::vector<std::string> checkpoint; ///< names of the tensors that --weights gives
   Binding binding;
   nlohmann::json config;
 };

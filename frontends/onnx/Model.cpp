@@ -72,6 +72,14 @@ int64_t Initializer::count() const {
   return product;
 }
 
+void Model::indexProducers() {
+  producerOf.clear();
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const std::string &output : nodes[i].outputs)
+      if (!output.empty())
+        producerOf[output] = unsigned(i);
+}
+
 const Initializer &Model::addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values) {
   addedBytes.emplace_back(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int64_t));
   Initializer initializer;

@@ -54,6 +54,7 @@ struct Initializer {
   bool isExternal = false; ///< the elements are in another file: `location`, relative to the model's folder
   std::string location;
   uint64_t offset = 0, length = 0;
+  bool holdsTranspose = false; ///< of the matrix that its name stands for in a checkpoint
 
   int64_t count() const;
 };
@@ -139,6 +140,8 @@ struct Model {
     return found == schemas.end() ? nullptr : found->second.get();
   }
   const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
+  /// Fills `producerOf` anew, after a rewrite of `nodes`.
+  void indexProducers();
   /// A new initializer: a vector of 64-bit integers.
   const Initializer &addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values);
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.

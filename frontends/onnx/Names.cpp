@@ -207,8 +207,10 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   std::string leaf = own.empty() ? (addsVector ? "bias" : "weight") : StringRef(own).rsplit('.').second.str();
   std::string scoped = scope.empty() ? "" : scope + "." + leaf;
   // A folded Transpose stands before MatMul and Gemm; a tensor that kept its name kept its orientation.
-  bool isProduct = (consumer.op == "MatMul" || (consumer.op == "Gemm" && !consumer.integer("transB", 0))) && index == 1;
-  result.transposed = own.empty() && isProduct && initializer.shape.size() == 2;
+  bool isProduct = (consumer.op == "MatMul" ||
+                    ((consumer.op == "Gemm" || consumer.op == "FusedMatMul") && !consumer.integer("transB", 0))) &&
+                   index == 1;
+  result.transposed = (own.empty() || initializer.holdsTranspose) && isProduct && initializer.shape.size() == 2;
   std::vector<std::string> targets = targetsIn(consumer);
   if (!targets.empty()) {
     bool scopeIsTarget = !scoped.empty() && (isTarget.count(scoped) || std::find(targets.begin(), targets.end(),

@@ -13,11 +13,14 @@ bool isParameterUse(const Node &node, unsigned index, const Initializer &initial
     otherIsLive |= i != index && fromTokens.isLive(node.inputs[i]);
   if (!otherIsLive)
     return false;
-  if (node.op == "MatMul" || node.op == "Gemm")
+  if (node.domain == "com.microsoft" && StringRef(node.op).ends_with("Attention"))
+    return rank == 1 &&
+           ((node.op == "GroupQueryAttention" && index == 11) || (node.op == "MultiHeadAttention" && index == 3));
+  if (node.op == "MatMul" || node.op == "Gemm" || node.op == "FusedMatMul")
     return rank == 2 || (node.op == "Gemm" && index == 2);
   if (node.op == "Gather")
     return index == 0 && rank == 2;
-  if (node.op == "Mul" || node.op == "Add")
+  if (node.op == "Mul" || node.op == "Add" || node.op == "BiasGelu" || node.op == "FastGelu")
     return rank == 1;
   return (StringRef(node.op).ends_with("Normalization")) && index >= 1;
 }

@@ -580,11 +580,7 @@ void keepOnly(Model &model, StringRef logits) {
   }
   std::reverse(kept.begin(), kept.end());
   model.nodes = std::move(kept);
-  model.producerOf.clear();
-  for (auto [i, node] : llvm::enumerate(model.nodes))
-    for (const std::string &output : node.outputs)
-      if (!output.empty())
-        model.producerOf[output] = unsigned(i);
+  model.indexProducers();
   llvm::erase_if(model.outputs, [&](const GraphValue &output) { return output.name != logits; });
 }
 
