@@ -1,4 +1,5 @@
 #include "frontends/onnx/Parameters.h"
+#include "frontends/onnx/HostTensor.h"
 
 using llvm::StringRef;
 
@@ -30,24 +31,31 @@ bool passesThrough(const Node &node) {
          node.op == "Reshape" || node.op == "Unsqueeze";
 }
 
+/// What TorchScript writes where a norm has no weight or bias: ones or zeros from a Constant node, whose values are
+/// named by the node's path. A parameter, fresh or not, is an initializer under its own name.
+bool standsForNothing(const Node &node, const Initializer &initializer) {
+  return StringRef(node.op).ends_with("Normalization") && StringRef(initializer.name).starts_with("/") &&
+         !initializer.isExternal && HostTensor::fromInitializer(initializer).isSplat();
+}
+
 } // namespace
 
 llvm::StringSet<> findParameters(const Model &model, const Names &names, const Liveness &fromTokens) {
   llvm::StringSet<> found;
   llvm::StringMap<const Initializer *> candidates; // value -> the initializer it is, up to transposes and casts
   for (const Initializer &initializer : model.initializers) {
-    if (!isFloat(initializer.type) || initializer.count() < 2)
+    if (!isFloat(initializer.type))
       continue;
     Names::Kind kind = names.kindOf(initializer);
     if (kind == Names::Kind::Parameter)
       found.insert(initializer.name);
-    else if (kind == Names::Kind::Unknown)
+    else if (kind == Names::Kind::Unknown && initializer.count() > 1)
       candidates[initializer.name] = &initializer;
   }
   for (const Node &node : model.nodes)
     for (unsigned i = 0; i < node.inputs.size(); ++i)
       if (const Initializer *initializer = candidates.lookup(node.inputs[i])) {
-        if (isParameterUse(node, i, *initializer, fromTokens))
+        if (isParameterUse(node, i, *initializer, fromTokens) && !standsForNothing(node, *initializer))
           found.insert(initializer->name);
         else if (i == 0 && passesThrough(node))
           candidates[node.outputs[0]] = initializer;

@@ -105,10 +105,13 @@ def build(name, small=False):
     return model.float().eval(), ours
 
 
-def tokens(generator, batch, sequence, vocabulary):
-    """Rows of which every second token can be learned, and labels with holes, a masked prompt and a masked tail."""
+def tokens(generator, batch, sequence, vocabulary, padding):
+    """Rows of which every second token can be learned, and labels with holes, a masked prompt and a masked tail. A padding token stands
+    among inputs and targets: its row of the table is special."""
     ids = torch.randint(0, vocabulary, (batch, sequence), generator=generator)
     ids[:, 1::2] = (ids[:, 0 : sequence - sequence % 2 : 2] * 5 + 3) % vocabulary
+    if padding is not None:
+        ids[:, sequence // 2] = padding
     labels = ids.clone()
     labels[torch.rand(batch, sequence, generator=generator) < 0.1] = -100
     labels[0, : sequence // 8] = -100
@@ -154,8 +157,9 @@ def train(model, ours, batches):
 def goldens(model, ours, name, folder, steps, batch, sequence):
     vocabulary = model(torch.zeros(1, 4, dtype=torch.int64)).shape[-1] if ours else model.config.get_text_config().vocab_size
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) % 100000 + 2)
-    ids, labels = tokens(generator, batch, sequence, vocabulary)
-    batches = [tokens(generator, batch, sequence, vocabulary) for _ in range(steps)]
+    padding = None if ours else model.config.get_text_config().pad_token_id
+    ids, labels = tokens(generator, batch, sequence, vocabulary, padding)
+    batches = [tokens(generator, batch, sequence, vocabulary, padding) for _ in range(steps)]
     save_file({"input_ids": torch.stack([b[0] for b in batches]), "labels": torch.stack([b[1] for b in batches])}, folder / "batches.safetensors")
     model.zero_grad()
     logits = logits_of(model, ours, ids)
