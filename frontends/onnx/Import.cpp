@@ -3,6 +3,7 @@
 #include "compiler/Support/Location.h"
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
+#include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Sequences.h"
@@ -163,7 +164,8 @@ private:
     restoreBuilderNames(*model, checkpoint);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
-    if (!findRoles(*model, requested, liveness.roles, error))
+    if (!restoreFoldedTables(*model, options.weights, positionLimitOf(readConfig(path)), report.notes, error) ||
+        !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
     return true;
