@@ -99,26 +99,30 @@ void runConcat(graph::ConcatOp op, Operands operands, Results results) {
   }
 }
 
-/// Folds every element into the result element it belongs to.
-template <typename OpTy>
-LogicalResult runReduce(OpTy op, Operands operands, Results results, double start, double (*fold)(double, double)) {
+/// Folds every element into the result element it belongs to; floats and integers start from the two numbers given.
+template <typename Fold>
+void runReduce(Operation *op, ArrayRef<int64_t> axes, Operands operands, Results results, double start,
+               int64_t integerStart, Fold fold) {
   const Tensor &x = *operands[0];
-  if (!x.isReal())
-    return op.emitOpError("has no reference rule for integers");
   SmallVector<int64_t> shape = x.shape;
-  for (int64_t axis : op.getAxes())
+  for (int64_t axis : axes)
     shape[axis] = 1;
-  results[0] = Tensor(shape, cast<ShapedType>(op.getY().getType()).getElementType());
+  results[0] = Tensor(shape, cast<ShapedType>(op->getResult(0).getType()).getElementType());
   Tensor &y = results[0];
-  y.reals.assign(y.count(), start);
   SmallVector<int64_t> strides = y.strides();
-  for (int64_t axis : op.getAxes())
+  for (int64_t axis : axes)
     strides[axis] = 0;
-  forEachIndex(x.shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    double &sum = y.reals[linearIndex(index, strides)];
-    sum = fold(sum, x.reals[linear]);
-  });
-  return success();
+  auto reduce = [&](const auto &from, auto &to, auto first) {
+    std::fill(to.begin(), to.end(), first);
+    forEachIndex(x.shape, [&](int64_t linear, ArrayRef<int64_t> index) {
+      auto &sum = to[linearIndex(index, strides)];
+      sum = fold(sum, from[linear]);
+    });
+  };
+  if (x.isReal())
+    reduce(x.reals, y.reals, start);
+  else
+    reduce(x.integers, y.integers, integerStart);
 }
 
 } // namespace
@@ -135,11 +139,12 @@ void addShapeRules(RuleTable &table) {
   table.add<graph::PadOp>(runPad);
   table.add<graph::ConcatOp>(runConcat);
   table.add<graph::ReduceSumOp>([](graph::ReduceSumOp op, Operands operands, Results results) {
-    return runReduce(op, operands, results, 0.0, [](double a, double b) { return a + b; });
+    runReduce(op, op.getAxes(), operands, results, 0.0, 0, [](auto a, auto b) { return a + b; });
   });
   table.add<graph::ReduceMaxOp>([](graph::ReduceMaxOp op, Operands operands, Results results) {
-    return runReduce(op, operands, results, -std::numeric_limits<double>::infinity(),
-                     [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); });
+    runReduce(op, op.getAxes(), operands, results, -std::numeric_limits<double>::infinity(),
+              std::numeric_limits<int64_t>::min(),
+              [](auto a, auto b) { return a != a || b != b ? a + b : std::max(a, b); }); // NaN stays
   });
   table.add<graph::BarrierOp>([](graph::BarrierOp, Operands operands, Results results) { results[0] = *operands[0]; });
 }

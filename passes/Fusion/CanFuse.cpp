@@ -19,4 +19,12 @@ bool canFuse(Operation *producer, Operation *root, function_ref<bool(Operation *
   return perElement && shapeOf(producer) == shapeOf(root) && llvm::all_of(producer->getUsers(), isInside);
 }
 
+bool isWidening(Operation *op) {
+  auto cast = dyn_cast_or_null<graph::CastOp>(op);
+  if (!cast)
+    return false;
+  Type from = getElementTypeOrSelf(cast.getX().getType()), to = getElementTypeOrSelf(cast.getY().getType());
+  return isa<FloatType>(from) && isa<FloatType>(to) && from != to && graph::isAsWide(to, from);
+}
+
 } // namespace ztc

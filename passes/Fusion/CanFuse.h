@@ -15,4 +15,7 @@ bool isUngrouped(mlir::Operation *op);
 /// says who is in the group), it is computed element by element, and it has the shape of `root`.
 bool canFuse(mlir::Operation *producer, mlir::Operation *root, llvm::function_ref<bool(mlir::Operation *)> isInside);
 
+/// A cast to a wider float: its readers take it in, so that a narrow value is not stored twice.
+bool isWidening(mlir::Operation *op);
+
 } // namespace ztc

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Graph.h"
+#include "passes/Fusion/CanFuse.h"
 #include "passes/Fusion/Passes.h"
 
 #define DEBUG_TYPE "ztc-duplicate-widenings"
@@ -10,11 +11,6 @@ namespace ztc {
 #include "passes/Fusion/Passes.h.inc"
 
 namespace {
-
-bool isWidening(graph::CastOp cast) {
-  Type from = getElementTypeOrSelf(cast.getX().getType()), to = getElementTypeOrSelf(cast.getY().getType());
-  return isa<FloatType>(from) && isa<FloatType>(to) && from != to && graph::isAsWide(to, from);
-}
 
 struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
   void runOnOperation() override {

@@ -71,7 +71,23 @@ void groupScalars(Block &block) {
     groupScalars(stretch);
 }
 
-/// A pointwise op with the producers that nothing else reads.
+/// Adds the widening that `operand` is, through reshapes, where nothing else reads it.
+void addWidening(Value operand, llvm::SetVector<Operation *> &group) {
+  SmallVector<Operation *> chain;
+  for (Value value = operand; value.hasOneUse(); value = chain.back()->getOperand(0)) {
+    Operation *op = value.getDefiningOp();
+    if (!op || (!isa<graph::ReshapeOp>(op) && !isWidening(op)) || op->getBlock() != group.front()->getBlock())
+      return;
+    chain.push_back(op);
+    if (isWidening(op)) {
+      if (isUngrouped(op))
+        group.insert(chain.begin(), chain.end());
+      return;
+    }
+  }
+}
+
+/// A pointwise op with the producers that nothing else reads; any op with the widenings that it reads.
 void groupChain(Operation *root) {
   llvm::SetVector<Operation *> group;
   group.insert(root);
@@ -80,8 +96,12 @@ void groupChain(Operation *root) {
       for (Value operand : group[i]->getOperands())
         if (canFuse(operand.getDefiningOp(), root, [&](Operation *reader) { return group.contains(reader); }))
           group.insert(operand.getDefiningOp());
+  const unsigned count = group.size();
+  for (unsigned i = 0; i < count; ++i)
+    for (Value operand : group[i]->getOperands())
+      addWidening(operand, group);
   SmallVector<Operation *> ops = inOrder(group);
-  groupOps(ops, groupName(ops), ops.size() > 1 ? kChainReason : "");
+  groupOps(ops, groupName(ops), count > 1 ? kChainReason : "");
 }
 
 /// The result that `value` is, through reshapes that nobody else reads; null where another reader sees it on the way.

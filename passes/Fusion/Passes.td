@@ -21,6 +21,15 @@ def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def DuplicateBroadcasts : Pass<"ztc-duplicate-broadcasts", "mlir::ModuleOp"> {
+  let summary = "Every reader repeats a row, a mask or an index for itself.";
+  let description = [{
+    Afterwards a broadcast or iota that several pointwise ops read is written before each of them, whose group takes it in: what is stored,
+    and kept for the backward part, is what it repeats. CSE must not run between this and the grouping.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def DuplicateSlices : Pass<"ztc-duplicate-slices", "mlir::ModuleOp"> {
   let summary = "Every reader of a slice slices for itself: the slice is part of its kernel's index arithmetic.";
   let description = [{

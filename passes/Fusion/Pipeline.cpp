@@ -2,6 +2,7 @@
 
 void ztc::populateFusePipeline(mlir::OpPassManager &pm, const FuseOptions &options) {
   pm.addPass(createDuplicateWidenings());
+  pm.addPass(createDuplicateBroadcasts());
   pm.addPass(createDuplicateSlices());
   pm.addPass(createGroupMacroOps());
   pm.addPass(createGroupPrimitiveOps());

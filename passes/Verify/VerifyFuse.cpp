@@ -19,8 +19,11 @@ LogicalResult checkChain(Block &body) {
   if (!root || terminator->getNumOperands() != 1)
     return terminator->emitOpError("F4: hands on something else than the last op of a pointwise chain");
   auto isInside = [&](Operation *reader) { return reader != terminator; };
+  auto isWidened = [&](Operation &op) {
+    return (isWidening(&op) || isa<graph::ReshapeOp>(op)) && llvm::all_of(op.getUsers(), isInside);
+  };
   for (Operation &op : body.without_terminator())
-    if (&op != root && !isa<graph::ConstantOp>(op) && !canFuse(&op, root, isInside))
+    if (&op != root && !isa<graph::ConstantOp>(op) && !isWidened(op) && !canFuse(&op, root, isInside))
       return op.emitOpError("F4: stands in a pointwise chain that may not take it in");
   return success();
 }

@@ -125,7 +125,9 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
 
   /// (N6)
   LogicalResult checkKept(Operation &op, bool excepted, Operation *turningPoint) {
-    if (!narrow || excepted || !turningPoint || !op.isBeforeInBlock(turningPoint) || isa<graph::ConstantOp>(op))
+    // What repeats a value is written again where it is read (DuplicateBroadcasts).
+    if (!narrow || excepted || !turningPoint || !op.isBeforeInBlock(turningPoint) ||
+        isa<graph::ConstantOp, graph::BroadcastOp>(op))
       return success();
     auto mixed = dyn_cast<PrecisionOpInterface>(op);
     for (auto [index, result] : llvm::enumerate(op.getResults())) {

@@ -1,6 +1,7 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Policy.h"
 #include "passes/Verify/Passes.h"
 
@@ -48,6 +49,8 @@ bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
   Operation *user = use.getOwner();
   if (isGradientOnly(user))
     return true;
+  if (isa<func::ReturnOp>(user)) // a loss, logits: what leaves a function is f32
+    return bool(user->getParentOfType<func::FuncOp>().getResultAttr(use.getOperandNumber(), graph::kResult));
   if (auto mixed = dyn_cast<PrecisionOpInterface>(user))
     if (PrecisionRule rule = mixed.getPrecisionRule(); rule.operands[use.getOperandNumber()] == Storage::Wide)
       return true;
