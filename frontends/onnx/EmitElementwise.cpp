@@ -1,10 +1,14 @@
 // Emission of arithmetic, comparison and logic.
+#include "frontends/onnx/EmitRounding.h"
 #include "frontends/onnx/Emitter.h"
+#include <limits>
 
 using namespace mlir;
 
 namespace ztc::importer {
 namespace {
+
+using graph::Expr;
 
 template <typename OpTy> LogicalResult binary(Emitter &e) {
   mlir::Value a = e.operand(0, e.outputShape()), b = a ? e.operand(1, e.outputShape()) : nullptr;
@@ -34,17 +38,101 @@ template <typename OpTy> LogicalResult unary(Emitter &e) {
   return success();
 }
 
-/// x to a constant scalar.
-LogicalResult power(Emitter &e) {
-  if (e.isLive(1))
-    return e.fail("the exponent depends on data");
+bool isReal(mlir::Value x) {
+  return isa<FloatType>(typeOf(x).getElementType());
+}
+
+/// Integers have neither sign change nor absolute value as ops.
+LogicalResult negative(Emitter &e) {
   mlir::Value x = e.operand(0);
-  TensorRef exponent = x ? e.constant(1) : nullptr;
-  if (!exponent)
+  if (!x)
     return failure();
-  if (!exponent->isSplat() || e.outputShape() != shapeOf(x))
-    return e.fail("the exponent is not one number");
-  e.define(0, graph::PowerOp::create(e.builder, e.loc, x.getType(), x, e.builder.getF64FloatAttr(exponent->real(0))));
+  Expr v = e.expr(x);
+  e.define(0, (isReal(x) ? -v : zeroLike(v) - v).value());
+  return success();
+}
+
+LogicalResult absolute(Emitter &e) {
+  mlir::Value x = e.operand(0);
+  if (!x)
+    return failure();
+  if (isReal(x))
+    return unary<graph::AbsOp>(e);
+  Expr v = e.expr(x);
+  e.define(0, select(v < zeroLike(v), zeroLike(v) - v, v).value());
+  return success();
+}
+
+LogicalResult mean(Emitter &e) {
+  if (failed(variadic<graph::AddOp>(e)))
+    return failure();
+  Expr sum = e.expr(e.defined(0));
+  e.define(0, (sum / double(e.node->inputs.size())).value());
+  return success();
+}
+
+/// a^b by exp(b log |a|); of a negative a, whole exponents alone have a value.
+Expr powerOf(const Expr &a, const Expr &b) {
+  Expr zero = zeroLike(a), one = constantLike(a, 1), isZero = a == zero;
+  Expr size = select(isZero, one, select(a < zero, -a, a));
+  Expr whole = truncated(b), half = b * 0.5;
+  Expr isWhole = whole == b, isEven = truncated(half) == half;
+  Expr y = exp(b * log(size));
+  Expr ofNegative = select(isWhole, select(isEven, y, -y), constantLike(a, std::numeric_limits<double>::quiet_NaN()));
+  Expr ofZero =
+      select(b == zero, one, select(b > zero, zero, constantLike(a, std::numeric_limits<double>::infinity())));
+  return select(isZero, ofZero, select(a < zero, ofNegative, y));
+}
+
+/// A whole exponent of an integer by squaring.
+Expr wholePower(const Expr &a, int64_t exponent) {
+  if (exponent <= 0)
+    return constantLike(a, exponent == 0 ? 1 : 0);
+  if (exponent == 1)
+    return a;
+  Expr half = wholePower(a, exponent / 2), square = half * half;
+  return exponent % 2 ? square * a : square;
+}
+
+LogicalResult power(Emitter &e) {
+  mlir::Value x = e.operand(0, e.outputShape());
+  if (!x)
+    return failure();
+  TensorRef exponent = e.isLive(1) ? nullptr : e.constant(1);
+  if (exponent && exponent->isSplat()) {
+    double number = exponent->real(0);
+    if (isReal(x))
+      e.define(0, number == 1 ? x : graph::power(e.expr(x), number).value());
+    else
+      e.define(0, wholePower(e.expr(x), exponent->integer(0)).value());
+    return success();
+  }
+  mlir::Value b = e.operand(1, e.outputShape());
+  if (!b)
+    return failure();
+  Expr base = castTo(e.expr(x), e.builder.getF32Type()), wanted = castTo(e.expr(b), e.builder.getF32Type());
+  e.define(0, castTo(powerOf(base, wanted), typeOf(x).getElementType()).value());
+  return success();
+}
+
+/// The remainder with the divisor's sign, or with fmod the dividend's.
+LogicalResult modulo(Emitter &e) {
+  mlir::Value x = e.operand(0, e.outputShape()), y = x ? e.operand(1, e.outputShape()) : nullptr;
+  if (!y)
+    return failure();
+  Expr a = e.expr(x), b = e.expr(y), quotient = a / b;
+  bool truncates = e.node->integer("fmod", 0) != 0;
+  if (isReal(x)) {
+    e.define(0, (a - b * (truncates ? truncated(quotient) : floored(quotient))).value());
+    return success();
+  }
+  Expr rest = a - b * quotient, zero = zeroLike(a);
+  if (!truncates) {
+    Expr differs = e.expr(graph::LogicOp::create(e.builder, e.loc, (rest < zero).value(), (b < zero).value(), "xor"));
+    Expr isZero = rest == zero;
+    rest = select(isZero, rest, select(differs, rest + b, rest));
+  }
+  e.define(0, rest.value());
   return success();
 }
 
@@ -102,43 +190,17 @@ LogicalResult cast(Emitter &e) {
   return success();
 }
 
-/// 0.5 x (1 + erf(x / sqrt 2)), or its tanh form.
-LogicalResult gelu(Emitter &e) {
+LogicalResult isInf(Emitter &e) {
   mlir::Value x = e.operand(0);
   if (!x)
     return failure();
-  OpBuilder &b = e.builder;
-  auto constant = [&](double value) { return splatLike(b, e.loc, x, value); };
-  mlir::Value inner;
-  if (e.node->text("approximate", "none") == "tanh") {
-    mlir::Value cube = graph::PowerOp::create(b, e.loc, x.getType(), x, b.getF64FloatAttr(3));
-    mlir::Value sum = graph::AddOp::create(b, e.loc, x, graph::MulOp::create(b, e.loc, cube, constant(0.044715)));
-    inner = graph::TanhOp::create(b, e.loc, graph::MulOp::create(b, e.loc, sum, constant(0.7978845608028654)));
-  } else {
-    inner = graph::ErfOp::create(b, e.loc, graph::MulOp::create(b, e.loc, x, constant(0.7071067811865476)));
-  }
-  mlir::Value half = graph::MulOp::create(b, e.loc, x, constant(0.5));
-  e.define(0, graph::MulOp::create(b, e.loc, half, graph::AddOp::create(b, e.loc, inner, constant(1))));
-  return success();
-}
-
-/// x * sigmoid(alpha x).
-LogicalResult swish(Emitter &e) {
-  mlir::Value x = e.operand(0);
-  if (!x)
-    return failure();
-  double alpha = e.node->real("alpha", 1);
-  mlir::Value scaled =
-      alpha == 1 ? x : graph::MulOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, alpha)).getResult();
-  e.define(0, graph::MulOp::create(e.builder, e.loc, x, graph::SigmoidOp::create(e.builder, e.loc, scaled)));
-  return success();
-}
-
-LogicalResult relu(Emitter &e) {
-  mlir::Value x = e.operand(0);
-  if (!x)
-    return failure();
-  e.define(0, graph::MaximumOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, 0)));
+  Expr v = e.expr(x);
+  double infinity = std::numeric_limits<double>::infinity();
+  bool positive = e.node->integer("detect_positive", 1) != 0, negative = e.node->integer("detect_negative", 1) != 0;
+  Expr up = v == constantLike(v, infinity), down = v == constantLike(v, -infinity);
+  mlir::Value none = splat(e.builder, e.loc, up.type(), 0);
+  mlir::Value both = graph::LogicOp::create(e.builder, e.loc, up.value(), down.value(), "or");
+  e.define(0, positive && negative ? both : positive ? up.value() : negative ? down.value() : none);
   return success();
 }
 
@@ -150,11 +212,13 @@ void addElementwiseEmission(llvm::StringMap<EmitFunction> &t) {
   t["Mul"] = binary<graph::MulOp>;
   t["Div"] = binary<graph::DivOp>;
   t["Pow"] = power;
+  t["Mod"] = modulo;
   t["Max"] = variadic<graph::MaximumOp>;
   t["Min"] = variadic<graph::MinimumOp>;
   t["Sum"] = variadic<graph::AddOp>;
-  t["Neg"] = unary<graph::NegOp>;
-  t["Abs"] = unary<graph::AbsOp>;
+  t["Mean"] = mean;
+  t["Neg"] = negative;
+  t["Abs"] = absolute;
   t["Exp"] = unary<graph::ExpOp>;
   t["Log"] = unary<graph::LogOp>;
   t["Sqrt"] = unary<graph::SqrtOp>;
@@ -174,12 +238,10 @@ void addElementwiseEmission(llvm::StringMap<EmitFunction> &t) {
   t["Xor"] = [](Emitter &e) { return logicAs(e, "xor"); };
   t["Not"] = negation;
   t["IsNaN"] = isNaN;
+  t["IsInf"] = isInf;
   t["Where"] = where;
   t["Cast"] = cast;
   t["CastLike"] = cast;
-  t["Gelu"] = gelu;
-  t["Swish"] = swish;
-  t["Relu"] = relu;
 }
 
 } // namespace ztc::importer

@@ -13,7 +13,15 @@ EmitFunction emissionOf(StringRef signature) {
     llvm::StringMap<EmitFunction> functions;
     addElementwiseEmission(functions);
     addShapeEmission(functions);
-    addModelEmission(functions);
+    addActivationEmission(functions);
+    addReductionEmission(functions);
+    addProductEmission(functions);
+    addNormalizationEmission(functions);
+    addIndexEmission(functions);
+    addScatterEmission(functions);
+    addSelectionEmission(functions);
+    addAttentionEmission(functions);
+    addLossEmission(functions);
     addContribEmission(functions);
     return functions;
   }();
@@ -26,14 +34,34 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
       evaluator(model, liveness, binding), masks(model, liveness, binding, isSymbolic), report(report),
       binding(binding) {
   builder.setInsertionPointToEnd(module.getBody());
-  auto tokens = RankedTensorType::get({binding.batch, binding.sequence}, builder.getI32Type());
-  forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType({tokens}, {}));
-  forward.setArgAttr(0, graph::kRole, builder.getStringAttr("tokens"));
+  SmallVector<Type> types;
+  SmallVector<std::pair<StringRef, StringRef>> arguments; // name, role
+  for (const GraphValue &input : model.inputs) {
+    InputRole role = liveness.roles.lookup(input.name).role;
+    if (role == InputRole::Tokens) {
+      types.push_back(RankedTensorType::get({binding.batch, binding.sequence}, builder.getI32Type()));
+      arguments.push_back({input.name, "tokens"});
+    } else if (role == InputRole::Data) {
+      types.push_back(RankedTensorType::get(input.shape, elementType(input.type)));
+      arguments.push_back({input.name, "data"});
+    }
+  }
+  forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType(types, {}));
   Block *body = forward.addEntryBlock();
   builder.setInsertionPointToEnd(body);
-  for (const GraphValue &input : model.inputs)
-    if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
-      values[input.name] = body->getArgument(0);
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    forward.setArgAttr(i, graph::kRole, builder.getStringAttr(argument.second));
+    values[argument.first] = body->getArgument(i);
+  }
+}
+
+Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const Evaluator &known, ImportReport &report)
+    : builder(module.getContext()), loc(builder.getUnknownLoc()), model(model), names(names), liveness(known.live()),
+      evaluator(known), masks(model, known.live(), known.binding(), /*isSymbolic=*/false), report(report),
+      binding(known.binding()), readsMasks(false) {
+  builder.setInsertionPointToEnd(module.getBody());
+  forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType({}, {}));
+  builder.setInsertionPointToEnd(forward.addEntryBlock());
 }
 
 LogicalResult Emitter::fail(const llvm::Twine &message) {
@@ -65,6 +93,8 @@ Type Emitter::elementType(ElementType type) {
 }
 
 void Emitter::define(unsigned outputIndex, mlir::Value value) {
+  if (!hasOutput(outputIndex))
+    return;
   values[node->outputs[outputIndex]] = value;
 }
 
@@ -160,7 +190,7 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
   loc = builder.getUnknownLoc();
   mlir::Value result;
   std::string reason;
-  std::optional<Mask> mask = masks.isMask(name) ? masks.classify(name, reason) : std::nullopt;
+  std::optional<Mask> mask = readsMasks && masks.isMask(name) ? masks.classify(name, reason) : std::nullopt;
   std::string found = mask             ? mask->describe()
                       : reason.empty() ? ""
                                        : "by values, " + StringRef(reason).split(":\n").first.str();
@@ -179,6 +209,19 @@ mlir::Value Emitter::constantValue(StringRef name, ArrayRef<int64_t> shape) {
   }
   loc = here;
   return constants[name] = result;
+}
+
+mlir::Value Emitter::rowsOfAxis(mlir::Value x, SmallVectorImpl<int64_t> &inverse) {
+  int64_t rank = typeOf(x).getRank(), axis = node->integer("axis", opset() >= 13 ? -1 : 1);
+  axis = std::clamp<int64_t>(axis + (axis < 0 ? rank : 0), 0, std::max<int64_t>(rank - 1, 0));
+  if (opset() >= 13)
+    return rank ? axisToBack(builder, loc, x, axis, inverse) : reshapeTo(builder, loc, x, {1});
+  inverse.clear();
+  return reshapeTo(builder, loc, x, {countOf(shapeOf(x).take_front(axis)), countOf(shapeOf(x).drop_front(axis))});
+}
+
+mlir::Value Emitter::fromRowsOfAxis(mlir::Value rows, ArrayRef<int64_t> inverse) {
+  return inverse.empty() ? reshapeTo(builder, loc, rows, outputShape()) : transposeTo(builder, loc, rows, inverse);
 }
 
 mlir::Value Emitter::table(ArrayRef<float> elements, ArrayRef<int64_t> shape) {
@@ -217,10 +260,9 @@ mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int6
   return broadcastTo(builder, loc, graph::SelectOp::create(builder, loc, visible, seen, unseen), fullShape);
 }
 
-/// Live nodes that the logits depend on, in order.
-std::vector<unsigned> Emitter::neededNodes() {
+/// Live nodes that these outputs depend on, in order.
+std::vector<unsigned> Emitter::neededNodes(SmallVector<StringRef> stack) {
   llvm::BitVector needed(model.nodes.size());
-  SmallVector<StringRef> stack{model.outputs[0].name};
   while (!stack.empty()) {
     StringRef name = stack.pop_back_val();
     auto producer = model.producerOf.find(name);
@@ -263,8 +305,8 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
   return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": ops that ztc cannot import:" << text;
 }
 
-LogicalResult Emitter::run() {
-  std::vector<unsigned> needed = neededNodes();
+LogicalResult Emitter::emitNodes(ArrayRef<StringRef> outputs) {
+  std::vector<unsigned> needed = neededNodes(SmallVector<StringRef>(outputs));
   report.evaluatedNodes = model.nodes.size() - needed.size();
   if (failed(checkOps(needed)))
     return failure();
@@ -283,6 +325,17 @@ LogicalResult Emitter::run() {
         return fail("was emitted with another shape than the graph gives it");
     }
   }
+  return success();
+}
+
+void Emitter::giveBack(ArrayRef<mlir::Value> results) {
+  func::ReturnOp::create(builder, builder.getUnknownLoc(), results);
+  forward.setFunctionType(builder.getFunctionType(forward.getArgumentTypes(), ValueRange(results).getTypes()));
+}
+
+LogicalResult Emitter::run() {
+  if (failed(emitNodes({model.outputs[0].name})))
+    return failure();
   mlir::Value logits = values.lookup(model.outputs[0].name);
   // Rows of a flattened batch are logits too.
   if (logits && typeOf(logits).getRank() == 2 && shapeOf(logits)[0] == binding.batch * binding.sequence)
@@ -291,9 +344,48 @@ LogicalResult Emitter::run() {
       shapeOf(logits)[0] != binding.batch || shapeOf(logits)[1] != binding.sequence)
     return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": output '" << model.outputs[0].name
                                                             << "' is not logits of shape (batch, sequence, vocabulary)";
-  func::ReturnOp::create(builder, builder.getUnknownLoc(), logits);
-  forward.setFunctionType(builder.getFunctionType(forward.getArgumentTypes(), {logits.getType()}));
+  giveBack(logits);
   forward.setResultAttr(0, graph::kResult, builder.getStringAttr("logits"));
+  return success();
+}
+
+LogicalResult Emitter::runNode(const Node &single) {
+  node = &single;
+  EmitFunction emit = emissionOf(single.signature);
+  if (!emit)
+    return fail("is not emitted");
+  if (failed(emit(*this)))
+    return failure();
+  SmallVector<mlir::Value> results;
+  for (unsigned i = 0; i < single.outputs.size(); ++i) {
+    if (!hasOutput(i))
+      continue;
+    results.push_back(defined(i));
+    if (!results.back())
+      return fail("does not give output " + llvm::Twine(i));
+  }
+  giveBack(results);
+  return success();
+}
+
+LogicalResult Emitter::runGraph() {
+  SmallVector<StringRef> names;
+  for (const GraphValue &output : model.outputs)
+    names.push_back(output.name);
+  if (failed(emitNodes(names)))
+    return failure();
+  SmallVector<mlir::Value> results;
+  for (StringRef name : names) {
+    mlir::Value value = values.lookup(name);
+    const KnownValue *known = value ? nullptr : evaluator.shapeOf(name);
+    if (known)
+      value = constantValue(name, known->shape);
+    if (!value)
+      return emitError(UnknownLoc::get(builder.getContext()))
+             << model.path << ": output '" << name << "' was not emitted: " << evaluator.error();
+    results.push_back(value);
+  }
+  giveBack(results);
   return success();
 }
 

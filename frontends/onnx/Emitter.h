@@ -1,5 +1,6 @@
 // ONNX nodes that work on data become graph ops, one to a few each; everything else is evaluated.
 #pragma once
+#include "compiler/Dialect/Graph/Expr.h"
 #include "frontends/onnx/Build.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/onnx/Masks.h"
@@ -21,8 +22,15 @@ public:
   Emitter(mlir::ModuleOp module, const Model &model, const Names &names, const Liveness &liveness, Binding binding,
           bool isSymbolic, ImportReport &report);
 
-  /// Emits @forward. Diagnostics name the node.
+  /// For one node whose inputs `known` has evaluated: nothing is data, and no constant is read as a mask.
+  Emitter(mlir::ModuleOp module, const Model &model, const Names &names, const Evaluator &known, ImportReport &report);
+
+  /// Emits @forward, which gives logits. Diagnostics name the node.
   llvm::LogicalResult run();
+  /// Emits @forward of a graph whose inputs are data: it gives every output.
+  llvm::LogicalResult runGraph();
+  /// Emits @forward without arguments, which gives the node's outputs that have names.
+  llvm::LogicalResult runNode(const Node &single);
 
   mlir::func::FuncOp function() { return forward; }
   std::vector<Parameter> &parameters() { return params; }
@@ -46,6 +54,16 @@ public:
   const KnownValue &input(unsigned index);
   mlir::Type elementType(ElementType type);
   void define(unsigned outputIndex, mlir::Value value);
+  /// What `define` was told of an output of the current node.
+  mlir::Value defined(unsigned outputIndex) const { return values.lookup(node->outputs[outputIndex]); }
+  bool hasOutput(unsigned index) const { return index < node->outputs.size() && !node->outputs[index].empty(); }
+  graph::Expr expr(mlir::Value value) { return graph::Expr(builder, loc, value); }
+  int64_t opset() const { return model.opset; }
+  bool isSequence(int64_t size) const { return size == binding.sequence; }
+  /// x with the node's `axis` as the last dimension (up to opset 12: that and all behind it as one), and the way back
+  /// to the node's output.
+  mlir::Value rowsOfAxis(mlir::Value x, llvm::SmallVectorImpl<int64_t> &inverse);
+  mlir::Value fromRowsOfAxis(mlir::Value rows, llvm::ArrayRef<int64_t> inverse);
   /// For a parameter operand that is a matrix read by a product: the argument, and whether the product transposes it.
   mlir::Value matrixOperand(unsigned input, bool &transposed);
   llvm::LogicalResult fail(const llvm::Twine &message);
@@ -59,7 +77,9 @@ private:
   mlir::Value parameter(unsigned input, bool &transposed);
   mlir::Value constantValue(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   llvm::LogicalResult checkOps(llvm::ArrayRef<unsigned> needed);
-  std::vector<unsigned> neededNodes();
+  std::vector<unsigned> neededNodes(llvm::SmallVector<llvm::StringRef> outputs);
+  llvm::LogicalResult emitNodes(llvm::ArrayRef<llvm::StringRef> outputs);
+  void giveBack(llvm::ArrayRef<mlir::Value> results);
 
   const Model &model;
   const Names &names;
@@ -74,6 +94,7 @@ private:
   std::vector<Parameter> params;
   std::map<std::pair<const Initializer *, std::string>, unsigned> parameterIndex;
   Binding binding;
+  bool readsMasks = true;
 };
 
 using EmitFunction = llvm::LogicalResult (*)(Emitter &);
@@ -81,7 +102,15 @@ using EmitFunction = llvm::LogicalResult (*)(Emitter &);
 EmitFunction emissionOf(llvm::StringRef signature);
 void addElementwiseEmission(llvm::StringMap<EmitFunction> &table);
 void addShapeEmission(llvm::StringMap<EmitFunction> &table);
-void addModelEmission(llvm::StringMap<EmitFunction> &table);
+void addActivationEmission(llvm::StringMap<EmitFunction> &table);
+void addReductionEmission(llvm::StringMap<EmitFunction> &table);
+void addProductEmission(llvm::StringMap<EmitFunction> &table);
+void addNormalizationEmission(llvm::StringMap<EmitFunction> &table);
+void addIndexEmission(llvm::StringMap<EmitFunction> &table);
+void addScatterEmission(llvm::StringMap<EmitFunction> &table);
+void addSelectionEmission(llvm::StringMap<EmitFunction> &table);
+void addAttentionEmission(llvm::StringMap<EmitFunction> &table);
+void addLossEmission(llvm::StringMap<EmitFunction> &table);
 /// After the default domain's: some are the same.
 void addContribEmission(llvm::StringMap<EmitFunction> &table);
 void addContribAttentionEmission(llvm::StringMap<EmitFunction> &table);

@@ -1,120 +1,88 @@
-// Arithmetic, comparison, logic and conversion.
+// Arithmetic, comparison, logic, selection and conversion.
 #include "frontends/onnx/Evaluator.h"
 #include <cmath>
 
 namespace ztc::importer {
 namespace {
 
-/// The result of a binary op over broadcast operands: `type` Undefined means the operands' own. Null where only the
-/// shape is wanted.
-struct BinaryFrame {
-  const HostTensor *a = nullptr, *b = nullptr;
+/// The result of an op over broadcast operands: `type` Undefined means that of the operand `typeOf`. `y` is null where
+/// only the shape is wanted, or after a failure.
+struct BroadcastFrame {
   HostTensor *y = nullptr;
+  llvm::SmallVector<const HostTensor *, 3> operands;
   std::optional<Odometer> odometer;
 
-  BinaryFrame(KernelContext &c, ElementType type) {
-    Shape shape;
-    if (!broadcastShape(c.in(0).shape, c.in(1).shape, shape)) {
-      c.fail("operands do not broadcast");
-      return;
+  BroadcastFrame(KernelContext &c, unsigned count, ElementType type, unsigned typeOf = 0) {
+    Shape shape = c.in(0).shape;
+    for (unsigned i = 1; i < count; ++i) {
+      Shape next;
+      if (!broadcastShape(shape, c.in(i).shape, next)) {
+        c.fail("operands do not broadcast");
+        return;
+      }
+      shape = next;
     }
-    y = c.result(0, type == ElementType::Undefined ? c.in(0).type : type, shape);
-    if (!y)
-      return;
-    a = &c.data(0);
-    b = &c.data(1);
-    if (c.failed()) {
-      y = nullptr;
-      return;
+    HostTensor *result = c.result(0, type == ElementType::Undefined ? c.in(typeOf).type : type, shape);
+    llvm::SmallVector<Shape> strides;
+    for (unsigned i = 0; result && i < count; ++i) {
+      operands.push_back(&c.data(i));
+      if (c.failed())
+        return;
+      strides.push_back(broadcastStrides(operands.back()->shape, shape));
     }
-    odometer.emplace(shape,
-                     llvm::ArrayRef<Shape>{broadcastStrides(a->shape, shape), broadcastStrides(b->shape, shape)});
+    if (result) {
+      odometer.emplace(shape, strides);
+      y = result;
+    }
   }
+  int64_t at(unsigned operand) const { return odometer->offset(operand); }
 };
 
+/// Element by element, in double, in int64, or for 64-bit unsigned operands in uint64.
 template <typename RealOp, typename IntegerOp> void arithmetic(KernelContext &c, RealOp realOp, IntegerOp integerOp) {
-  BinaryFrame f(c, ElementType::Undefined);
-  if (!f.y)
-    return;
-  for (int64_t i = 0, n = f.y->count(); i < n; ++i, f.odometer->advance()) {
-    int64_t ia = f.odometer->offset(0), ib = f.odometer->offset(1);
+  BroadcastFrame f(c, 2, ElementType::Undefined);
+  for (int64_t i = 0, n = f.y ? f.y->count() : 0; i < n; ++i, f.odometer->advance()) {
+    const HostTensor &a = *f.operands[0], &b = *f.operands[1];
     if (f.y->storage() == HostTensor::Storage::Reals)
-      f.y->reals[i] = roundTo(realOp(f.a->real(ia), f.b->real(ib)), f.y->type);
-    else if (f.y->storage() == HostTensor::Storage::Integers)
-      f.y->integers[i] = wrapTo(integerOp(f.a->integers[ia], f.b->integer(ib)), f.y->type);
+      f.y->setReal(i, realOp(a.real(f.at(0)), b.real(f.at(1))));
+    else if (f.y->type == ElementType::U64)
+      f.y->setInteger(i, int64_t(integerOp(uint64_t(a.integer(f.at(0))), uint64_t(b.integer(f.at(1))))));
     else
-      f.y->bits[i] = integerOp(int64_t(f.a->bits[ia]), f.b->integer(ib)) != 0;
+      f.y->setInteger(i, int64_t(integerOp(a.integer(f.at(0)), b.integer(f.at(1)))));
   }
 }
 
 template <typename Compare> void comparison(KernelContext &c, Compare compare) {
-  BinaryFrame f(c, ElementType::Bool);
-  if (!f.y)
-    return;
-  bool reals = f.a->storage() == HostTensor::Storage::Reals;
-  for (int64_t i = 0, n = f.y->count(); i < n; ++i, f.odometer->advance()) {
-    int64_t ia = f.odometer->offset(0), ib = f.odometer->offset(1);
-    f.y->bits[i] = reals ? compare(f.a->reals[ia], f.b->real(ib)) : compare(f.a->integer(ia), f.b->integer(ib));
-  }
-}
-
-/// Integer sums and products wrap around, as elements of 64 bits do.
-int64_t add(int64_t a, int64_t b) {
-  return int64_t(uint64_t(a) + uint64_t(b));
-}
-int64_t subtract(int64_t a, int64_t b) {
-  return int64_t(uint64_t(a) - uint64_t(b));
-}
-int64_t multiply(int64_t a, int64_t b) {
-  return int64_t(uint64_t(a) * uint64_t(b));
-}
-
-/// `integerOp` serves the few ops that take integers too.
-template <typename RealOp, typename IntegerOp> void unary(KernelContext &c, RealOp op, IntegerOp integerOp) {
-  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
-  if (!y)
-    return;
-  const HostTensor &x = c.data(0);
-  if (c.failed())
-    return;
-  for (int64_t i = 0, n = y->count(); i < n; ++i) {
-    if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = roundTo(op(x.reals[i]), y->type);
+  BroadcastFrame f(c, 2, ElementType::Bool);
+  for (int64_t i = 0, n = f.y ? f.y->count() : 0; i < n; ++i, f.odometer->advance()) {
+    const HostTensor &a = *f.operands[0], &b = *f.operands[1];
+    if (a.storage() == HostTensor::Storage::Reals || b.storage() == HostTensor::Storage::Reals)
+      f.y->bits[i] = compare(a.real(f.at(0)), b.real(f.at(1)));
+    else if (a.type == ElementType::U64)
+      f.y->bits[i] = compare(uint64_t(a.integer(f.at(0))), uint64_t(b.integer(f.at(1))));
     else
-      y->integers[i] = wrapTo(integerOp(x.integers[i]), y->type);
+      f.y->bits[i] = compare(a.integer(f.at(0)), b.integer(f.at(1)));
   }
 }
 
-template <typename RealOp> void unary(KernelContext &c, RealOp op) {
-  unary(c, op, [](int64_t x) { return x; });
-}
-
-/// Folds a variadic op (Max, Min, Sum) over its inputs.
-template <typename RealOp, typename IntegerOp> void variadic(KernelContext &c, RealOp realOp, IntegerOp integerOp) {
-  Shape shape = c.in(0).shape;
-  for (unsigned i = 1; i < c.node.inputs.size(); ++i) {
-    Shape next;
-    if (!broadcastShape(shape, c.in(i).shape, next)) {
-      c.fail("operands do not broadcast");
-      return;
-    }
-    shape = next;
-  }
-  HostTensor *y = c.result(0, c.in(0).type, shape);
-  for (unsigned i = 0; y && i < c.node.inputs.size(); ++i) {
-    const HostTensor &x = c.data(i);
-    if (c.failed())
-      return;
-    Odometer odometer(shape, {broadcastStrides(x.shape, shape)});
-    for (int64_t e = 0, n = y->count(); e < n; ++e, odometer.advance()) {
-      int64_t from = odometer.offset(0);
-      if (y->storage() == HostTensor::Storage::Reals)
-        y->reals[e] = i == 0 ? x.reals[from] : roundTo(realOp(y->reals[e], x.reals[from]), y->type);
-      else if (y->storage() == HostTensor::Storage::Integers)
-        y->integers[e] = i == 0 ? x.integers[from] : wrapTo(integerOp(y->integers[e], x.integers[from]), y->type);
+/// Folds a variadic op over its inputs; `divisor`: what the result is divided by.
+template <typename RealOp, typename IntegerOp>
+void variadic(KernelContext &c, RealOp realOp, IntegerOp integerOp, double divisor = 1) {
+  unsigned count = unsigned(c.node.inputs.size());
+  BroadcastFrame f(c, count, ElementType::Undefined);
+  for (int64_t i = 0, n = f.y ? f.y->count() : 0; i < n; ++i, f.odometer->advance()) {
+    bool isReal = f.y->storage() == HostTensor::Storage::Reals, isUnsigned = f.y->type == ElementType::U64;
+    double real = f.operands[0]->real(f.at(0));
+    int64_t integer = f.operands[0]->integer(f.at(0));
+    for (unsigned k = 1; k < count; ++k) {
+      if (isReal)
+        real = realOp(real, f.operands[k]->real(f.at(k)));
+      else if (isUnsigned)
+        integer = int64_t(integerOp(uint64_t(integer), uint64_t(f.operands[k]->integer(f.at(k)))));
       else
-        y->bits[e] = i == 0 ? x.bits[from] : integerOp(int64_t(y->bits[e]), int64_t(x.bits[from])) != 0;
+        integer = int64_t(integerOp(integer, f.operands[k]->integer(f.at(k))));
     }
+    isReal ? f.y->setReal(i, real / divisor) : f.y->setInteger(i, integer);
   }
 }
 
@@ -132,170 +100,211 @@ void convert(KernelContext &c, ElementType type) {
   if (!y)
     return;
   const HostTensor &x = c.data(0);
-  if (c.failed())
-    return;
-  for (int64_t i = 0, n = y->count(); i < n; ++i) {
-    if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = roundTo(x.real(i), type);
-    else if (y->storage() == HostTensor::Storage::Bits)
+  for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i) {
+    if (y->storage() == HostTensor::Storage::Bits)
       y->bits[i] = x.real(i) != 0;
     else
-      y->integers[i] = wrapTo(x.integer(i), type);
+      y->setFrom(i, x, i);
   }
 }
 
 void where(KernelContext &c) {
-  Shape shape, both;
-  if (!broadcastShape(c.in(1).shape, c.in(2).shape, both) || !broadcastShape(c.in(0).shape, both, shape)) {
-    c.fail("operands do not broadcast");
-    return;
-  }
-  HostTensor *y = c.result(0, c.in(1).type, shape);
-  if (!y)
-    return;
-  const HostTensor &condition = c.data(0), &a = c.data(1), &b = c.data(2);
-  if (c.failed())
-    return;
-  Odometer odometer(shape, {broadcastStrides(condition.shape, shape), broadcastStrides(a.shape, shape),
-                            broadcastStrides(b.shape, shape)});
-  for (int64_t i = 0, n = y->count(); i < n; ++i, odometer.advance()) {
-    bool first = condition.bits[odometer.offset(0)];
-    const HostTensor &chosen = first ? a : b;
-    int64_t from = odometer.offset(first ? 1 : 2);
-    if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = chosen.reals[from];
-    else if (y->storage() == HostTensor::Storage::Integers)
-      y->integers[i] = chosen.integers[from];
-    else
-      y->bits[i] = chosen.bits[from];
+  BroadcastFrame f(c, 3, ElementType::Undefined, /*typeOf=*/1);
+  for (int64_t i = 0, n = f.y ? f.y->count() : 0; i < n; ++i, f.odometer->advance()) {
+    unsigned chosen = f.operands[0]->integer(f.at(0)) ? 1 : 2;
+    f.y->setFrom(i, *f.operands[chosen], f.at(chosen));
   }
 }
 
-void logicalNot(KernelContext &c) {
+/// A predicate of each element.
+template <typename Predicate> void test(KernelContext &c, Predicate predicate) {
   HostTensor *y = c.result(0, ElementType::Bool, c.in(0).shape);
   if (!y)
     return;
   const HostTensor &x = c.data(0);
   for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i)
-    y->bits[i] = !x.bits[i];
+    y->bits[i] = predicate(x.real(i));
 }
 
-void isNaN(KernelContext &c) {
-  HostTensor *y = c.result(0, ElementType::Bool, c.in(0).shape);
-  if (!y)
-    return;
-  const HostTensor &x = c.data(0);
-  for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i)
-    y->bits[i] = std::isnan(x.reals[i]);
+void isInfinite(KernelContext &c) {
+  bool positive = c.node.integer("detect_positive", 1) != 0, negative = c.node.integer("detect_negative", 1) != 0;
+  test(c, [=](double x) { return std::isinf(x) && (x > 0 ? positive : negative); });
 }
 
+/// Bounds are attributes up to opset 6, then inputs.
 void clip(KernelContext &c) {
   HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
   if (!y)
     return;
   const HostTensor &x = c.data(0);
-  const HostTensor *low = c.has(1) ? c.scalar(1) : nullptr, *high = c.has(2) ? c.scalar(2) : nullptr;
+  const HostTensor *low = c.has(1) ? &c.data(1) : nullptr, *high = c.has(2) ? &c.data(2) : nullptr;
+  if ((low && low->count() == 0) || (high && high->count() == 0))
+    c.fail("a bound has no element");
+  HostTensor given(ElementType::F64, {2});
+  if (c.node.has("min")) {
+    given.reals[0] = c.node.real("min", 0);
+    low = low ? low : &given;
+  }
+  HostTensor above(ElementType::F64, {1});
+  if (c.node.has("max")) {
+    above.reals[0] = c.node.real("max", 0);
+    high = high ? high : &above;
+  }
   for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i) {
     if (y->storage() == HostTensor::Storage::Reals) {
-      double value = low ? std::max(x.reals[i], low->real(0)) : x.reals[i];
-      y->reals[i] = high ? std::min(value, high->real(0)) : value;
+      double value = low ? std::max(x.real(i), low->real(0)) : x.real(i);
+      y->setReal(i, high ? std::min(value, high->real(0)) : value);
+    } else if (y->type == ElementType::U64) {
+      uint64_t value = low ? std::max(uint64_t(x.integer(i)), uint64_t(low->integer(0))) : uint64_t(x.integer(i));
+      y->setInteger(i, int64_t(high ? std::min(value, uint64_t(high->integer(0))) : value));
     } else {
-      int64_t value = low ? std::max(x.integers[i], low->integer(0)) : x.integers[i];
-      y->integers[i] = high ? std::min(value, high->integer(0)) : value;
+      int64_t value = low ? std::max(x.integer(i), low->integer(0)) : x.integer(i);
+      y->setInteger(i, high ? std::min(value, high->integer(0)) : value);
     }
   }
 }
 
-int64_t divide(int64_t a, int64_t b) {
-  return b == 0 || (b == -1 && a == INT64_MIN) ? 0 : a / b;
+template <typename Integer> Integer quotient(Integer a, Integer b) {
+  if (b == 0)
+    return 0;
+  if constexpr (std::is_signed_v<Integer>)
+    if (b == -1)
+      return Integer(0 - uint64_t(a));
+  return a / b;
 }
 
-int64_t integerPower(int64_t base, int64_t exponent) {
-  int64_t result = 1;
-  for (; exponent > 0 && exponent < 64; --exponent)
-    result = int64_t(uint64_t(result) * uint64_t(base));
+template <typename Integer> Integer remainderOf(Integer a, Integer b, bool truncated) {
+  if (b == 0 || Integer(b + 1) == 0)
+    return b == 0 || std::is_signed_v<Integer> ? 0 : a % b;
+  Integer r = a % b;
+  return !truncated && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+uint64_t wholePower(uint64_t base, uint64_t exponent) {
+  uint64_t result = 1;
+  for (; exponent; exponent >>= 1, base *= base)
+    if (exponent & 1)
+      result *= base;
   return result;
+}
+
+/// The result has the base's type; an integer base to a real exponent is computed in double.
+void power(KernelContext &c) {
+  BroadcastFrame f(c, 2, ElementType::Undefined);
+  for (int64_t i = 0, n = f.y ? f.y->count() : 0; i < n; ++i, f.odometer->advance()) {
+    const HostTensor &a = *f.operands[0], &b = *f.operands[1];
+    bool whole = f.y->storage() != HostTensor::Storage::Reals && b.storage() != HostTensor::Storage::Reals;
+    if (whole && b.integer(f.at(1)) >= 0) {
+      f.y->setInteger(i, int64_t(wholePower(uint64_t(a.integer(f.at(0))), uint64_t(b.integer(f.at(1))))));
+      continue;
+    }
+    HostTensor value(ElementType::F64, {1});
+    value.reals[0] = std::pow(a.real(f.at(0)), b.real(f.at(1)));
+    f.y->setFrom(i, value, 0);
+  }
 }
 
 void modulo(KernelContext &c) {
   bool truncated = c.node.integer("fmod", 0) != 0;
-  auto floorMod = [](int64_t a, int64_t b) {
-    int64_t r = b == 0 || b == -1 ? 0 : a % b; // INT64_MIN % -1 traps
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-  };
-  auto truncMod = [](int64_t a, int64_t b) { return b == 0 || b == -1 ? int64_t(0) : a % b; };
-  auto real = [](double a, double b) { return std::fmod(a, b); };
-  truncated ? arithmetic(c, real, truncMod) : arithmetic(c, real, floorMod);
+  arithmetic(
+      c,
+      [=](double a, double b) {
+        double r = std::fmod(a, b);
+        return !truncated && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+      },
+      [=](auto a, auto b) { return remainderOf(a, b, truncated); });
+}
+
+void shift(KernelContext &c) {
+  bool left = c.node.text("direction", "LEFT") == "LEFT";
+  arithmetic(
+      c, [](double, double) { return 0.0; },
+      [=](auto a, auto b) {
+        uint64_t x = uint64_t(a), by = uint64_t(b);
+        return by > 63 ? uint64_t(0) : left ? x << by : x >> by;
+      });
+}
+
+void complement(KernelContext &c) {
+  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0);
+  for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i)
+    y->setInteger(i, ~x.integer(i));
+}
+
+double greater(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+}
+double lesser(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
+}
+
+/// Wraps without the undefined overflow of signed integers.
+template <typename T> uint64_t bitsOf(T x) {
+  return uint64_t(x);
 }
 
 } // namespace
 
 void addElementwiseKernels(llvm::StringMap<Kernel> &t) {
-  auto addKernel = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
-  addKernel("Add", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a + b; }, add); });
-  addKernel("Sub", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a - b; }, subtract); });
-  addKernel("Mul", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a * b; }, multiply); });
-  addKernel("Div", [](KernelContext &c) { arithmetic(c, [](double a, double b) { return a / b; }, divide); });
-  addKernel("Pow",
-            [](KernelContext &c) { arithmetic(c, [](double a, double b) { return std::pow(a, b); }, integerPower); });
-  addKernel("Mod", modulo);
-  addKernel("And", [](KernelContext &c) {
-    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a & b; });
+  auto add = [&](const char *op, void (*run)(KernelContext &)) { t[op] = Kernel{run, 0, false, 0}; };
+  add("Add", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a + b; }, [](auto a, auto b) { return bitsOf(a) + bitsOf(b); });
   });
-  addKernel("Or", [](KernelContext &c) {
-    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a | b; });
+  add("Sub", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a - b; }, [](auto a, auto b) { return bitsOf(a) - bitsOf(b); });
   });
-  addKernel("Xor", [](KernelContext &c) {
-    arithmetic(c, [](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a ^ b; });
+  add("Mul", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a * b; }, [](auto a, auto b) { return bitsOf(a) * bitsOf(b); });
+  });
+  add("Div", [](KernelContext &c) {
+    arithmetic(c, [](double a, double b) { return a / b; }, [](auto a, auto b) { return quotient(a, b); });
+  });
+  add("Pow", power);
+  add("Mod", modulo);
+  add("BitShift", shift);
+  add("BitwiseNot", complement);
+  add("And", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](auto a, auto b) { return a & b; });
+  });
+  add("Or", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](auto a, auto b) { return a | b; });
+  });
+  add("Xor", [](KernelContext &c) {
+    arithmetic(c, [](double, double) { return 0.0; }, [](auto a, auto b) { return a ^ b; });
   });
   t["BitwiseAnd"] = t["And"];
   t["BitwiseOr"] = t["Or"];
   t["BitwiseXor"] = t["Xor"];
-  addKernel("Max", [](KernelContext &c) {
-    variadic(c, [](double a, double b) { return std::max(a, b); }, [](int64_t a, int64_t b) { return std::max(a, b); });
+  add("Max", [](KernelContext &c) { variadic(c, greater, [](auto a, auto b) { return std::max(a, b); }); });
+  add("Min", [](KernelContext &c) { variadic(c, lesser, [](auto a, auto b) { return std::min(a, b); }); });
+  add("Sum", [](KernelContext &c) {
+    variadic(c, [](double a, double b) { return a + b; }, [](auto a, auto b) { return bitsOf(a) + bitsOf(b); });
   });
-  addKernel("Min", [](KernelContext &c) {
-    variadic(c, [](double a, double b) { return std::min(a, b); }, [](int64_t a, int64_t b) { return std::min(a, b); });
+  add("Mean", [](KernelContext &c) {
+    variadic(
+        c, [](double a, double b) { return a + b; }, [](auto a, auto b) { return bitsOf(a) + bitsOf(b); },
+        double(c.node.inputs.size()));
   });
-  addKernel("Sum", [](KernelContext &c) { variadic(c, [](double a, double b) { return a + b; }, add); });
-  addKernel("Equal", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a == b; }); });
-  addKernel("Greater", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a > b; }); });
-  addKernel("GreaterOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a >= b; }); });
-  addKernel("Less", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a < b; }); });
-  addKernel("LessOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a <= b; }); });
-  addKernel("Not", logicalNot);
-  addKernel("IsNaN", isNaN);
-  addKernel("Where", where);
-  addKernel("Clip", clip);
-  addKernel("Cast", [](KernelContext &c) { convert(c, static_cast<ElementType>(c.node.integer("to", 0))); });
+  add("Equal", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a == b; }); });
+  add("Greater", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a > b; }); });
+  add("GreaterOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a >= b; }); });
+  add("Less", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a < b; }); });
+  add("LessOrEqual", [](KernelContext &c) { comparison(c, [](auto a, auto b) { return a <= b; }); });
+  add("Not", [](KernelContext &c) { test(c, [](double x) { return x == 0; }); });
+  add("IsNaN", [](KernelContext &c) { test(c, [](double x) { return std::isnan(x); }); });
+  add("IsInf", isInfinite);
+  add("Where", where);
+  add("Clip", clip);
+  add("PRelu", [](KernelContext &c) {
+    arithmetic(
+        c, [](double x, double slope) { return x < 0 ? x * slope : x; },
+        [](auto x, auto slope) { return x < 0 ? bitsOf(x) * bitsOf(slope) : bitsOf(x); });
+  });
+  add("Cast", [](KernelContext &c) { convert(c, static_cast<ElementType>(c.node.integer("to", 0))); });
   t["CastLike"] = {[](KernelContext &c) { convert(c, c.in(1).type); }, 0, false, /*typeInputs=*/2};
-  addKernel("Neg",
-            [](KernelContext &c) { unary(c, [](double x) { return -x; }, [](int64_t x) { return subtract(0, x); }); });
-  addKernel("Abs", [](KernelContext &c) {
-    unary(c, [](double x) { return std::fabs(x); }, [](int64_t x) { return x < 0 ? subtract(0, x) : x; });
-  });
-  addKernel("Sign", [](KernelContext &c) {
-    unary(
-        c, [](double x) { return x > 0   ? 1.0
-                                 : x < 0 ? -1.0
-                                         : x; },
-        [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); });
-  });
-  addKernel("Sqrt", [](KernelContext &c) { unary(c, [](double x) { return std::sqrt(x); }); });
-  addKernel("Reciprocal", [](KernelContext &c) { unary(c, [](double x) { return 1 / x; }); });
-  addKernel("Exp", [](KernelContext &c) { unary(c, [](double x) { return std::exp(x); }); });
-  addKernel("Log", [](KernelContext &c) { unary(c, [](double x) { return std::log(x); }); });
-  addKernel("Cos", [](KernelContext &c) { unary(c, [](double x) { return std::cos(x); }); });
-  addKernel("Sin", [](KernelContext &c) { unary(c, [](double x) { return std::sin(x); }); });
-  addKernel("Tanh", [](KernelContext &c) { unary(c, [](double x) { return std::tanh(x); }); });
-  addKernel("Erf", [](KernelContext &c) { unary(c, [](double x) { return std::erf(x); }); });
-  addKernel("Sigmoid", [](KernelContext &c) { unary(c, [](double x) { return 1 / (1 + std::exp(-x)); }); });
-  addKernel("Relu", [](KernelContext &c) {
-    unary(c, [](double x) { return std::max(x, 0.0); }, [](int64_t x) { return std::max<int64_t>(x, 0); });
-  });
-  addKernel("Floor", [](KernelContext &c) { unary(c, [](double x) { return std::floor(x); }); });
-  addKernel("Ceil", [](KernelContext &c) { unary(c, [](double x) { return std::ceil(x); }); });
-  addKernel("Round", [](KernelContext &c) { unary(c, [](double x) { return std::nearbyint(x); }); });
 }
 
 } // namespace ztc::importer

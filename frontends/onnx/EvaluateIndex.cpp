@@ -1,4 +1,4 @@
-// Gathers, scatters, running sums and triangles.
+// Lookups by index.
 #include "frontends/onnx/Evaluator.h"
 
 using llvm::ArrayRef;
@@ -109,102 +109,12 @@ void gatherND(KernelContext &c) {
     }
 }
 
-void scatterND(KernelContext &c) {
-  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
-  if (!y)
-    return;
-  const HostTensor &x = c.data(0), &which = c.data(1), &updates = c.data(2);
-  if (c.failed())
-    return;
-  if (c.node.text("reduction", "none") != "none") {
-    c.fail("a reduction in a scatter is not evaluated");
-    return;
-  }
-  int64_t width = which.shape.empty() ? -1 : which.shape.back();
-  Shape wanted(ArrayRef(which.shape).drop_back(which.shape.empty() ? 0 : 1));
-  if (width >= 0 && width <= int64_t(x.shape.size()))
-    wanted.append(x.shape.begin() + width, x.shape.end());
-  if (width < 0 || width > int64_t(x.shape.size()) || wanted != updates.shape) {
-    c.fail("indices and updates do not fit the operand");
-    return;
-  }
-  *y = x;
-  int64_t tuples = which.count() / std::max<int64_t>(width, 1);
-  int64_t inner = countOf(ArrayRef(x.shape).drop_front(width));
-  for (int64_t t = 0; t < tuples; ++t) {
-    int64_t to = 0;
-    for (int64_t k = 0; k < width; ++k) {
-      int64_t index = which.integer(t * width + k);
-      if (!normalIndex(c, index, x.shape[k]))
-        return;
-      to = to * x.shape[k] + index;
-    }
-    for (int64_t i = 0; i < inner; ++i)
-      copyElement(updates, t * inner + i, *y, to * inner + i);
-  }
-}
-
-void cumulativeSum(KernelContext &c) {
-  ArrayRef<int64_t> shape = c.in(0).shape;
-  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
-  if (!y)
-    return;
-  const HostTensor &x = c.data(0), *axisTensor = c.scalar(1);
-  int64_t axis = axisTensor ? c.normalAxis(axisTensor->integer(0), shape.size()) : 0;
-  if (c.failed())
-    return;
-  bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
-  int64_t size = shape[axis], inner = countOf(shape.drop_front(axis + 1)), outer = countOf(shape.take_front(axis));
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      double real = 0;
-      int64_t integer = 0;
-      for (int64_t k = 0; k < size; ++k) {
-        int64_t at = (o * size + (reverse ? size - 1 - k : k)) * inner + i;
-        bool isReal = y->storage() == HostTensor::Storage::Reals;
-        if (exclusive)
-          isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
-        isReal ? void(real = roundTo(real + x.reals[at], y->type))
-               : void(integer = wrapTo(int64_t(uint64_t(integer) + uint64_t(x.integers[at])), y->type));
-        if (!exclusive)
-          isReal ? void(y->reals[at] = real) : void(y->integers[at] = integer);
-      }
-    }
-}
-
-void triangle(KernelContext &c) {
-  ArrayRef<int64_t> shape = c.in(0).shape;
-  HostTensor *y = c.result(0, c.in(0).type, c.in(0).shape);
-  if (!y)
-    return;
-  const HostTensor &x = c.data(0);
-  if (shape.size() < 2) {
-    c.fail("the operand has fewer than two dimensions");
-    return;
-  }
-  const HostTensor *diagonal = c.has(1) ? c.scalar(1) : nullptr;
-  if (c.failed())
-    return;
-  // Beyond the size of any tensor further off is the same.
-  int64_t k = diagonal ? std::clamp<int64_t>(diagonal->integer(0), -(int64_t(1) << 60), int64_t(1) << 60) : 0;
-  bool upper = c.node.integer("upper", 1) != 0;
-  int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  for (int64_t i = 0, n = y->count(); i < n; ++i) {
-    int64_t row = i / columns % rows, column = i % columns;
-    if (upper ? column - row >= k : column - row <= k)
-      copyElement(x, i, *y, i);
-  }
-}
-
 } // namespace
 
 void addIndexKernels(llvm::StringMap<Kernel> &t) {
   t["Gather"] = {gather, 0, false, 0};
   t["GatherElements"] = {gatherElements, 0, false, 0};
   t["GatherND"] = {gatherND, 0, false, 0};
-  t["ScatterND"] = {scatterND, 0, false, 0};
-  t["CumSum"] = {cumulativeSum, 0, false, 0};
-  t["Trilu"] = {triangle, 0, false, 0};
 }
 
 } // namespace ztc::importer

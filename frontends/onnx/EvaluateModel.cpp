@@ -1,6 +1,7 @@
-// Ops that stand for whole pieces of a model: only their shapes are evaluated, they always work on data.
-#include "frontends/onnx/Evaluator.h"
-#include "llvm/Support/MathExtras.h"
+// Shapes of ops that stand for whole pieces of a model: softmax, norms, attention, losses.
+#include "frontends/onnx/EvaluateByGraph.h"
+
+using llvm::ArrayRef;
 
 namespace ztc::importer {
 namespace {
@@ -9,36 +10,71 @@ void sameAsFirst(KernelContext &c) {
   c.shape(0, c.in(0).type, c.in(0).shape);
 }
 
+/// Mean and inverse deviation, in float, keep the normalised dimensions with size 1.
+void layerNorm(KernelContext &c) {
+  Shape shape = c.in(0).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", -1), shape.size());
+  if (c.failed())
+    return;
+  c.shape(0, c.in(0).type, shape);
+  for (size_t d = axis; d < shape.size(); ++d)
+    shape[d] = 1;
+  auto stash = static_cast<ElementType>(c.node.integer("stash_type", 1));
+  c.shape(1, stash, shape);
+  c.shape(2, stash, shape);
+}
+
+/// (B, S, H * D) has its heads in an attribute.
+bool withHeads(KernelContext &c, Shape &x, llvm::StringRef attribute) {
+  if (x.size() == 4)
+    return true;
+  int64_t heads = c.node.integer(attribute, 0);
+  if (x.size() != 3 || heads <= 0 || x[2] % heads)
+    return c.fail("three-dimensional operands need q_num_heads and kv_num_heads that divide them");
+  x = {x[0], heads, x[1], x[2] / heads};
+  return true;
+}
+
 void attention(KernelContext &c) {
-  Shape q = c.in(0).shape, v = c.in(2).shape;
-  if (q.size() != v.size() || (q.size() != 3 && q.size() != 4)) {
-    c.fail("q, k and v have 3 or 4 dimensions");
+  Shape q = c.in(0).shape, k = c.in(1).shape, v = c.in(2).shape;
+  bool isFlat = q.size() == 3;
+  if (!withHeads(c, q, "q_num_heads") || !withHeads(c, k, "kv_num_heads") || !withHeads(c, v, "kv_num_heads"))
+    return;
+  if (k[2] != v[2] || q[3] != k[3] || k[1] != v[1] || q[0] != k[0] || q[0] != v[0]) {
+    c.fail("queries, keys and values do not fit each other");
     return;
   }
-  if (q.size() == 4) {
-    q.back() = v.back();
-  } else {
-    int64_t heads = c.node.integer("q_num_heads", 0), keyHeads = c.node.integer("kv_num_heads", 0);
-    if (heads <= 0 || keyHeads <= 0) {
-      c.fail("three-dimensional operands need q_num_heads and kv_num_heads");
-      return;
-    }
-    if (v.back() % keyHeads || llvm::MulOverflow(v.back() / keyHeads, heads, q.back())) {
-      c.fail("v's last dimension " + llvm::Twine(v.back()) + " is no multiple of kv_num_heads " +
-             llvm::Twine(keyHeads));
-      return;
-    }
+  for (auto [input, present] : {std::pair(4u, &k), {5u, &v}})
+    if (c.has(input) && c.in(input).shape.size() == 4)
+      (*present)[2] += c.in(input).shape[2];
+  c.shape(0, c.in(0).type, isFlat ? Shape{q[0], q[2], q[1] * v[3]} : Shape{q[0], q[1], q[2], v[3]});
+  c.shape(1, c.in(1).type, k);
+  c.shape(2, c.in(2).type, v);
+  c.shape(3, c.in(0).type, {q[0], q[1], q[2], k[2]});
+}
+
+/// Scores (N, C, d...), targets (N, d...).
+void loss(KernelContext &c) {
+  Shape shape = c.in(0).shape;
+  if (shape.size() < 2 || c.in(1).shape.size() + 1 != shape.size()) {
+    c.fail("scores and targets do not fit each other");
+    return;
   }
-  c.shape(0, c.in(0).type, q);
+  c.shape(0, c.in(0).type, c.node.text("reduction", "mean") == "none" ? c.in(1).shape : Shape{});
+  c.shape(1, c.in(0).type, shape);
 }
 
 } // namespace
 
 void addModelKernels(llvm::StringMap<Kernel> &t) {
-  for (const char *op : {"Softmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
-                         "RotaryEmbedding", "Gelu", "Swish"})
-    t[op] = {sameAsFirst, 0, false, 0};
-  t["Attention"] = {attention, 0, false, 0};
+  for (const char *op :
+       {"Softmax", "LogSoftmax", "Hardmax", "RMSNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
+        "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization", "LpNormalization"})
+    t[op] = {byGraph<sameAsFirst>, 0, false, 0};
+  t["LayerNormalization"] = {byGraph<layerNorm>, 0, false, 0};
+  t["Attention"] = {byGraph<attention>, 0, false, 0};
+  t["NegativeLogLikelihoodLoss"] = {byGraph<loss>, 0, false, 0};
+  t["SoftmaxCrossEntropyLoss"] = {byGraph<loss>, 0, false, 0};
 }
 
 } // namespace ztc::importer

@@ -1,6 +1,5 @@
-// Reductions and matrix products.
+// Reductions over axes, and the index of the largest element.
 #include "frontends/onnx/Evaluator.h"
-#include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <limits>
 
@@ -9,18 +8,104 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-enum class Reduction { Sum, Mean, Max, Min, Product };
+enum class Reduction { Sum, Mean, Max, Min, Product, L1, L2, LogSum, LogSumExp, SumSquare };
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double start(Reduction kind) {
+  return kind == Reduction::Product                               ? 1
+         : kind == Reduction::Max || kind == Reduction::LogSumExp ? -kInfinity
+         : kind == Reduction::Min                                 ? kInfinity
+                                                                  : 0;
+}
+
+/// One more element; LogSumExp keeps (largest, sum of exp relative to it).
+void combine(Reduction kind, double x, double &sum, double &scaled) {
+  switch (kind) {
+  case Reduction::Max:
+    sum = std::isnan(x) || std::isnan(sum) ? NAN : std::max(sum, x);
+    return;
+  case Reduction::Min:
+    sum = std::isnan(x) || std::isnan(sum) ? NAN : std::min(sum, x);
+    return;
+  case Reduction::Product:
+    sum *= x;
+    return;
+  case Reduction::L1:
+    sum += std::fabs(x);
+    return;
+  case Reduction::L2:
+  case Reduction::SumSquare:
+    sum += x * x;
+    return;
+  case Reduction::LogSumExp:
+    if (x > sum) {
+      scaled = scaled * (sum == -kInfinity ? 0 : std::exp(sum - x)) + 1;
+      sum = x;
+    } else if (x > -kInfinity || std::isnan(x)) {
+      scaled += x == sum ? 1 : std::exp(x - sum);
+    }
+    return;
+  default:
+    sum += x;
+  }
+}
+
+double finish(Reduction kind, double sum, double scaled, int64_t count) {
+  switch (kind) {
+  case Reduction::Mean:
+    return sum / double(count);
+  case Reduction::L2:
+    return std::sqrt(sum);
+  case Reduction::LogSum:
+    return std::log(sum);
+  case Reduction::LogSumExp:
+    return sum + std::log(scaled);
+  default:
+    return sum;
+  }
+}
+
+int64_t startInteger(Reduction kind, ElementType type) {
+  if (kind == Reduction::Max)
+    return type == ElementType::U64 ? 0 : INT64_MIN;
+  return kind == Reduction::Min ? (type == ElementType::U64 ? -1 : INT64_MAX) : kind == Reduction::Product;
+}
+
+int64_t combineInteger(Reduction kind, ElementType type, int64_t sum, int64_t x) {
+  uint64_t a = uint64_t(sum), b = uint64_t(x);
+  switch (kind) {
+  case Reduction::Max:
+    return type == ElementType::U64 ? int64_t(std::max(a, b)) : std::max(sum, x);
+  case Reduction::Min:
+    return type == ElementType::U64 ? int64_t(std::min(a, b)) : std::min(sum, x);
+  case Reduction::Product:
+    return int64_t(a * b);
+  case Reduction::L1:
+    return int64_t(x < 0 && type != ElementType::U64 ? a - b : a + b);
+  case Reduction::SumSquare:
+    return int64_t(a + b * b);
+  default:
+    return int64_t(a + b);
+  }
+}
+
+/// Kinds that are sums, largest or least elements, or products stay exact for integers.
+bool isExact(Reduction kind, ElementType type) {
+  return !isFloat(type) && kind != Reduction::L2 && kind != Reduction::LogSum && kind != Reduction::LogSumExp;
+}
 
 template <Reduction kind> void reduce(KernelContext &c) {
   ArrayRef<int64_t> from = c.in(0).shape;
+  ElementType type = c.in(0).type;
   bool keep = c.node.integer("keepdims", 1) != 0;
   auto axes = c.integers(1, "axes");
-  if (c.failed())
-    return;
   llvm::BitVector reduced(from.size(), axes.empty() && !c.node.integer("noop_with_empty_axes", 0));
   for (int64_t axis : axes)
     if (int64_t normal = c.normalAxis(axis, from.size()); !c.failed())
       reduced.set(normal);
+  if (c.failed())
+    return;
   Shape shape, strides(from.size(), 0);
   int64_t stride = 1, count = 1;
   for (int64_t d = int64_t(from.size()) - 1; d >= 0; --d) {
@@ -34,116 +119,61 @@ template <Reduction kind> void reduce(KernelContext &c) {
   for (size_t d = 0; d < from.size(); ++d)
     if (!reduced[d] || keep)
       shape.push_back(reduced[d] ? 1 : from[d]);
-  HostTensor *y = c.result(0, c.in(0).type, shape);
+  HostTensor *y = c.result(0, type, shape);
   if (!y)
     return;
   const HostTensor &x = c.data(0);
   if (c.failed())
     return;
-  bool isReal = y->storage() == HostTensor::Storage::Reals;
-  double startReal = kind == Reduction::Product ? 1
-                     : kind == Reduction::Max   ? -std::numeric_limits<double>::infinity()
-                     : kind == Reduction::Min   ? std::numeric_limits<double>::infinity()
-                                                : 0;
-  int64_t startInteger = kind == Reduction::Product ? 1
-                         : kind == Reduction::Max   ? INT64_MIN
-                         : kind == Reduction::Min   ? INT64_MAX
-                                                    : 0;
-  for (int64_t i = 0, n = y->count(); i < n; ++i)
-    isReal                                      ? void(y->reals[i] = startReal)
-    : y->storage() == HostTensor::Storage::Bits ? void(y->bits[i] = startInteger > 0)
-                                                : void(y->integers[i] = startInteger);
+  int64_t n = y->count();
+  bool exact = isExact(kind, type);
+  std::vector<double> sums(exact ? 0 : n, start(kind)), scaled(exact ? 0 : n, 0);
+  std::vector<int64_t> integers(exact ? n : 0, startInteger(kind, type));
   Odometer odometer(from, {strides});
-  for (int64_t i = 0, n = x.count(); i < n; ++i, odometer.advance()) {
+  for (int64_t i = 0, all = x.count(); i < all; ++i, odometer.advance()) {
     int64_t to = odometer.offset(0);
-    auto combine = [](auto a, auto b) {
-      return kind == Reduction::Max       ? std::max(a, b)
-             : kind == Reduction::Min     ? std::min(a, b)
-             : kind == Reduction::Product ? a * b
-                                          : a + b;
-    };
-    auto wrapped = [&](int64_t a, int64_t b) { // sums and products wrap around
-      return kind == Reduction::Max || kind == Reduction::Min ? combine(a, b)
-                                                              : int64_t(combine(uint64_t(a), uint64_t(b)));
-    };
-    if (isReal)
-      y->reals[to] = combine(y->reals[to], x.reals[i]);
-    else if (y->storage() == HostTensor::Storage::Bits)
-      y->bits[to] = kind == Reduction::Min ? (y->bits[to] && x.bits[i]) : (y->bits[to] || x.bits[i]);
+    if (exact)
+      integers[to] = combineInteger(kind, type, integers[to], x.integer(i));
     else
-      y->integers[to] = wrapTo(wrapped(y->integers[to], x.integers[i]), y->type);
+      combine(kind, x.real(i), sums[to], scaled[to]);
   }
-  for (int64_t i = 0, n = y->count(); i < n; ++i) {
-    if (isReal)
-      y->reals[i] = roundTo(kind == Reduction::Mean ? y->reals[i] / double(count) : y->reals[i], y->type);
-    else if (kind == Reduction::Mean && count)
-      y->integers[i] /= count;
+  HostTensor value(ElementType::F64, {1});
+  for (int64_t i = 0; i < n; ++i) {
+    if (exact) {
+      y->setInteger(i, kind == Reduction::Mean && count ? integers[i] / count : integers[i]);
+      continue;
+    }
+    value.reals[0] = finish(kind, sums[i], scaled[i], count);
+    y->setFrom(i, value, 0);
   }
 }
 
-void matmul(KernelContext &c) {
-  Shape a = c.in(0).shape, b = c.in(1).shape;
-  bool vectorA = a.size() == 1, vectorB = b.size() == 1;
-  if (a.empty() || b.empty()) {
-    c.fail("an operand is a scalar");
-    return;
-  }
-  if (vectorA)
-    a.insert(a.begin(), 1);
-  if (vectorB)
-    b.push_back(1);
-  int64_t m = a[a.size() - 2], k = a.back(), n = b.back();
-  Shape batch;
-  if (b[b.size() - 2] != k || !broadcastShape(ArrayRef(a).drop_back(2), ArrayRef(b).drop_back(2), batch)) {
-    c.fail("operand shapes do not fit a product: contraction sizes " + llvm::Twine(k) + " and " +
-           llvm::Twine(b[b.size() - 2]));
-    return;
-  }
-  Shape shape = batch;
-  if (!vectorA)
-    shape.push_back(m);
-  if (!vectorB)
-    shape.push_back(n);
-  HostTensor *y = c.result(0, c.in(0).type, shape);
-  if (!y || !c.spend(llvm::SaturatingMultiply(uint64_t(countOf(shape)), uint64_t(k))))
-    return;
-  const HostTensor &x = c.data(0), &w = c.data(1);
+template <bool largest> void argument(KernelContext &c) {
+  ArrayRef<int64_t> from = c.in(0).shape;
+  int64_t axis = c.normalAxis(c.node.integer("axis", 0), from.size());
   if (c.failed())
     return;
-  Odometer odometer(
-      batch, {broadcastStrides(ArrayRef(a).drop_back(2), batch), broadcastStrides(ArrayRef(b).drop_back(2), batch)});
-  int64_t to = 0;
-  for (int64_t p = 0, products = countOf(batch); p < products; ++p, odometer.advance()) {
-    int64_t baseA = odometer.offset(0) * m * k, baseB = odometer.offset(1) * k * n;
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j, ++to) {
-        double sum = 0;
-        int64_t integer = 0;
-        for (int64_t l = 0; l < k; ++l) {
-          if (y->storage() == HostTensor::Storage::Reals)
-            sum += x.reals[baseA + i * k + l] * w.reals[baseB + l * n + j];
-          else
-            integer = int64_t(uint64_t(integer) +
-                              uint64_t(x.integers[baseA + i * k + l]) * uint64_t(w.integers[baseB + l * n + j]));
-        }
-        y->storage() == HostTensor::Storage::Reals ? void(y->reals[to] = roundTo(sum, y->type))
-                                                   : void(y->integers[to] = wrapTo(integer, y->type));
+  Shape shape(from);
+  if (c.node.integer("keepdims", 1))
+    shape[axis] = 1;
+  else
+    shape.erase(shape.begin() + axis);
+  HostTensor *y = c.result(0, ElementType::I64, shape);
+  if (!y)
+    return;
+  const HostTensor &x = c.data(0);
+  bool last = c.node.integer("select_last_index", 0) != 0;
+  int64_t size = from[axis], inner = countOf(from.drop_front(axis + 1)), outer = countOf(from.take_front(axis));
+  for (int64_t o = 0; !c.failed() && o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      int64_t best = 0;
+      for (int64_t k = 1; k < size; ++k) {
+        double a = x.real((o * size + k) * inner + i), b = x.real((o * size + best) * inner + i);
+        if (largest ? a > b || (last && a == b) : a < b || (last && a == b))
+          best = k;
       }
-  }
-}
-
-void gemm(KernelContext &c) {
-  ArrayRef<int64_t> a = c.in(0).shape, b = c.in(1).shape;
-  if (a.size() != 2 || b.size() != 2) {
-    c.fail("operands of Gemm are matrices");
-    return;
-  }
-  bool transA = c.node.integer("transA", 0), transB = c.node.integer("transB", 0);
-  if (a[transA ? 0 : 1] != b[transB ? 1 : 0]) {
-    c.fail("contraction sizes differ: " + llvm::Twine(a[transA ? 0 : 1]) + " and " + llvm::Twine(b[transB ? 1 : 0]));
-    return;
-  }
-  c.shape(0, c.in(0).type, {a[transA ? 1 : 0], b[transB ? 0 : 1]});
+      y->integers[o * inner + i] = best;
+    }
 }
 
 } // namespace
@@ -154,8 +184,13 @@ void addReductionKernels(llvm::StringMap<Kernel> &t) {
   t["ReduceMax"] = {reduce<Reduction::Max>, 2, false, 0};
   t["ReduceMin"] = {reduce<Reduction::Min>, 2, false, 0};
   t["ReduceProd"] = {reduce<Reduction::Product>, 2, false, 0};
-  t["MatMul"] = {matmul, 0, false, 0};
-  t["Gemm"] = {gemm, 0, false, 0};
+  t["ReduceL1"] = {reduce<Reduction::L1>, 2, false, 0};
+  t["ReduceL2"] = {reduce<Reduction::L2>, 2, false, 0};
+  t["ReduceLogSum"] = {reduce<Reduction::LogSum>, 2, false, 0};
+  t["ReduceLogSumExp"] = {reduce<Reduction::LogSumExp>, 2, false, 0};
+  t["ReduceSumSquare"] = {reduce<Reduction::SumSquare>, 2, false, 0};
+  t["ArgMax"] = {argument<true>, 0, false, 0};
+  t["ArgMin"] = {argument<false>, 0, false, 0};
 }
 
 } // namespace ztc::importer

@@ -367,7 +367,6 @@ void addShapeKernels(llvm::StringMap<Kernel> &t) {
   t["Shape"] = {shapeOp, 0, true, 0};
   t["Size"] = {sizeOp, 0, true, 0};
   t["Identity"] = {[](KernelContext &c) { c.reshaped(c.in(0).shape); }, 0, false, 0};
-  t["Dropout"] = t["Identity"];
   t["Reshape"] = {reshape, input(1), false, 0};
   t["Flatten"] = {flatten, 0, false, 0};
   t["Squeeze"] = {squeeze, input(1), false, 0};

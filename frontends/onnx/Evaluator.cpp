@@ -14,7 +14,11 @@ const Kernel *kernelOf(StringRef signature) {
     addElementwiseKernels(kernels);
     addShapeKernels(kernels);
     addIndexKernels(kernels);
+    addFunctionKernels(kernels);
+    addArrangeKernels(kernels);
+    addSelectionKernels(kernels);
     addReductionKernels(kernels);
+    addProductKernels(kernels);
     addModelKernels(kernels);
     addContribKernels(kernels);
     return kernels;
@@ -26,6 +30,10 @@ const Kernel *kernelOf(StringRef signature) {
 const KnownValue &KernelContext::in(unsigned index) const {
   static const KnownValue none;
   return has(index) ? evaluator.values[node.inputs[index]] : none;
+}
+
+const KnownValue &KernelContext::out(unsigned index) const {
+  return evaluator.values[node.outputs[index]];
 }
 
 const HostTensor &KernelContext::data(unsigned index) {
@@ -191,6 +199,7 @@ TensorRef boundTensor(const GraphValue &input, const InputBinding &binding, int6
   case InputRole::Tokens:
   case InputRole::Labels:
   case InputRole::Unused:
+  case InputRole::Data:
   case InputRole::Unknown:
     return nullptr;
   }
@@ -205,6 +214,8 @@ void Evaluator::bindInputs() {
     InputBinding binding = liveness.roles.lookup(input.name);
     if (binding.role == InputRole::Tokens) {
       value.shape = {bound.batch, bound.sequence};
+    } else if (binding.role == InputRole::Data) {
+      value.shape = input.shape;
     } else if (TensorRef tensor = boundTensor(input, binding, bound.batch, bound.sequence, *graph.budget)) {
       value.shape = tensor->shape;
       value.data = std::move(tensor);
@@ -312,6 +323,20 @@ TensorRef Evaluator::valueOf(StringRef value) {
   return values[value].data;
 }
 
+void followLiveness(const Model &model, Liveness &result) {
+  for (const Node &node : model.nodes) {
+    const Kernel *kernel = kernelOf(node.signature);
+    if (kernel && kernel->dataFree)
+      continue;
+    for (unsigned i = 0; i < node.inputs.size(); ++i)
+      if (node.hasInput(i) && result.isLive(node.inputs[i]) && !(kernel && isIn(kernel->typeInputs, i))) {
+        for (const std::string &output : node.outputs)
+          result.live.insert(output);
+        break;
+      }
+  }
+}
+
 bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
                   std::string &error) {
   if (result.roles.empty() && !findRoles(model, {}, result.roles, error))
@@ -324,17 +349,7 @@ bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer 
       result.parameters.insert(initializer.name);
       result.live.insert(initializer.name);
     }
-  for (const Node &node : model.nodes) {
-    const Kernel *kernel = kernelOf(node.signature);
-    if (kernel && kernel->dataFree)
-      continue;
-    for (unsigned i = 0; i < node.inputs.size(); ++i)
-      if (node.hasInput(i) && result.isLive(node.inputs[i]) && !(kernel && isIn(kernel->typeInputs, i))) {
-        for (const std::string &output : node.outputs)
-          result.live.insert(output);
-        break;
-      }
-  }
+  followLiveness(model, result);
   return true;
 }
 

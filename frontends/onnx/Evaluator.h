@@ -39,6 +39,8 @@ public:
 
   const KnownValue &in(unsigned index) const;
   bool has(unsigned index) const { return node.hasInput(index); }
+  /// What is known of an output so far.
+  const KnownValue &out(unsigned index) const;
   /// The elements of an input; an empty tensor and fail() where they are not known.
   const HostTensor &data(unsigned index);
   /// Elements of an integer input, or, where it is absent, of the attribute (older opsets).
@@ -81,7 +83,11 @@ const Kernel *kernelOf(llvm::StringRef signature);
 void addElementwiseKernels(llvm::StringMap<Kernel> &table);
 void addShapeKernels(llvm::StringMap<Kernel> &table);
 void addIndexKernels(llvm::StringMap<Kernel> &table);
+void addFunctionKernels(llvm::StringMap<Kernel> &table);
+void addArrangeKernels(llvm::StringMap<Kernel> &table);
+void addSelectionKernels(llvm::StringMap<Kernel> &table);
 void addReductionKernels(llvm::StringMap<Kernel> &table);
+void addProductKernels(llvm::StringMap<Kernel> &table);
 void addModelKernels(llvm::StringMap<Kernel> &table);
 void addContribKernels(llvm::StringMap<Kernel> &table);
 
@@ -97,6 +103,7 @@ public:
   const std::string &error() const { return message; }
   const Binding &binding() const { return bound; }
   const Model &model() const { return graph; }
+  const Liveness &live() const { return liveness; }
 
 private:
   friend class KernelContext;
@@ -116,5 +123,8 @@ private:
 /// sentence where an input cannot be bound.
 bool findLiveness(const Model &model, llvm::function_ref<bool(const Initializer &)> isParameter, Liveness &result,
                   std::string &error);
+
+/// Adds to `live` what depends on values that are in it.
+void followLiveness(const Model &model, Liveness &result);
 
 } // namespace ztc::importer

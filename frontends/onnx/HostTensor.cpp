@@ -66,7 +66,8 @@ double HostTensor::real(int64_t index) const {
   case Storage::Reals:
     return reals[index];
   case Storage::Integers:
-    return static_cast<double>(integers[index]);
+    return type == ElementType::U64 ? static_cast<double>(static_cast<uint64_t>(integers[index]))
+                                    : static_cast<double>(integers[index]);
   case Storage::Bits:
     return bits[index];
   }
@@ -85,6 +86,38 @@ int64_t HostTensor::integer(int64_t index) const {
     return bits[index];
   }
   return 0;
+}
+
+void HostTensor::setReal(int64_t index, double value) {
+  if (storage() == Storage::Reals) {
+    reals[index] = roundTo(value, type);
+    return;
+  }
+  HostTensor single(ElementType::F64, {1});
+  single.reals[0] = value;
+  setFrom(index, single, 0);
+}
+
+void HostTensor::setInteger(int64_t index, int64_t value) {
+  if (storage() == Storage::Reals)
+    reals[index] = roundTo(static_cast<double>(value), type);
+  else if (storage() == Storage::Bits)
+    bits[index] = value != 0;
+  else
+    integers[index] = wrapTo(value, type);
+}
+
+void HostTensor::setFrom(int64_t index, const HostTensor &from, int64_t fromIndex) {
+  if (storage() == Storage::Reals)
+    reals[index] = from.type == type ? from.reals[fromIndex] : roundTo(from.real(fromIndex), type);
+  else if (from.storage() != Storage::Reals)
+    setInteger(index, from.integer(fromIndex));
+  else if (storage() == Storage::Bits)
+    bits[index] = from.reals[fromIndex] != 0;
+  else if (type == ElementType::U64 && from.reals[fromIndex] >= 9.2e18 && from.reals[fromIndex] < 1.8446744073709552e19)
+    integers[index] = static_cast<int64_t>(static_cast<uint64_t>(from.reals[fromIndex]));
+  else
+    setInteger(index, from.integer(fromIndex));
 }
 
 bool HostTensor::isSplat() const {
@@ -167,10 +200,9 @@ HostTensor HostTensor::fromBytes(const Initializer &initializer, llvm::StringRef
 double roundTo(double value, ElementType type) {
   if (type == ElementType::F64)
     return value;
-  double single = static_cast<float>(value);
   if (type == ElementType::F32)
-    return single;
-  llvm::APFloat narrow(single);
+    return static_cast<float>(value);
+  llvm::APFloat narrow(value);
   bool inexact;
   narrow.convert(type == ElementType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
                  llvm::APFloat::rmNearestTiesToEven, &inexact);

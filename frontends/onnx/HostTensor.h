@@ -6,7 +6,7 @@
 namespace ztc::importer {
 
 /// A dense tensor in row-major order. Floats are held in double, rounded to `type` by whoever writes them; integers in
-/// int64; booleans in bytes. One of the three vectors is used.
+/// int64 (64-bit unsigned ones as their bits); booleans in bytes. One of the three vectors is used.
 struct HostTensor {
   ElementType type = ElementType::Undefined;
   Shape shape;
@@ -31,6 +31,10 @@ struct HostTensor {
   int64_t count() const;
   double real(int64_t index) const;
   int64_t integer(int64_t index) const;
+  /// Store an element: rounded to a float type, wrapped to an integer type's width, or whether it is not 0.
+  void setReal(int64_t index, double value);
+  void setInteger(int64_t index, int64_t value);
+  void setFrom(int64_t index, const HostTensor &from, int64_t fromIndex);
   /// All elements are equal (to the bit; NaN equals NaN). False for an empty tensor.
   bool isSplat() const;
 };
