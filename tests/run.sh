@@ -12,6 +12,7 @@ cmake/get-cudnn.sh || echo "setup: without cuDNN; a test asks the CUDA toolkit's
 cmake/get-nvdisasm.sh || echo "setup: without nvdisasm; the gates on GPU machine code take the CUDA toolkit's, or say that there is none"
 cmake/get-compute-sanitizer.sh || echo "setup: without compute-sanitizer; the package for a GPU machine is tested without it"
 samples/data/prepare_chat.py --setup >/dev/null || echo "setup: without transformers' tokenizers; the test of samples/data is left out"
+cmake/get-onnx-node-tests.sh || echo "setup: without ONNX's node tests; onnx-node-tests is left out"
 [ -f build/build.ninja ] || cmake --preset default
 cmake --build build
 if [ -z "${ZTC_FIXTURES:-}" ] && [ -d ../shared/fixtures/open ]; then

@@ -77,7 +77,7 @@ private:
   mlir::Value behindPast(mlir::Value x, unsigned input) {
     if (!e.node->hasInput(input))
       return x;
-    ArrayRef<int64_t> past = e.input(input).shape;
+    const Shape past = e.input(input).shape;
     if (past.size() != 4 || llvm::is_contained(past, 0))
       return x;
     mlir::Value before = e.operand(input);

@@ -153,7 +153,7 @@ int64_t checked(Emitter &e, int64_t index, int64_t size) {
 } // namespace
 
 std::optional<Places> elementPlaces(Emitter &e, int64_t axis) {
-  ArrayRef<int64_t> data = e.input(0).shape, shape = e.input(1).shape;
+  const Shape data = e.input(0).shape, shape = e.input(1).shape; // copies: evaluation writes them anew
   axis += axis < 0 ? int64_t(data.size()) : 0;
   if (data.size() != shape.size() || axis < 0 || axis >= int64_t(data.size())) {
     (void)e.fail("indices do not fit the operand");
@@ -190,7 +190,8 @@ std::optional<Places> elementPlaces(Emitter &e, int64_t axis) {
 }
 
 std::optional<Places> tuplePlaces(Emitter &e, int64_t batchRank) {
-  ArrayRef<int64_t> data = e.input(0).shape, indexShape = e.input(1).shape;
+  const Shape dataShape = e.input(0).shape, tupleShape = e.input(1).shape; // copies: evaluation writes them anew
+  ArrayRef<int64_t> data = dataShape, indexShape = tupleShape;
   int64_t width = indexShape.empty() ? -1 : indexShape.back();
   if (width < 0 || batchRank < 0 || batchRank + width > int64_t(data.size()) ||
       batchRank >= int64_t(indexShape.size())) {

@@ -1,7 +1,9 @@
 #include "NodeCase.h"
 #include "onnx/onnx_pb.h"
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <unistd.h>
 
 using namespace ztc::importer;
 namespace fs = std::filesystem;
@@ -51,6 +53,29 @@ bool isSetting(const ::onnx::GraphProto &graph, const std::string &input) {
   return false;
 }
 
+/// Inputs of single ops that models compute: indices, targets, masks.
+bool isIndexInput(const ::onnx::GraphProto &graph, const std::string &input) {
+  static const std::map<std::string, std::set<int>> places = {{"Gather", {1}},
+                                                              {"GatherElements", {1}},
+                                                              {"GatherND", {1}},
+                                                              {"ScatterElements", {1}},
+                                                              {"ScatterND", {1}},
+                                                              {"OneHot", {0}},
+                                                              {"Where", {0}},
+                                                              {"NegativeLogLikelihoodLoss", {1}},
+                                                              {"SoftmaxCrossEntropyLoss", {1}},
+                                                              {"RotaryEmbedding", {3}},
+                                                              {"Attention", {3, 6}}};
+  if (graph.node_size() != 1)
+    return false;
+  const auto &node = graph.node(0);
+  auto found = places.find(node.op_type());
+  for (int i = 0; i < node.input_size(); ++i)
+    if (node.input(i) == input && found != places.end() && found->second.count(i))
+      return true;
+  return false;
+}
+
 void collectOps(const ::onnx::GraphProto &graph, std::set<std::string> &signatures) {
   for (const auto &node : graph.node()) {
     signatures.insert(node.domain().empty() ? node.op_type() : node.domain() + "::" + node.op_type());
@@ -92,7 +117,7 @@ std::optional<NodeCase> NodeCase::load(const fs::path &folder) {
     result.inputNames.push_back(model.graph().input(i).name());
     result.inputBytes.push_back(bytes);
     result.isFloat.push_back(importer::isFloat(value->type) && !isSetting(model.graph(), result.inputNames.back()));
-    result.liveInputs += result.isFloat.back();
+    result.isIndex.push_back(!result.isFloat.back() && isIndexInput(model.graph(), result.inputNames.back()));
     result.inputValues.push_back(value);
   }
   for (int i = 0; i < model.graph().output_size(); ++i)
@@ -102,7 +127,14 @@ std::optional<NodeCase> NodeCase::load(const fs::path &folder) {
   return result;
 }
 
-BoundModel NodeCase::bind(bool liveFloats, const fs::path &scratch, std::string &error) const {
+bool NodeCase::hasData(Known known) const {
+  for (size_t i = 0; i < isFloat.size(); ++i)
+    if (isData(i, known) && (known != Known::Settings || isIndex[i]))
+      return true;
+  return false;
+}
+
+BoundModel NodeCase::bind(Known known, const fs::path &scratch, std::string &error) const {
   BoundModel bound;
   ::onnx::ModelProto model;
   model.ParseFromString(modelBytes);
@@ -110,7 +142,7 @@ BoundModel NodeCase::bind(bool liveFloats, const fs::path &scratch, std::string 
   auto infos = graph->input();
   graph->clear_input();
   for (size_t i = 0; i < inputNames.size(); ++i) {
-    if (liveFloats && isFloat[i]) {
+    if (isData(i, known)) {
       auto *info = graph->add_input();
       *info = infos[int(i)];
       auto *shape = info->mutable_type()->mutable_tensor_type()->mutable_shape();

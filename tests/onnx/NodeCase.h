@@ -15,6 +15,9 @@ struct BoundModel {
   std::vector<importer::TensorRef> inputs; ///< of the graph inputs that are left, in order
 };
 
+/// What is known: all inputs; those that are no floats; those that are neither floats nor indices, targets, masks.
+enum class Known { All, Integers, Settings };
+
 class NodeCase {
 public:
   /// Reads the model and its first data set; none where a type is not a dense tensor of numbers or booleans that ztc
@@ -22,19 +25,22 @@ public:
   static std::optional<NodeCase> load(const std::filesystem::path &folder);
 
   const std::set<std::string> &ops() const { return signatures; }
-  bool hasLiveInput() const { return liveInputs > 0; }
+  /// Whether any input is data when so much is known.
+  bool hasData(Known known) const;
   /// Outputs of graph outputs, in order; null where the data set has none.
   const std::vector<importer::TensorRef> &expected() const { return outputs; }
-  /// Inputs become initializers: all, or those that are no floats. `scratch`: a file that may be overwritten.
-  BoundModel bind(bool liveFloats, const std::filesystem::path &scratch, std::string &error) const;
+  /// What is known becomes an initializer. `scratch`: a file that may be overwritten.
+  BoundModel bind(Known known, const std::filesystem::path &scratch, std::string &error) const;
 
 private:
   std::string modelBytes;
   std::vector<std::string> inputNames, inputBytes; ///< serialised TensorProtos
-  std::vector<bool> isFloat;
+  bool isData(size_t input, Known known) const {
+    return known != Known::All && (isFloat[input] || (known == Known::Settings && isIndex[input]));
+  }
+  std::vector<bool> isFloat, isIndex;
   std::vector<importer::TensorRef> inputValues, outputs;
   std::set<std::string> signatures;
-  unsigned liveInputs = 0;
 };
 
 } // namespace ztc::test

@@ -5,16 +5,15 @@
 
 namespace ztc::test {
 
-/// `Evaluate`: all inputs known, by the importer's evaluation. The others: floats are data, other inputs known.
-enum class Check { Evaluate, Interpret, Generate, Gradient };
-inline constexpr std::array<Check, 4> kChecks = {Check::Evaluate, Check::Interpret, Check::Generate, Check::Gradient};
-inline constexpr std::array<const char *, 4> kCheckNames = {"evaluate", "interpret", "generate", "gradient"};
+/// `evaluate`: all inputs known, by the importer's evaluation. `interpret`, `generate` and `gradient`: floats are data,
+/// other inputs known. `indices`: the last three once more with indices, targets and masks as data too.
+inline constexpr std::array<const char *, 5> kCheckNames = {"evaluate", "interpret", "generate", "gradient", "indices"};
 
 struct Outcome {
   enum Kind { Passed, Failed, NotAsked } kind = NotAsked;
   std::string reason; ///< of a failure: one line
 };
-using Outcomes = std::array<Outcome, 4>;
+using Outcomes = std::array<Outcome, 5>;
 
 /// Runs all checks; what an earlier one rules out is a failure with its reason.
 Outcomes runChecks(const NodeCase &node);
