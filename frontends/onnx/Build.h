@@ -36,8 +36,7 @@ mlir::Value padWith(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x,
 /// Positions of x along an axis in any order: slices where they are regular, else a lookup. Indices are >= 0.
 mlir::Value takeAlong(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, int64_t axis,
                       llvm::ArrayRef<int64_t> indices);
-/// Rows of a table (N, D) of any element type by i32 indices: the indices' shape plus D. Elements that are no floats go
-/// through f32, which holds integers up to 2^24.
+/// Rows of a table (N, D) of any element type by i32 indices: the indices' shape plus D.
 mlir::Value lookUpRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value table, mlir::Value indices);
 /// x transposed so that `axis` stands at the front (the back); the permutation undoes it.
 mlir::Value axisToFront(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, int64_t axis,

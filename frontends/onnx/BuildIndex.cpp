@@ -134,13 +134,8 @@ Value takeAlong(OpBuilder &builder, Location loc, Value x, int64_t axis, ArrayRe
 }
 
 Value lookUpRows(OpBuilder &builder, Location loc, Value table, Value indices) {
-  Type element = typeOf(table).getElementType();
   SmallVector<int64_t> shape(shapeOf(indices));
   shape.push_back(shapeOf(table)[1]);
-  if (!isa<FloatType>(element)) {
-    Value real = castElements(builder, loc, table, builder.getF32Type());
-    return castElements(builder, loc, lookUpRows(builder, loc, real, indices), element);
-  }
   return graph::EmbeddingOp::create(builder, loc, shaped(table, shape), table, indices);
 }
 

@@ -1,6 +1,5 @@
 // Emission of activations and of elementary functions that graph has no op for. Arguments of exp, log and sqrt are kept
 // in range on both branches of a selection: a derivative goes through both, and zero times infinity is no number.
-#include "frontends/onnx/EmitRounding.h"
 #include "frontends/onnx/Emitter.h"
 #include <cmath>
 
@@ -23,6 +22,9 @@ template <Expr (*function)(Emitter &, const Expr &)> LogicalResult of(Emitter &e
 template <typename OpTy> Expr emit(const Expr &a, const Expr &b) {
   return a.with(OpTy::create(a.builder(), a.loc(), a.value(), b.value()));
 }
+template <typename OpTy> Expr emit(const Expr &x) {
+  return x.with(OpTy::create(x.builder(), x.loc(), x.value()));
+}
 Expr larger(const Expr &a, const Expr &b) {
   return emit<graph::MaximumOp>(a, b);
 }
@@ -41,7 +43,7 @@ Expr negativePart(const Expr &x) {
 }
 /// log(1 + exp(x)).
 Expr softplusOf(const Expr &x) {
-  return larger(x, zeroLike(x)) + log(1.0 + exp(-absoluteOf(x)));
+  return larger(x, zeroLike(x)) + emit<graph::Log1pOp>(exp(-absoluteOf(x)));
 }
 
 /// 0.5 x (1 + erf(x / sqrt 2)), or its tanh form.
@@ -72,18 +74,18 @@ Expr thresholdedRelu(Emitter &e, const Expr &x) {
 }
 
 Expr elu(Emitter &e, const Expr &x) {
-  return select(x < zeroLike(x), (exp(negativePart(x)) - 1.0) * e.node->real("alpha", 1), x);
+  return select(x < zeroLike(x), emit<graph::Expm1Op>(negativePart(x)) * e.node->real("alpha", 1), x);
 }
 
 Expr selu(Emitter &e, const Expr &x) {
   double alpha = e.node->real("alpha", 1.67326319217681884765625),
          gamma = e.node->real("gamma", 1.05070102214813232421875);
-  return select(x > zeroLike(x), x, (exp(negativePart(x)) - 1.0) * alpha) * gamma;
+  return select(x > zeroLike(x), x, emit<graph::Expm1Op>(negativePart(x)) * alpha) * gamma;
 }
 
 Expr celu(Emitter &e, const Expr &x) {
   double alpha = e.node->real("alpha", 1);
-  return larger(x, zeroLike(x)) + (exp(negativePart(x) / alpha) - 1.0) * alpha;
+  return larger(x, zeroLike(x)) + emit<graph::Expm1Op>(negativePart(x) / alpha) * alpha;
 }
 
 Expr clamped(const Expr &x, double low, double high) {
@@ -115,16 +117,8 @@ Expr shrink(Emitter &e, const Expr &x) {
   return select(x < constantLike(x, -lambda), x + bias, select(x > constantLike(x, lambda), x - bias, zeroLike(x)));
 }
 
-/// Three times the half angle, tan(a/2) = tan a / (1 + sqrt(1 + tan^2 a)), leaves arguments below 0.2, where the series
-/// x - x^3/3 + ... - x^15/15 is exact to f64's 13th digit.
 Expr arctangent(const Expr &x) {
-  Expr t = clamped(x, -1e18, 1e18);
-  for (int i = 0; i < 3; ++i)
-    t = t / (sqrt(t * t + 1.0) + 1.0);
-  Expr square = t * t, sum = constantLike(t, 1.0 / 17);
-  for (int k = 15; k >= 1; k -= 2)
-    sum = (k / 2 % 2 ? -1.0 : 1.0) / k + square * sum;
-  return t * sum * 8.0;
+  return emit<graph::AtanOp>(x);
 }
 
 /// 2 atan(x / (1 + sqrt(1 - x^2))): finite at +-1 too.
@@ -144,35 +138,38 @@ Expr acos(Emitter &, const Expr &x) {
 Expr tan(Emitter &, const Expr &x) {
   return sin(x) / cos(x);
 }
-/// (e - 1/e) / 2 loses digits around 0; there the series is short.
+/// (t + t / (t + 1)) / 2 of t = exp(x) - 1 keeps its digits around 0.
 Expr sinh(Emitter &, const Expr &x) {
-  Expr limit = constantLike(x, 0.5), square = x * x;
-  Expr series = x * (1.0 + square * (1.0 / 6 + square * (1.0 / 120 + square * (1.0 / 5040 + square * (1.0 / 362880)))));
-  return select(absoluteOf(x) < limit, series, (exp(x) - exp(-x)) * 0.5);
+  Expr t = emit<graph::Expm1Op>(x);
+  return (t + t / (t + 1.0)) * 0.5;
 }
 Expr cosh(Emitter &, const Expr &x) {
   return (exp(x) + exp(-x)) * 0.5;
 }
-/// The logarithm of a positive argument keeps its digits; the sign is put back.
+/// log(|x| + sqrt(x^2 + 1)) without the loss of digits around 0; the sign is put back.
 Expr asinh(Emitter &, const Expr &x) {
-  Expr size = absoluteOf(x), y = log(size + sqrt(size * size + 1.0));
+  Expr size = absoluteOf(x), square = x * x;
+  Expr y = emit<graph::Log1pOp>(size + square / (sqrt(square + 1.0) + 1.0));
   return select(x < zeroLike(x), -y, y);
 }
 Expr acosh(Emitter &, const Expr &x) {
   return log(x + sqrt(x * x - 1.0));
 }
 Expr atanh(Emitter &, const Expr &x) {
-  return log((x + 1.0) / (1.0 - x)) * 0.5;
+  return (emit<graph::Log1pOp>(x) - emit<graph::Log1pOp>(-x)) * 0.5;
 }
 
+Expr whole(const Expr &x, StringRef mode) {
+  return x.with(graph::RoundOp::create(x.builder(), x.loc(), x.value(), mode));
+}
 Expr floor(Emitter &, const Expr &x) {
-  return floored(x);
+  return whole(x, "floor");
 }
 Expr ceil(Emitter &, const Expr &x) {
-  return -floored(-x);
+  return whole(x, "ceil");
 }
 Expr round(Emitter &, const Expr &x) {
-  return roundedToEven(x);
+  return whole(x, "even");
 }
 /// Of NaN, NaN.
 Expr sign(Emitter &, const Expr &x) {

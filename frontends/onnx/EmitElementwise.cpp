@@ -1,5 +1,4 @@
 // Emission of arithmetic, comparison and logic.
-#include "frontends/onnx/EmitRounding.h"
 #include "frontends/onnx/Emitter.h"
 #include <limits>
 
@@ -71,19 +70,6 @@ LogicalResult mean(Emitter &e) {
   return success();
 }
 
-/// a^b by exp(b log |a|); of a negative a, whole exponents alone have a value.
-Expr powerOf(const Expr &a, const Expr &b) {
-  Expr zero = zeroLike(a), one = constantLike(a, 1), isZero = a == zero;
-  Expr size = select(isZero, one, select(a < zero, -a, a));
-  Expr whole = truncated(b), half = b * 0.5;
-  Expr isWhole = whole == b, isEven = truncated(half) == half;
-  Expr y = exp(b * log(size));
-  Expr ofNegative = select(isWhole, select(isEven, y, -y), constantLike(a, std::numeric_limits<double>::quiet_NaN()));
-  Expr ofZero =
-      select(b == zero, one, select(b > zero, zero, constantLike(a, std::numeric_limits<double>::infinity())));
-  return select(isZero, ofZero, select(a < zero, ofNegative, y));
-}
-
 /// A whole exponent of an integer by squaring.
 Expr wholePower(const Expr &a, int64_t exponent) {
   if (exponent <= 0)
@@ -111,7 +97,7 @@ LogicalResult power(Emitter &e) {
   if (!b)
     return failure();
   Expr base = castTo(e.expr(x), e.builder.getF32Type()), wanted = castTo(e.expr(b), e.builder.getF32Type());
-  e.define(0, castTo(powerOf(base, wanted), typeOf(x).getElementType()).value());
+  e.define(0, castTo(tensorPower(base, wanted), typeOf(x).getElementType()).value());
   return success();
 }
 
@@ -120,17 +106,11 @@ LogicalResult modulo(Emitter &e) {
   mlir::Value x = e.operand(0, e.outputShape()), y = x ? e.operand(1, e.outputShape()) : nullptr;
   if (!y)
     return failure();
-  Expr a = e.expr(x), b = e.expr(y), quotient = a / b;
-  bool truncates = e.node->integer("fmod", 0) != 0;
-  if (isReal(x)) {
-    e.define(0, (a - b * (truncates ? truncated(quotient) : floored(quotient))).value());
-    return success();
-  }
-  Expr rest = a - b * quotient, zero = zeroLike(a);
-  if (!truncates) {
-    Expr differs = e.expr(graph::LogicOp::create(e.builder, e.loc, (rest < zero).value(), (b < zero).value(), "xor"));
-    Expr isZero = rest == zero;
-    rest = select(isZero, rest, select(differs, rest + b, rest));
+  Expr a = e.expr(x), b = e.expr(y), zero = zeroLike(a);
+  Expr rest = e.expr(graph::RemainderOp::create(e.builder, e.loc, x, y));
+  if (!e.node->integer("fmod", 0)) {
+    Expr isNegative = rest<zero, isPositive = rest> zero;
+    rest = select(isNegative & (b > zero), rest + b, select(isPositive & (b < zero), rest + b, rest));
   }
   e.define(0, rest.value());
   return success();

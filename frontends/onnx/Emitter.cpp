@@ -278,6 +278,17 @@ std::vector<unsigned> Emitter::neededNodes(SmallVector<StringRef> stack) {
   return order;
 }
 
+/// What a user can do about an op that is left out on purpose.
+static StringRef adviceOn(StringRef op) {
+  if (op.starts_with("ai.onnx.preview.training::"))
+    return " (a training graph: export the forward model, ztc adds gradients and the optimizer itself)";
+  if (op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial")
+    return " (works by chance: export the model in evaluation mode, model.eval())";
+  if (op.contains("Quantize") || op.contains("QLinear") || op.ends_with("Integer"))
+    return " (a quantised model: export the one that it was made from)";
+  return "";
+}
+
 /// All ops that ztc cannot import, in one message.
 LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
   llvm::BitVector isNeeded(model.nodes.size());
@@ -299,6 +310,7 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
       text += (i ? ", " : " ") + nodes[i];
     if (nodes.size() > 3)
       text += " and " + std::to_string(nodes.size() - 3) + " more";
+    text += adviceOn(op);
     report.unsupported.push_back(op + " at " + nodes[0] +
                                  (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
   }
