@@ -113,6 +113,8 @@ LogicalResult Session::importInput() {
     import.name = llvm::sys::path::filename(llvm::StringRef(opts.input).rtrim('/')).str();
     import.positionLimit = built->positionLimit;
     report.notes = std::move(built->notes);
+    if (!built->hasWeights && opts.weights.empty())
+      freshWeights = built->initializerRange;
   } else if (!opts.saveOnnx.empty()) {
     llvm::errs() << "ztc: --save-onnx: " << opts.input << " is no folder; the graph is in that file already\n";
     return failure();
@@ -291,6 +293,8 @@ PlanOptions Session::planOptions(bool withKernels) const {
   options.hfConfig = findConfig(opts);
   for (auto &[name, value] : describe(opts))
     options.options[name] = value;
+  if (!freshWeights.empty())
+    options.options["fresh-weights"] = "normal:" + freshWeights;
   options.withKernels = withKernels;
   return options;
 }

@@ -209,7 +209,13 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Weig
   auto flag = dyn_cast_or_null<BoolAttr>(transpose);
   source.set_transpose(flag ? flag.getValue() : isa_and_nonnull<UnitAttr>(transpose));
   source.set_type(plan::F32);
-  if (auto type = dictionary.getAs<TypeAttr>("type")) {
+  if (auto name = dictionary.getAs<StringAttr>("type")) { // as safetensors calls it
+    source.set_type(llvm::StringSwitch<plan::DataType>(name.getValue())
+                        .Case("F16", plan::F16)
+                        .Case("BF16", plan::BF16)
+                        .Case("F64", plan::F64)
+                        .Default(plan::F32));
+  } else if (auto type = dictionary.getAs<TypeAttr>("type")) {
     FailureOr<plan::DataType> value = dataType(parameter, type.getValue());
     if (failed(value))
       return failure();

@@ -36,6 +36,7 @@ public:
   /// An object below this one; none where the key is absent, null or an empty object.
   std::optional<Config> child(const char *key);
 
+  void set(const char *key, nlohmann::json value) { object[key] = std::move(value); }
   /// The key is known and changes nothing that ztc computes.
   void harmless(std::initializer_list<const char *> keys);
   /// The key is read by the model, and ztc supports these values of it only.

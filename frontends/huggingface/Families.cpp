@@ -4,10 +4,14 @@
 namespace ztc::huggingface {
 
 static constexpr Family kFamilies[] = {
-    {"llama", fillLlama},        {"qwen3", fillQwen3},     {"qwen2", fillQwen2},     {"gemma3_text", fillGemma3},
-    {"mistral", fillMistral},    {"phi3", fillPhi3},       {"smollm3", fillSmolLm3}, {"olmo2", fillOlmo2},
-    {"olmo3", fillOlmo3},        {"granite", fillGranite}, {"gemma", fillGemma},     {"gemma2", fillGemma2},
-    {"qwen3_moe", fillQwen3Moe}, {"mixtral", fillMixtral}, {"gpt2", fillGpt2},       {"gpt_oss", fillGptOss},
+    {"llama", fillLlama},         {"qwen3", fillQwen3},           {"qwen2", fillQwen2},
+    {"gemma3_text", fillGemma3},  {"mistral", fillMistral},       {"phi3", fillPhi3},
+    {"smollm3", fillSmolLm3},     {"olmo2", fillOlmo2},           {"olmo3", fillOlmo3},
+    {"granite", fillGranite},     {"gemma", fillGemma},           {"gemma2", fillGemma2},
+    {"ministral", fillMinistral}, {"qwen2_vl_text", fillQwen2Vl}, {"qwen2_5_vl_text", fillQwen2Vl},
+    {"qwen2_vl", fillQwen2Vl},    {"qwen2_5_vl", fillQwen2Vl},    {"qwen3_vl_text", fillQwen3Vl},
+    {"qwen3_moe", fillQwen3Moe},  {"mixtral", fillMixtral},       {"gpt2", fillGpt2},
+    {"gpt_oss", fillGptOss},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -20,6 +24,28 @@ static constexpr const char *kHybrids[] = {
 
 /// Layers and experts are nodes of the graph: beyond this a configuration is damaged.
 static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
+
+static constexpr Wrapper kWrappers[] = {
+    {"gemma3", "gemma3_text", true},
+    {"mistral3", "mistral", true},
+    {"llava", "llama", false},
+    {"llava_next", "llama", false},
+    {"llava_onevision", "qwen2", false},
+    {"vipllava", "llama", false},
+    {"idefics3", "llama", false},
+    {"smolvlm", "llama", false},
+    {"internvl", "qwen2", true},
+    {"qwen2_vl", "qwen2_vl_text", false},
+    {"qwen2_5_vl", "qwen2_5_vl_text", false},
+    {"qwen3_vl", "qwen3_vl_text", false},
+};
+
+const Wrapper *findWrapper(const std::string &modelType) {
+  for (const Wrapper &wrapper : kWrappers)
+    if (modelType == wrapper.modelType)
+      return &wrapper;
+  return nullptr;
+}
 
 const Family *findFamily(const std::string &modelType) {
   for (const Family &family : kFamilies)
@@ -148,6 +174,8 @@ void readBase(Config &config, Decoder &decoder) {
     if (config.optionalNumber(key, 0.0).value_or(0) != 0)
       decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
   decoder.initializerRange = config.optionalNumber("initializer_range", 0.02).value_or(0.02);
+  if (decoder.initializerRange < 0)
+    config.fail(config.describe("initializer_range") + ", which is below 0");
 }
 
 int64_t layerCount(Config &config, const char *key, int64_t otherwise) {

@@ -12,6 +12,13 @@ struct Family {
   void (*fill)(Config &config, Decoder &decoder);
 };
 
+/// A multi-modal model type, whose language model alone is built.
+struct Wrapper {
+  const char *modelType, *textType; ///< `textType` where text_config does not say it
+  bool isTied;                      ///< where tie_word_embeddings is absent
+};
+const Wrapper *findWrapper(const std::string &modelType);
+
 /// Null where ztc builds none.
 const Family *findFamily(const std::string &modelType);
 /// For messages: all of them, with commas.
@@ -57,6 +64,9 @@ void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);
 void fillQwen2(Config &config, Decoder &decoder);
 void fillQwen3(Config &config, Decoder &decoder);
+void fillQwen2Vl(Config &config, Decoder &decoder);
+void fillQwen3Vl(Config &config, Decoder &decoder);
+void fillMinistral(Config &config, Decoder &decoder);
 void fillQwen3Moe(Config &config, Decoder &decoder);
 void fillMixtral(Config &config, Decoder &decoder);
 void fillGemma(Config &config, Decoder &decoder);

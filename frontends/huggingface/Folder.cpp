@@ -6,6 +6,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
+#include <fmt/format.h>
 
 namespace ztc::huggingface {
 namespace {
@@ -30,7 +31,7 @@ void refuseUnsupported(Config &config, const std::string &modelType) {
   if (auto quantization = config.child("quantization_config"))
     config.fail("quantization_config: the weights are quantised by '" +
                 quantization->text("quant_method", "an unnamed method") + "', which ztc does not read");
-  if (!findFamily(modelType) && config.has("auto_map") && !config.isNull("auto_map"))
+  if (!findFamily(modelType) && !findWrapper(modelType) && config.has("auto_map") && !config.isNull("auto_map"))
     config.fail("model_type '" + modelType + "' needs code of its own (auto_map), which ztc does not run; " +
                 familyNames() + " are built; export the model to ONNX otherwise");
   for (const std::string &name : config.texts("architectures"))
@@ -104,6 +105,18 @@ bool isModelFolder(const std::string &path) {
   return llvm::sys::fs::is_directory(path);
 }
 
+/// The language model's part of a multi-modal configuration.
+static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType) {
+  std::optional<Config> text = config.child("text_config");
+  if (!text) // version 4's Qwen2-VL has it all at the top
+    return config;
+  modelType = text->text("model_type", wrapper.textType);
+  // Where the head is tied stands in either of them.
+  bool isTied = config.flag("tie_word_embeddings", wrapper.isTied) || text->flag("tie_word_embeddings", false);
+  text->set("tie_word_embeddings", isTied);
+  return *text;
+}
+
 StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision,
                                   const std::string &savePath) {
   std::string place = folder + "/config.json";
@@ -112,6 +125,15 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
   FolderModel model;
   model.modelType = config.text("model_type", "");
   refuseUnsupported(config, model.modelType);
+  if (const Wrapper *wrapper = findWrapper(model.modelType)) {
+    model.modelType = wrapper->textType;
+    Config text = textPart(config, *wrapper, model.modelType);
+    text.adopt(config);
+    config = std::move(text);
+    model.notes.push_back(place + ": a multi-modal model; its language model (" + model.modelType +
+                          ") is trained on text");
+    refuseUnsupported(config, model.modelType);
+  }
   const Family *family = familyOf(config, model.modelType);
   ZTC_RETURN_IF_ERROR(config.status());
   Decoder decoder;
@@ -123,7 +145,9 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     model.notes.push_back(place + ": transformers' " + model.modelType + " does not read " + joined(unknown) +
                           ", and neither does ztc");
   decoder.embeddingScale = roundedTo(precision, decoder.embeddingScale);
-  model.positionLimit = decoder.positionLimit;
+  model.positionLimit = decoder.positionLimit; // a scaled rotary embedding reaches beyond it
+  for (const Rope &rope : decoder.ropes)
+    model.positionLimit = std::max(model.positionLimit, rope.reach);
 
   ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
   GraphWriter graph("ztc", model.modelType);
@@ -137,6 +161,10 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     return dataLoss(folder + ": weights do not fit config.json:" + problems);
   }
   model.hasWeights = checkpoint.hasWeights();
+  model.initializerRange = fmt::format("{}", decoder.initializerRange);
+  if (!model.hasWeights)
+    model.notes.push_back(folder + " has no model.safetensors: weights are fresh, normal with initializer_range " +
+                          model.initializerRange + "; give ztc-run --weights or --init to choose");
   model.onnx = graph.serialise();
   if (model.onnx.empty())
     return internalError(folder + ": the graph cannot be written as an ONNX message");

@@ -12,6 +12,7 @@ struct FolderModel {
   std::string modelType;     ///< as config.json says it
   int64_t positionLimit = 0; ///< tokens in a row that the configuration allows; 0: any
   bool hasWeights = false;
+  std::string initializerRange; ///< deviation of fresh weights, as text
   std::vector<std::string> notes;
 };
 

@@ -104,7 +104,7 @@ void fillGemma3(Config &config, Decoder &decoder) {
   defaults.isTied = true;
   defaults.padding = 0;
   // transformers reads attn_logit_softcapping and never uses it.
-  config.harmless({"hidden_act", "cache_implementation", "attn_logit_softcapping"});
+  config.harmless({"hidden_act", "cache_implementation", "attn_logit_softcapping", "_sliding_window_pattern"});
   fillAll(config, decoder, defaults);
   if (decoder.layers.empty())
     return;

@@ -16,6 +16,19 @@ void fillMistral(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
+void fillMinistral(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.width = 14336, .keyHeads = 8, .positions = 131072});
+  if (decoder.layers.empty())
+    return;
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  bool hasWindow = window.has_value();
+  std::vector<bool> sliding =
+      slidingLayers(config, decoder, [](int64_t, int64_t isSliding) { return isSliding != 0; }, hasWindow);
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
 void fillMixtral(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.width = 14336, .keyHeads = 8, .positions = 131072, .epsilon = 1e-5});
   if (decoder.layers.empty())

@@ -4,10 +4,10 @@
 namespace ztc::huggingface {
 
 /// A window needs use_sliding_window, and holds from layer max_window_layers on.
-static void readWindows(Config &config, Decoder &decoder) {
+static void readWindows(Config &config, Decoder &decoder, int64_t firstByDefault = 28) {
   bool useWindow = config.flag("use_sliding_window", false);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
-  int64_t first = config.integer("max_window_layers", 28, 0);
+  int64_t first = config.optionalInteger("max_window_layers", firstByDefault, 0).value_or(firstByDefault);
   std::vector<bool> sliding =
       slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
   for (size_t i = 0; i < decoder.layers.size(); ++i)
@@ -25,13 +25,34 @@ void fillQwen2(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
-static void fillQwen3Attention(Config &config, Decoder &decoder) {
+/// The language model of Qwen2-VL and Qwen2.5-VL: of text alone the parts of its rotary embedding are alike.
+void fillQwen2Vl(Config &config, Decoder &decoder) {
+  config.harmless({"vision_config", "text_config", "image_token_id", "video_token_id", "vision_start_token_id",
+                   "vision_end_token_id", "vision_token_id"});
+  readCommon(config, decoder,
+             {.vocabulary = 152064,
+              .hidden = 8192,
+              .width = 29568,
+              .layers = 80,
+              .heads = 64,
+              .keyHeads = 8,
+              .positions = 32768,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  for (Layer &layer : decoder.layers)
+    layer.attention.queryBias = true;
+  readWindows(config, decoder, 80);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
+}
+
+static void fillQwen3Attention(Config &config, Decoder &decoder, double theta = 10000) {
   bool bias = config.flag("attention_bias", false);
   for (Layer &layer : decoder.layers) {
     layer.attention.queryBias = layer.attention.outputBias = bias;
     layer.attention.headNorms = HeadNorms::PerHead;
   }
-  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.ropes = {readRope(config, ropeContext(decoder, theta))};
 }
 
 void fillQwen3(Config &config, Decoder &decoder) {
@@ -41,6 +62,13 @@ void fillQwen3(Config &config, Decoder &decoder) {
     return;
   fillQwen3Attention(config, decoder);
   readWindows(config, decoder);
+}
+
+void fillQwen3Vl(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936, .width = 22016, .keyHeads = 32, .headWidth = 128, .positions = 128000});
+  if (!decoder.layers.empty())
+    fillQwen3Attention(config, decoder, 500000);
 }
 
 void fillQwen3Moe(Config &config, Decoder &decoder) {

@@ -114,6 +114,7 @@ private:
 
   void linear() {
     double factor = needed("factor");
+    rope.reach = int64_t(factor * double(context.positions));
     for (float &frequency : rope.frequencies)
       frequency /= float(factor);
   }
@@ -121,6 +122,7 @@ private:
   void dynamic() {
     rope.dynamicFactor = needed("factor");
     rope.longFrom = context.positions;
+    rope.reach = int64_t(rope.dynamicFactor * double(context.positions));
     if (rope.width < 4)
       config.fail("the dynamic rotary embedding needs at least 4 dimensions that turn");
   }
@@ -130,6 +132,7 @@ private:
     if (high == low)
       config.fail("low_freq_factor and high_freq_factor are equal");
     stretchLlama3(rope, factor, low, high, original);
+    rope.reach = int64_t(factor * original);
   }
 
   void yarn() {
@@ -146,6 +149,7 @@ private:
     };
     double fast = orElse("beta_fast", 32), slow = orElse("beta_slow", 1);
     bool truncate = config.flag("truncate", true);
+    rope.reach = int64_t(factor * original);
     stretchYarn(rope, {factor, fast, slow, original, truncate || isNested});
   }
 

@@ -18,6 +18,7 @@ struct Rope {
   /// dynamic: beyond `longFrom` tokens the base is theta * (factor * S / longFrom - (factor - 1)) ^ (width / (width -
   /// 2)).
   double theta = 0, dynamicFactor = 0;
+  int64_t reach = 0; ///< tokens in a row that the scaling is made for; 0: it says nothing of it
 };
 
 /// What a family knows of its rotary embedding besides the parameters.

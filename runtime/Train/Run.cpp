@@ -261,6 +261,11 @@ Status Run::loadModel() {
     ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(options_.init));
     facts_.weights = fmt::format("random, {}, seed {}", options_.init, facts_.seed);
   }
+  const auto fresh = session_->plan().options().find("fresh-weights");
+  if (options_.init.empty() && options_.weights.empty() && fresh != session_->plan().options().end()) {
+    ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(fresh->second));
+    facts_.weights = fmt::format("fresh, {} (initializer_range of config.json), seed {}", fresh->second, facts_.seed);
+  }
   Status known = agree(&control_, "weights found", checkWeights(session_->plan(), weights));
   if (!known.isOk() && options_.isTrial() && options_.weights.empty()) {
     // A trial measures memory and speed: it does not need the real ones.

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Configurations that ztc must not build: one message that says what, where and what to do; never a crash, never other numbers. And what is only said."""
+import json
+import shutil
+import time
+
+from support import ROOT, check, run, finish, scratch
+
+HOME = ROOT / "tests/folders"
+
+
+def attempt(work, model, change, weights=True):
+    """`ztc check` of a copy of a folder with another config.json; `change` gives its text or its object."""
+    folder = work / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    if weights:
+        shutil.copy(HOME / model / "model.safetensors", folder)
+    config = json.loads((HOME / model / "config.json").read_text())
+    changed = change(config)
+    (folder / "config.json").write_text(changed if isinstance(changed, str) else json.dumps(changed))
+    return run("ztc", "check", folder, "--batch=1", "--seq=8", expect=None)
+
+
+def but(**more):
+    return lambda config: config | more
+
+
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+REFUSED = [
+    ("no object", "llama-heads", lambda c: "[1, 2]", "is not a JSON object"),
+    ("truncated", "llama-heads", lambda c: json.dumps(c)[:-20], "is not a JSON object, or a truncated one"),
+    ("deeply nested", "llama-heads", lambda c: '{"a":' * 200000 + "1" + "}" * 200000, "nested deeper"),
+    ("deeply nested list", "llama-heads", lambda c: '{"model_type": "llama", "a": ' + "[" * 500000 + "]" * 500000 + "}", "nested deeper"),
+    ("not UTF-8 and empty", "llama-heads", lambda c: "", "is not a JSON object"),
+    ("no model type", "llama-heads", lambda c: {k: v for k, v in c.items() if k != "model_type"}, "has no model_type"),
+    ("model type of a wrong kind", "llama-heads", but(model_type=3), "model_type is 3, which is not a text"),
+    ("unknown model type", "llama-heads", but(model_type="bert"), "'bert' is none that ztc builds"),
+    ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
+    *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
+      for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1")),
+    ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
+    ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
+    ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),
+    ("hidden_size as list", "llama-heads", but(hidden_size=[40]), "hidden_size is [40], which is not a whole number"),
+    ("hidden_size null", "llama-heads", but(hidden_size=None), "hidden_size is null, which is not a whole number"),
+    ("hidden_size negative", "llama-heads", but(hidden_size=-4), "hidden_size is -4, which is not a whole number of at least 1"),
+    ("hidden_size of a fraction", "llama-heads", but(hidden_size=40.5), "hidden_size is 40.5"),
+    ("huge vocab_size", "llama-heads", but(vocab_size=2**63), "vocab_size is 9223372036854775808"),
+    ("layers without end", "llama-heads", but(num_hidden_layers=2**39), "ztc builds 2048 at most"),
+    ("heads that do not divide", "llama-heads", but(num_key_value_heads=3), "do not fit each other"),
+    ("flag as text", "llama-heads", but(attention_bias="no"), 'attention_bias is "no", which is not true or false'),
+    ("epsilon as text", "llama-heads", but(rms_norm_eps="1e-6"), "rms_norm_eps is"),
+    ("unknown activation", "llama-heads", but(hidden_act="mish"), "hidden_act is 'mish', an activation that ztc does not build"),
+    ("unknown rotary embedding", "llama-heads", but(rope_parameters=ROPE | {"rope_type": "spiral"}), "rotary embedding 'spiral'"),
+    ("linear without factor", "llama-heads", but(rope_parameters=ROPE | {"rope_type": "linear"}), "needs factor above 0"),
+    ("rope_parameters as text", "llama-heads", but(rope_parameters="default"), 'rope_parameters is "default", which is not an object'),
+    ("rope_theta 0", "llama-heads", but(rope_parameters=ROPE | {"rope_theta": 0}), "give no rotation"),
+    ("a kind per layer type in Llama", "llama-heads", but(rope_parameters={"full_attention": ROPE}), "which this model type does not read"),
+    ("longrope's factors", "phi3-short", lambda c: c | {"rope_parameters": c["rope_parameters"] | {"long_factor": [1.0]}}, "longrope needs short_factor and long_factor, 5 numbers"),
+    ("encoder and decoder", "llama-heads", but(is_encoder_decoder=True), "is_encoder_decoder is true; ztc supports false or null only"),
+    ("bidirectional Gemma", "gemma3", but(use_bidirectional_attention=True), "use_bidirectional_attention is true"),
+    ("layer types that ztc lacks", "qwen3", but(layer_types=["chunked_attention", "full_attention"]), "layer_types has 'chunked_attention'"),
+    ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
+    ("more experts than there are", "mixtral", but(num_experts_per_tok=9), "9 experts per token of 4"),
+    ("weights of another size", "llama-heads", but(intermediate_size=60), "has shape (56, 40), config.json asks for (60, 40)"),
+    ("weights of fewer layers", "llama-heads", but(num_hidden_layers=3), "model.layers.2.input_layernorm.weight (40) is missing"),
+    ("an untied head that is not there", "llama-linear", but(tie_word_embeddings=False), "lm_head.weight (97, 40) is missing"),
+]
+SAID = [
+    ("a key that transformers does not read", but(frobnicate=[1]), "does not read frobnicate"),
+    ("dropout", but(attention_dropout=0.1), "ztc trains without dropout"),
+]
+
+with scratch() as work:
+    for name, model, change, message in REFUSED:
+        done = attempt(work, model, change)
+        text = done.stdout + done.stderr
+        check(f"refused: {name}", done.returncode == 1 and message in text, "" if message in text else (done.returncode, text[-300:]))
+    for name, change, message in SAID:
+        done = attempt(work, "llama-heads", change)
+        check(f"said: {name}", done.returncode == 0 and message in done.stdout + done.stderr, "" if done.returncode == 0 else done.stderr[-300:])
+    done = attempt(work, "llama-heads", lambda c: c, weights=False)
+    check("said: fresh weights", done.returncode == 0 and "weights are fresh" in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
+    # Configurations of real size, as transformers writes its defaults: every key is known, and it takes seconds.
+    for name, config in json.loads((HOME / "defaults.json").read_text()).items():
+        small = {"num_hidden_layers": 2, "num_local_experts": 4, "layer_types": None} if "num_experts_per_tok" in config else {}
+        begin = time.monotonic()
+        done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in small.items() if k in config}, weights=False)
+        seconds = time.monotonic() - begin
+        check(f"defaults of {name}: every key is known", done.returncode == 0 and "does not read" not in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else
+              [x for x in done.stdout.splitlines() if "does not read" in x])
+        check(f"defaults of {name}: in seconds", seconds < 60, seconds)
+    empty = work / "empty"
+    empty.mkdir()
+    done = run("ztc", "check", empty, expect=1)
+    check("refused: a folder without config.json", "config.json" in done.stderr, done.stderr[-200:])
+finish()

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Hugging Face folders against transformers (tests/folders, made by make.py there): losses, gradients, norms; every way of writing a config.json."""
+import array
+import json
+import math
+import os
+import shutil
+import sys
+
+from support import ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
+
+# accept limits of the goldens: fp32 is some fifty times what a second route through PyTorch differs by
+LIMITS = {"fp32": (1e-5, 5e-5, 1e-4, 2e-4), "bf16": (4e-3, 4e-2, 6e-3, 2e-2)}
+FOLDERS = ROOT / "tests/folders"
+
+
+def norms(path):
+    return {name: math.sqrt(sum(x * x for x in values)) for name, (_, values) in read_safetensors(path).items()}
+
+
+def train(folder, golden, precision, work):
+    shape = [golden["batch"], golden["seq"]]
+    write_safetensors(work / "data.safetensors", {key: ([golden["steps"], *shape], array.array("q", [x for b in golden[key] for row in b for x in row]))
+                                                  for key in ("input_ids", "labels")})
+    plan = work / f"{precision}.bin"
+    compiled = run("ztc", "compile", folder, "-o", plan, "--target=host", f"--batch={shape[0]}", f"--seq={shape[1]}", f"--precision={precision}", expect=None)
+    if compiled.returncode:
+        return check(f"{folder.name}: compiles for {precision}", False, compiled.stderr[-600:])
+    done = run("ztc-run", plan, f"--data={work / 'data.safetensors'}", f"--steps={golden['steps']}", f"--log-json={work / precision}",
+               f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden["optimizer"]))
+    if done.returncode:
+        return
+    _, steps = read_log(work / precision)
+    first, gradient, losses, sizes = LIMITS[precision]
+    error = abs(steps[0]["loss"] - golden["losses"][0])
+    check(f"{folder.name}: {precision}: first loss", error <= first, error)
+    mine, want = norms(work / "gradients"), golden["gradients"]
+    check(f"{folder.name}: {precision}: gradients have the checkpoint's names", set(mine) == set(want), sorted(set(mine) ^ set(want))[:4])
+    largest = max(want.values())
+    worst = max(((abs(mine[n] - want[n]) / max(want[n], 1e-3 * largest), n) for n in set(mine) & set(want)), default=None)
+    check(f"{folder.name}: {precision}: worst norm of a gradient", worst and worst[0] <= gradient, worst)
+    for what, key, limit, relative in (("loss", "losses", losses, False), ("grad_norm", "gradient_norms", sizes, True)):
+        errors = [abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, golden[key])]
+        check(f"{folder.name}: {precision}: {what} over {golden['steps']} steps", len(errors) == golden["steps"] and max(errors) <= limit, max(errors, default=None))
+
+
+def imported(folder):
+    """The graph without what is particular to this copy of the folder."""
+    done = run("ztc", "compile", folder, "--to=import", "--batch=1", "--seq=20", "--precision=fp32")
+    return done.stdout.replace(str(folder), "FOLDER")
+
+
+def writings(folder, work):
+    """Every other config.json gives the same graph."""
+    copy = work / folder.name
+    shutil.copytree(folder, copy)
+    usual = imported(copy)
+    for config in sorted(folder.glob("config-*.json")):
+        shutil.copy(config, copy / "config.json")
+        check(f"{folder.name}: {config.name} gives the same graph", imported(copy) == usual != "")
+
+
+names = sys.argv[1:] or os.environ.get("ZTC_FOLDERS", "").split()
+for folder in sorted(p for p in FOLDERS.iterdir() if (p / "golden.json").exists() and (not names or p.name in names)):
+    golden = json.loads((folder / "golden.json").read_text())
+    with scratch() as work:
+        for precision in LIMITS:
+            train(folder, golden, precision, work)
+        writings(folder, work)
+finish()

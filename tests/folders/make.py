@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Makes the Hugging Face folders of this place: tiny random models, one or more traps each, and what transformers computes with them.
+
+  pip install -r tests/golden/requirements.txt
+  python tests/folders/make.py [NAME...]        # rewrites tests/folders/NAME/, and defaults.json: every key of a model type
+
+Each folder: config.json as transformers 5 writes it, model.safetensors, config-*.json (the same model as other versions and people write it: they must give
+the same numbers), golden.json: batches of tokens and labels, losses, gradient norms, the norm of each gradient by checkpoint name. fp32 arithmetic.
+"""
+import copy
+import json
+import logging
+import math
+import os
+import pathlib
+import sys
+import warnings
+import zlib
+
+warnings.filterwarnings("ignore")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import torch
+import transformers
+import transformers.utils.logging
+from safetensors.torch import load_file, save_file
+
+logging.disable(logging.WARNING)
+transformers.utils.logging.disable_progress_bar()
+HERE = pathlib.Path(__file__).resolve().parent
+STEPS, WARMUP, LR, RATIO, DECAY, BETAS, CLIP = 6, 2, 2e-3, 0.1, 0.1, (0.9, 0.95), 1.0
+BATCH, SEQUENCE = 2, 20
+
+
+def base(**more):
+    return dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=97,
+                max_position_embeddings=64, initializer_range=0.12, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None,
+                pad_token_id=None) | more
+
+
+def changed(config, without=(), **more):
+    config = copy.deepcopy(config)
+    for key in without:
+        config.pop(key, None)
+    return config | more
+
+
+def version4(scaling=None, **more):
+    """rope_parameters as version 4 writes them."""
+    def change(config):
+        parameters = dict(config["rope_parameters"])
+        own = {k: v for k, v in parameters.items() if k not in ("rope_theta", "partial_rotary_factor")}
+        own = None if own.get("rope_type", "default") == "default" else own
+        if own and scaling:
+            own[scaling] = own.pop("rope_type")
+        extra = {k: parameters[k] for k in ("partial_rotary_factor",) if k in parameters}
+        return changed(config, ["rope_parameters", "dtype"], rope_theta=parameters["rope_theta"], rope_scaling=own, torch_dtype="float32",
+                       transformers_version="4.45.0", **extra, **more)
+    return change
+
+
+def rope(kind, **more):
+    return dict(rope_type=kind, rope_theta=10000.0) | more
+
+
+LLAMA3 = rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+THREE = ["sliding_attention", "full_attention", "sliding_attention"]
+EXPERTS = dict(num_experts_per_tok=2, experts="eager")
+
+# name: (model type, options, other writings of config.json)
+FOLDERS = {
+    "llama-heads": ("llama", base(head_dim=12, attention_bias=True, mlp_bias=True), {"4": version4()}),
+    "llama3-defaults": ("llama", base(rope_parameters=LLAMA3, num_key_value_heads=4, dtype="bfloat16"), {
+        "4": version4(), "type": version4("type"),
+        "absent": lambda c: changed(c, ["tie_word_embeddings", "head_dim", "num_key_value_heads", "attention_bias", "mlp_bias", "hidden_act", "rms_norm_eps"]),
+        "null": lambda c: changed(c, head_dim=None, num_key_value_heads=None)}),
+    "llama-linear": ("llama", base(rope_parameters=rope("linear", factor=2.5), tie_word_embeddings=True), {"4": version4("type")}),
+    "llama-dynamic": ("llama", base(rope_parameters=rope("dynamic", factor=2.0), max_position_embeddings=12), {"4": version4("type")}),
+    "llama-yarn": ("llama", base(rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, attention_factor=0.8)), {"4": version4()}),
+    "llama-yarn-scales": ("llama", base(rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.7, mscale_all_dim=1.2,
+                                                             beta_fast=16.0, beta_slow=2.0, truncate=False)), {"4": version4("type")}),
+    "mistral": ("mistral", base(sliding_window=6, head_dim=12), {"4": version4()}),
+    "qwen2": ("qwen2", base(use_sliding_window=True, sliding_window=5, max_window_layers=1), {
+        "4": version4(), "no-types": lambda c: changed(c, ["layer_types"]), "head": lambda c: changed(c, ["layer_types"], head_dim=10)}),
+    "qwen2-unused-window": ("qwen2", base(use_sliding_window=False, sliding_window=5, max_window_layers=1, tie_word_embeddings=True), {
+        "4": lambda c: version4()(changed(c, ["layer_types"], sliding_window=5))}),
+    "qwen3": ("qwen3", base(head_dim=14, attention_bias=True, use_sliding_window=True, sliding_window=5, layer_types=THREE[:2]), {"4": version4()}),
+    "gemma": ("gemma", base(head_dim=16, tie_word_embeddings=True, num_key_value_heads=1, pad_token_id=0), {
+        "old": lambda c: changed(version4()(c), ["tie_word_embeddings"], hidden_act="gelu"),
+        "both": lambda c: version4()(changed(c, hidden_act="gelu", hidden_activation=None))}),
+    "gemma2": ("gemma2", base(head_dim=16, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
+                              final_logit_softcapping=3.0, attention="eager"), {
+        "4": version4(), "no-types": lambda c: changed(c, ["layer_types", "tie_word_embeddings"], hidden_act="gelu_pytorch_tanh", cache_implementation="hybrid")}),
+    "gemma3": ("gemma3_text", base(head_dim=16, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, layer_types=THREE,
+                                   rope_parameters=dict(full_attention=rope("linear", factor=3.0, rope_theta=90000.0), sliding_attention=rope("default", rope_theta=5000.0))), {
+        "4": lambda c: changed(c, ["rope_parameters", "layer_types", "_sliding_window_pattern"], rope_theta=90000.0, rope_local_base_freq=5000.0,
+                               rope_scaling=dict(rope_type="linear", factor=3.0), layer_types=THREE, attn_logit_softcapping=4.0)}),
+    "gemma3-pattern": ("gemma3_text", base(head_dim=16, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, sliding_window_pattern=2), {
+        "4": lambda c: changed(c, ["rope_parameters", "layer_types", "_sliding_window_pattern"], sliding_window_pattern=2)}),
+    "phi3-short": ("phi3", base(original_max_position_embeddings=32, rope_parameters=rope(
+        "longrope", short_factor=[1.0 + 0.1 * i for i in range(5)], long_factor=[1.0 + 0.7 * i for i in range(5)]), sliding_window=9), {
+        "4": version4("type"), "su": lambda c: changed(version4("type")(c), rope_scaling=changed(version4("type")(c)["rope_scaling"], type="su"))}),
+    "phi3-long": ("phi3", base(original_max_position_embeddings=16, num_attention_heads=2, rope_parameters=rope(
+        "longrope", partial_rotary_factor=0.6, short_factor=[1.0 + 0.1 * i for i in range(6)], long_factor=[1.0 + 0.7 * i for i in range(6)])), {"4": version4("type")}),
+    "smollm3": ("smollm3", base(num_hidden_layers=3, no_rope_layers=[1, 0, 1], tie_word_embeddings=True), {"4": version4()}),
+    "smollm3-window": ("smollm3", base(num_hidden_layers=2, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=5), {
+        "no-types": lambda c: changed(c, ["layer_types", "no_rope_layers"])}),
+    "olmo2": ("olmo2", base(attention_bias=True), {"4": version4()}),
+    "olmo3": ("olmo3", base(num_hidden_layers=3, sliding_window=5, layer_types=THREE, rope_parameters=dict(
+        full_attention=rope("yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=500000.0), sliding_attention=rope("default", rope_theta=500000.0))), {
+        "4": lambda c: changed(c, ["rope_parameters"], rope_theta=500000.0, rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16))}),
+    "granite": ("granite", base(embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.7, attention_multiplier=0.3, tie_word_embeddings=True), {"4": version4()}),
+    "qwen3-moe": ("qwen3_moe", base(head_dim=12, num_experts=4, moe_intermediate_size=20, norm_topk_prob=False, mlp_only_layers=[0], **EXPERTS), {"4": version4()}),
+    "mixtral": ("mixtral", base(num_local_experts=4, sliding_window=6, intermediate_size=28, **EXPERTS), {"4": version4()}),
+    "gpt2": ("gpt2", dict(n_embd=40, n_layer=2, n_head=4, vocab_size=97, n_positions=64, initializer_range=0.12, bos_token_id=None, eos_token_id=None, resid_pdrop=0.0,
+                          embd_pdrop=0.0, attn_pdrop=0.0, scale_attn_by_inverse_layer_idx=True), {"absent": lambda c: changed(c, ["tie_word_embeddings", "n_inner"], n_ctx=64)}),
+    "gpt-oss": ("gpt_oss", base(head_dim=12, num_local_experts=3, sliding_window=5, intermediate_size=24, attention="eager", rope_parameters=rope(
+        "yarn", rope_theta=150000.0, factor=4.0, truncate=False, original_max_position_embeddings=16), **EXPERTS), {"4": version4()}),
+}
+
+
+def build(name):
+    kind, options, _ = FOLDERS[name]
+    options = dict(options)
+    extra = {"experts_implementation": options.pop("experts", None), "attn_implementation": options.pop("attention", None)}
+    torch.manual_seed(zlib.crc32(name.encode()) % 100000)
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(kind, **options), dtype=torch.float32,
+                                                          **{k: v for k, v in extra.items() if v})
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1 or parameter.abs().max() == 0:
+                parameter.add_(0.1 * torch.randn(parameter.shape))
+            parameter.copy_(parameter.bfloat16())  # kept in 16 bits: half the size, and its reader is tested
+    return model.eval()
+
+
+def rate(step):
+    if step < WARMUP:
+        return LR * (step + 1) / WARMUP
+    part = (step + 1 - WARMUP) / (STEPS - WARMUP)
+    return LR * RATIO + (LR - LR * RATIO) * 0.5 * (1 + math.cos(math.pi * part))
+
+
+def tokens(vocabulary):
+    ids = torch.randint(0, vocabulary, (BATCH, SEQUENCE))
+    ids[:, 1::2] = (ids[:, 0::2] * 5 + 3) % vocabulary
+    ids[0, 3:5] = 0  # a padding row among inputs and targets
+    labels = ids.clone()
+    labels[torch.rand(labels.shape) < 0.1] = -100
+    return ids, labels
+
+
+def loss_of(model, ids, labels):
+    logits = model(input_ids=ids, use_cache=False).logits
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
+
+
+def checkpoint_norms(model, folder):
+    """Norms of gradients under the checkpoint's names: transformers splits what it holds together when it saves."""
+    holder = copy.deepcopy(model)
+    with torch.no_grad():
+        for one, other in zip(holder.parameters(), model.parameters()):
+            one.copy_(torch.zeros_like(one) if other.grad is None else other.grad)
+    place = folder / "gradients"
+    holder.save_pretrained(place)
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items()}
+    for file in place.iterdir():
+        file.unlink()
+    place.rmdir()
+    return norms
+
+
+def make(name):
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    model = build(name)
+    model.save_pretrained(folder)
+    stored = load_file(folder / "model.safetensors")
+    save_file({n: t.bfloat16() for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    config = json.loads((folder / "config.json").read_text())
+    for key, change in FOLDERS[name][2].items():
+        (folder / f"config-{key}.json").write_text(json.dumps(change(config), indent=1) + "\n")
+    batches = [tokens(config["vocab_size"]) for _ in range(STEPS)]
+    decayed = [p for p in model.parameters() if p.ndim >= 2], [p for p in model.parameters() if p.ndim < 2]
+    optimizer = torch.optim.AdamW([{"params": decayed[0], "weight_decay": DECAY}, {"params": decayed[1], "weight_decay": 0.0}], lr=LR, betas=BETAS, eps=1e-8, foreach=False)
+    losses, norms, gradients = [], [], None
+    for step, (ids, labels) in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        optimizer.zero_grad()
+        loss = loss_of(model, ids, labels)
+        loss.backward()
+        gradients = gradients or checkpoint_norms(model, folder)
+        losses.append(loss.item())
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP, foreach=False).item())
+        optimizer.step()
+    (folder / "golden.json").write_text(json.dumps({
+        "transformers": transformers.__version__, "batch": BATCH, "seq": SEQUENCE, "steps": STEPS, "losses": losses, "gradient_norms": norms,
+        "gradients": gradients, "rates": [rate(s) for s in range(STEPS)],
+        "optimizer": {"lr": LR, "epsilon": 1e-8, "warmup": WARMUP, "min_lr_ratio": RATIO, "weight_decay": DECAY, "betas": BETAS, "clip": CLIP},
+        "input_ids": [b[0].tolist() for b in batches], "labels": [b[1].tolist() for b in batches]}) + "\n")
+    print(f"{name}: {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, losses {losses[0]:.4f} to {losses[-1]:.4f}", flush=True)
+
+
+def defaults():
+    """What transformers' configuration classes read, each key with its default."""
+    kinds = dict.fromkeys([kind for kind, _, _ in FOLDERS.values()] + ["ministral"])
+    lines = [f" {json.dumps(kind)}: {json.dumps(transformers.AutoConfig.for_model(kind).to_dict())}" for kind in kinds]
+    (HERE / "defaults.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+for name in sys.argv[1:] or ["defaults", *FOLDERS]:
+    defaults() if name == "defaults" else make(name)
