@@ -104,7 +104,8 @@ Names::Names(const Model &model, llvm::ArrayRef<std::string> checkpoint) : model
       if (looksLikeParameter(initializer.name) && !StringRef(initializer.name).starts_with("onnx::") &&
           !StringRef(initializer.name).starts_with("/"))
         names.push_back(withoutTools(initializer.name));
-  choosePrefix(names, checkpoint);
+  if (model.exporter != "ztc") // its own graphs of folders have the checkpoint's names
+    choosePrefix(names, checkpoint);
   for (const auto &entry : model.parameterTargets)
     isTarget[stripped(entry.second)] = true;
 }

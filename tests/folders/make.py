@@ -117,19 +117,30 @@ FOLDERS = {
         "yarn", rope_theta=150000.0, factor=4.0, truncate=False, original_max_position_embeddings=16), **EXPERTS), {"4": version4()}),
 }
 
+VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+FOLDERS |= {
+    "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
+        head_dim=12, sliding_window=5, query_pre_attn_scalar=14, tie_word_embeddings=True, layer_types=THREE[:2])), {}),
+    "llava-vision": ("llava", dict(image_seq_length=4, vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16),
+                                   text_config=base(model_type="llama", attention_bias=True)), {}),
+    "qwen2-vl": ("qwen2_vl", dict(vision_config=dict(depth=1, embed_dim=16, hidden_size=40, num_heads=2, mlp_ratio=2), text_config=base(rope_parameters=rope(
+        "default", mrope_section=[1, 2, 2]))), {}),
+}
+
 
 def build(name):
     kind, options, _ = FOLDERS[name]
     options = dict(options)
     extra = {"experts_implementation": options.pop("experts", None), "attn_implementation": options.pop("attention", None)}
     torch.manual_seed(zlib.crc32(name.encode()) % 100000)
-    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(kind, **options), dtype=torch.float32,
+    auto = transformers.AutoModelForImageTextToText if "text_config" in options else transformers.AutoModelForCausalLM
+    model = auto.from_config(transformers.AutoConfig.for_model(kind, **options), dtype=torch.float32,
                                                           **{k: v for k, v in extra.items() if v})
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1 or parameter.abs().max() == 0:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
-            parameter.copy_(parameter.bfloat16())  # kept in 16 bits: half the size, and its reader is tested
+            parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested
     return model.eval()
 
 
@@ -162,7 +173,7 @@ def checkpoint_norms(model, folder):
             one.copy_(torch.zeros_like(one) if other.grad is None else other.grad)
     place = folder / "gradients"
     holder.save_pretrained(place)
-    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items()}
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if "vision" not in n and "visual" not in n and "projector" not in n}
     for file in place.iterdir():
         file.unlink()
     place.rmdir()
@@ -180,7 +191,7 @@ def make(name):
     config = json.loads((folder / "config.json").read_text())
     for key, change in FOLDERS[name][2].items():
         (folder / f"config-{key}.json").write_text(json.dumps(change(config), indent=1) + "\n")
-    batches = [tokens(config["vocab_size"]) for _ in range(STEPS)]
+    batches = [tokens(config.get("text_config", config)["vocab_size"]) for _ in range(STEPS)]
     decayed = [p for p in model.parameters() if p.ndim >= 2], [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW([{"params": decayed[0], "weight_decay": DECAY}, {"params": decayed[1], "weight_decay": 0.0}], lr=LR, betas=BETAS, eps=1e-8, foreach=False)
     losses, norms, gradients = [], [], None
@@ -192,7 +203,7 @@ def make(name):
         loss.backward()
         gradients = gradients or checkpoint_norms(model, folder)
         losses.append(loss.item())
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP, foreach=False).item())
+        norms.append(torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.grad is not None], CLIP, foreach=False).item())
         optimizer.step()
     (folder / "golden.json").write_text(json.dumps({
         "transformers": transformers.__version__, "batch": BATCH, "seq": SEQUENCE, "steps": STEPS, "losses": losses, "gradient_norms": norms,
@@ -204,7 +215,7 @@ def make(name):
 
 def defaults():
     """What transformers' configuration classes read, each key with its default."""
-    kinds = dict.fromkeys([kind for kind, _, _ in FOLDERS.values()] + ["ministral"])
+    kinds = dict.fromkeys([kind for kind, options, _ in FOLDERS.values() if "text_config" not in options] + ["ministral"])
     lines = [f" {json.dumps(kind)}: {json.dumps(transformers.AutoConfig.for_model(kind).to_dict())}" for kind in kinds]
     (HERE / "defaults.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
