@@ -84,7 +84,7 @@ with scratch() as work:
     check("said: fresh weights", done.returncode == 0 and "weights are fresh" in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
     # Configurations of real size, as transformers writes its defaults: every key is known, and it takes seconds.
     for name, config in json.loads((HOME / "defaults.json").read_text()).items():
-        small = {"num_hidden_layers": 2, "num_local_experts": 4, "layer_types": None} if "num_experts_per_tok" in config else {}
+        small = {"num_hidden_layers": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": None} if "num_experts_per_tok" in config else {}
         begin = time.monotonic()
         done = attempt(work, "llama-heads", lambda _: config | {k: v for k, v in small.items() if k in config}, weights=False)
         seconds = time.monotonic() - begin
