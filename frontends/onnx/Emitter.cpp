@@ -147,7 +147,7 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
                                  builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
   if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name)))))
     return failValue("cannot add a parameter");
-  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position)});
+  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", {}});
   return params.back().argument;
 }
 

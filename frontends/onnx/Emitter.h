@@ -15,6 +15,8 @@ struct Parameter {
   const Initializer *initializer = nullptr;
   bool transposed = false;
   mlir::BlockArgument argument;
+  std::string stored;                       ///< its name in the checkpoint, where that was held against the graph
+  std::vector<std::string> transformations; ///< what the graph's initializer has folded into it, for the report
 };
 
 class Emitter {

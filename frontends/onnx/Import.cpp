@@ -4,6 +4,7 @@
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/FoldedTables.h"
+#include "frontends/onnx/ExplainWeights.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Sequences.h"
@@ -95,6 +96,12 @@ private:
   llvm::StringSet<> readByLoss;
   std::vector<ImportReport::Port> outputs;
 };
+/// model_type, of the text model where a multi-modal config has one; or "".
+std::string familyOf(const nlohmann::json &config) {
+  const nlohmann::json &text = config.contains("text_config") ? config["text_config"] : config;
+  auto type = text.find("model_type");
+  return type != text.end() && type->is_string() ? type->get<std::string>() : "";
+}
 
 class Importer {
 public:
@@ -136,6 +143,8 @@ public:
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
+    if (!options.weights.empty() && failed(explainWeights(emitter, *model, names, options, familyOf(config), report)))
+      return failure();
     if (failed(attachSources(emitter, *model, options.weights, report)))
       return failure();
     raiseIdioms(emitter.function(), report.idioms);

@@ -1,5 +1,6 @@
 // Reads a forward ONNX graph of a language model into the graph dialect.
 #pragma once
+#include "frontends/onnx/WeightRules.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -20,6 +21,8 @@ struct ImportOptions {
   std::string message; ///< the model itself, where another frontend built it: `path` then only names it and its folder
   std::string name;    ///< of such a model
   int64_t positionLimit = 0; ///< of such a model; 0: as config.json says
+  std::string paddingToken; ///< the embedding's row whose lookups get no gradient: a token, "none"; empty: as recorded
+  importer::WeightRules weightRules; ///< for tests
 };
 
 /// What `ztc check` tells about an import; filled as far as it got.

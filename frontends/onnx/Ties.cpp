@@ -1,35 +1,11 @@
 #include "frontends/onnx/Ties.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
+#include "frontends/onnx/InitializerBytes.h"
 #include <cstring>
 
 using namespace mlir;
 
 namespace ztc::importer {
 namespace {
-
-/// The elements of an initializer, mapped where they are in another file; empty where that file is not there.
-struct Elements {
-  std::unique_ptr<llvm::MemoryBuffer> mapped;
-  llvm::StringRef bytes;
-};
-
-Elements elementsOf(const Initializer &initializer, const Model &model) {
-  Elements elements;
-  if (!initializer.isExternal) {
-    elements.bytes = initializer.bytes;
-    return elements;
-  }
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(model.path));
-  llvm::sys::path::append(path, initializer.location);
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer || initializer.offset + initializer.length > (*buffer)->getBufferSize())
-    return elements;
-  elements.mapped = std::move(*buffer);
-  elements.bytes = elements.mapped->getBuffer().substr(initializer.offset, initializer.length);
-  return elements;
-}
 
 bool areEqual(llvm::StringRef a, bool transposedA, llvm::StringRef b, bool transposedB, int64_t rows, int64_t columns,
               unsigned elementSize) {
@@ -53,6 +29,7 @@ template <typename OpTy> bool isUsedBy(mlir::Value value) {
 
 void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportReport &report) {
   std::vector<Parameter> &parameters = emitter.parameters();
+  InitializerBytes bytes(model);
   for (size_t t = 0; t < parameters.size(); ++t) {
     if (!isUsedBy<graph::EmbeddingOp>(parameters[t].argument))
       continue;
@@ -62,9 +39,9 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
           head.initializer->type != table.initializer->type ||
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
-      Elements a = elementsOf(*table.initializer, model), b = elementsOf(*head.initializer, model);
-      bool isKnown = !a.bytes.empty() && !b.bytes.empty();
-      bool isTied = isKnown ? areEqual(a.bytes, table.transposed, b.bytes, head.transposed, shapeOf(table.argument)[0],
+      llvm::StringRef a = bytes.of(*table.initializer), b = bytes.of(*head.initializer);
+      bool isKnown = !a.empty() && !b.empty();
+      bool isTied = isKnown ? areEqual(a, table.transposed, b, head.transposed, shapeOf(table.argument)[0],
                                        shapeOf(table.argument)[1], elementBytes(table.initializer->type))
                             : configTies;
       if (!isTied)

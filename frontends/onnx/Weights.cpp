@@ -41,21 +41,11 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
-/// A tensor of the checkpoint under one of the parameter's names, with or without the base model's prefix.
+/// A tensor of the checkpoint under one of the parameter's names.
 std::optional<SafetensorsCollection::Found> findTensor(const SafetensorsCollection &files, const Parameter &parameter) {
-  std::vector<std::string> names{parameter.name};
-  names.insert(names.end(), parameter.tied.begin(), parameter.tied.end());
-  for (const std::string &name : names)
+  for (const std::string &name : checkpointNames(parameter))
     if (auto found = files.find(name))
       return found;
-  for (llvm::StringRef name : names)
-    for (llvm::StringRef prefix : {"model.", "transformer."}) {
-      if (name.consume_front(prefix))
-        if (auto found = files.find(name.str()))
-          return found;
-      if (auto found = files.find((prefix + name).str()))
-        return found;
-    }
   return std::nullopt;
 }
 
@@ -144,6 +134,24 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
 
 } // namespace
 
+std::vector<std::string> checkpointNames(const Parameter &parameter) {
+  std::vector<std::string> own{parameter.name}, names;
+  if (!parameter.stored.empty())
+    own.insert(own.begin(), parameter.stored);
+  own.insert(own.end(), parameter.tied.begin(), parameter.tied.end());
+  names = own;
+  for (llvm::StringRef name : own)
+    for (llvm::StringRef prefix : {"model.", "transformer."}) {
+      if (name.consume_front(prefix))
+        names.push_back(name.str());
+      names.push_back((prefix + name).str());
+    }
+  for (const std::string &name : own)
+    if (name == "lm_head.weight") // transformers 5 calls GPT-NeoX' head so, and writes it under the old name
+      names.push_back("embed_out.weight");
+  return names;
+}
+
 LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights, ImportReport &report) {
   func::FuncOp forward = emitter.function();
   Location loc = UnknownLoc::get(forward.getContext());
@@ -165,6 +173,7 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const std::str
     weight.shape.assign(shapeOf(parameter.argument).begin(), shapeOf(parameter.argument).end());
     weight.onnxName = parameter.initializer->name;
     weight.tied = parameter.tied;
+    weight.transformations = parameter.transformations;
     if (sources[i]) {
       weight.source = sources[i]->path;
       weight.transposed = sources[i]->transposed;

@@ -4,6 +4,9 @@
 
 namespace ztc::importer {
 
+/// Names that a parameter may have in a checkpoint, likeliest first: its own, with and without the base model's prefix.
+std::vector<std::string> checkpointNames(const Parameter &parameter);
+
 /// Fills graph.source of the parameters of @forward. With `weights` (folder, safetensors file or index) every parameter
 /// must be there in its shape; else sources are what the model holds or names. All failures are one diagnostic.
 llvm::LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights,

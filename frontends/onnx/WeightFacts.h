@@ -1,0 +1,39 @@
+// What the graph itself and config.json say about a parameter, where values cannot: which tensor of a checkpoint it is,
+// and whether an exporter folded something into it.
+#pragma once
+#include "frontends/onnx/Emitter.h"
+#include "frontends/onnx/WeightForm.h"
+
+namespace ztc::importer {
+
+/// What is certain without looking at values.
+struct WeightFact {
+  enum class Kind {
+    Untouched, ///< the checkpoint's tensor, or its transpose
+    OnePlus,   ///< 1 + w
+    Unknown,   ///< something was folded into it; `reason` says how that shows
+  } kind = Kind::Untouched;
+  std::string reason;
+};
+
+class WeightFacts {
+public:
+  /// `family`: model_type of config.json, of its text model where it has one; or "".
+  WeightFacts(const Model &model, const Names &names, llvm::StringRef family);
+
+  WeightFact of(const Parameter &parameter) const;
+  /// The family's norms multiply by 1 + w.
+  bool hasShiftedNorms() const { return shiftedNorms; }
+
+private:
+  const Model &model;
+  const Names &names;
+  std::string family;
+  bool shiftedNorms;
+  llvm::StringMap<llvm::SmallVector<std::pair<unsigned, unsigned>, 2>> readers; ///< initializer -> (node, operand)
+};
+
+/// Families whose RMS norms (of Nemotron: LayerNorms) multiply by 1 + w, as transformers 4 and 5 write them.
+bool hasShiftedNorms(llvm::StringRef family);
+
+} // namespace ztc::importer

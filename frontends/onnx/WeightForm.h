@@ -1,0 +1,56 @@
+// How a tensor of the graph follows from tensors of a checkpoint: what exporters fold, transpose, join and split.
+#pragma once
+#include "frontends/onnx/Model.h"
+#include "nlohmann/json.hpp"
+#include <optional>
+
+namespace ztc::importer {
+
+/// A tensor whose elements are mapped.
+struct TensorView {
+  std::string name;
+  llvm::StringRef bytes; ///< little-endian, row-major
+  ElementType type = ElementType::Undefined;
+  Shape shape;
+
+  int64_t count() const;
+  /// As a matrix: all dimensions but the last are rows.
+  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
+  int64_t rows() const { return columns() ? count() / columns() : 0; }
+  double at(int64_t index) const;
+  /// `count` elements from `first` on, as f32.
+  void read(int64_t first, int64_t count, float *out) const;
+  /// All elements are equal: says nothing about which tensor it is.
+  bool isConstant() const;
+};
+
+/// Relative distance that rounding to the narrower of two types may leave.
+double roundingOf(ElementType a, ElementType b);
+
+/// A number for messages: seven digits at most.
+std::string numberText(double value);
+
+/// graph tensor = scale * arranged + shift, where `arranged` are the pieces one after the other along `axis` (of the
+/// checkpoint's orientation), or on top of one another in a new leading dimension (`isStacked`), then transposed.
+struct WeightForm {
+  struct Piece {
+    std::string tensor;          ///< name in the checkpoint
+    int64_t begin = 0, size = 0; ///< along the axis; all of it unless the graph holds a part
+    bool isPart = false;
+  };
+  std::vector<Piece> pieces;
+  int64_t axis = 0;
+  bool isStacked = false, isTransposed = false;
+  double scale = 1, shift = 0;
+
+  static WeightForm of(llvm::StringRef tensor, bool isTransposed);
+  /// One whole tensor, element by element the same up to rounding and transposition.
+  bool isPlain() const { return scale == 1 && shift == 0 && pieces.size() == 1 && !pieces[0].isPart && !isStacked; }
+  /// In words, for reports: "1 + w folded into it: trained and exported as w"; empty for what is the tensor itself.
+  std::vector<std::string> describe() const;
+
+  nlohmann::json toJson() const;
+  static std::optional<WeightForm> fromJson(const nlohmann::json &json);
+};
+
+} // namespace ztc::importer

@@ -1,0 +1,283 @@
+// A graph's weights held against a checkpoint: each transformation that exporters leave behind is found and undone, and
+// without the rule that knows it the import stops instead of training other numbers.
+#include "OnnxHarness.h"
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/Safetensors.h"
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace ztc;
+using namespace ztc::test;
+using importer::ElementType;
+using importer::WeightRules;
+
+namespace {
+
+constexpr int64_t V = 12, H = 8;
+
+/// Values of a matrix or vector without a pattern; `seed` tells models apart.
+std::vector<float> values(int64_t count, unsigned seed) {
+  std::vector<float> result;
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    result.push_back(float(int32_t(state >> 33)) / float(1 << 30) - 1.0f);
+  }
+  return result;
+}
+std::vector<float> transposed(const std::vector<float> &x, int64_t rows, int64_t columns) {
+  std::vector<float> result(x.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      result[c * rows + r] = x[r * columns + c];
+  return result;
+}
+std::vector<float> mapped(std::vector<float> x, const std::function<float(float)> &f) {
+  for (float &value : x)
+    value = f(value);
+  return x;
+}
+
+struct Stored {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+std::string safetensors(const std::vector<Stored> &tensors, plan::DataType type = plan::F32) {
+  std::vector<SafetensorsSpec> specs;
+  for (const Stored &tensor : tensors)
+    specs.push_back({tensor.name, type, tensor.shape});
+  SafetensorsLayout layout = layoutSafetensors(specs);
+  std::string bytes = layout.header;
+  bytes.resize(layout.fileBytes);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (size_t k = 0; k < tensors[i].values.size(); ++k) {
+      uint32_t bits;
+      std::memcpy(&bits, &tensors[i].values[k], 4);
+      if (type == plan::F32) {
+        std::memcpy(bytes.data() + layout.offsets[i] + 4 * k, &bits, 4);
+      } else { // bf16, to nearest
+        uint16_t half = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+        std::memcpy(bytes.data() + layout.offsets[i] + 2 * k, &half, 2);
+      }
+    }
+  return bytes;
+}
+
+/// What TorchScript writes of: embedding, a norm's scale, two projections that are added, the head.
+struct Weights {
+  std::vector<float> table = values(V * H, 1), norm = values(H, 2), a = values(H * H, 3), b = values(H * H, 4),
+                     head = values(V * H, 5);
+};
+
+class WeightsModel : public testing::Test {
+protected:
+  void SetUp() override { setenv("ZTC_CACHE", (folder.path / "cache").c_str(), 1); }
+
+  /// The graph, with these values in its initializers, all but the table's without their names.
+  std::string graph(const Weights &w) {
+    OnnxWriter writer;
+    writer.input("input_ids", ElementType::I64, {1, 4});
+    writer.output("logits", ElementType::F32, {1, 4, V});
+    writer.floats("model.embed_tokens.weight", {V, H}, w.table);
+    writer.floats("onnx::Mul_1", {H}, w.norm);
+    writer.floats("onnx::MatMul_2", {H, H}, transposed(w.a, H, H));
+    writer.floats("onnx::MatMul_3", {H, H}, transposed(w.b, H, H));
+    writer.floats("onnx::MatMul_4", {H, V}, transposed(w.head, V, H));
+    writer.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"x"}, {}, "", "/model/embed_tokens/Gather");
+    writer.node("Mul", {"x", "onnx::Mul_1"}, {"y"}, {}, "", "/model/norm/Mul");
+    writer.node("MatMul", {"y", "onnx::MatMul_2"}, {"p"}, {}, "", "/model/layers.0/a/MatMul");
+    writer.node("MatMul", {"y", "onnx::MatMul_3"}, {"q"}, {}, "", "/model/layers.0/b/MatMul");
+    writer.node("Add", {"p", "q"}, {"z"}, {}, "", "/model/layers.0/Add");
+    writer.node("MatMul", {"z", "onnx::MatMul_4"}, {"logits"}, {}, "", "/lm_head/MatMul");
+    return folder.write("model.onnx", writer.bytes());
+  }
+
+  static std::vector<Stored> plainCheckpoint(const Weights &w) {
+    return {{"lm_head.weight", {V, H}, w.head},
+            {"model.embed_tokens.weight", {V, H}, w.table},
+            {"model.layers.0.a.weight", {H, H}, w.a},
+            {"model.layers.0.b.weight", {H, H}, w.b},
+            {"model.norm.weight", {H}, w.norm}};
+  }
+
+  Imported against(const std::string &onnx, const std::string &checkpoint, WeightRules rules = {}) {
+    ImportOptions options;
+    options.weights = folder.write("model.safetensors", checkpoint);
+    options.weightRules = rules;
+    return import(onnx, options);
+  }
+
+  /// The logits of the graph's own numbers and of the checkpoint's, through what was found, are one.
+  void expectSameLogits(const std::string &onnx, Imported &imported) {
+    ASSERT_TRUE(imported.module) << imported.errors;
+    Imported own = import(onnx);
+    const std::vector<int64_t> tokens{1, 5, 0, 11};
+    auto wanted = forwardLogits(own, tokens), found = forwardLogits(imported, tokens);
+    ASSERT_TRUE(wanted && found);
+    for (int64_t i = 0; i < wanted->count(); ++i)
+      EXPECT_NEAR(found->reals[i], wanted->reals[i], 2e-6);
+  }
+
+  void expectError(const Imported &imported, const std::string &text) {
+    EXPECT_FALSE(imported.module);
+    EXPECT_NE(imported.errors.find(text), std::string::npos) << imported.errors;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(WeightsModel, TheCheckpointItself) {
+  Weights w;
+  std::string onnx = graph(w);
+  Imported imported = against(onnx, safetensors(plainCheckpoint(w)));
+  expectSameLogits(onnx, imported);
+  EXPECT_EQ(imported.report.comparison, "the same checkpoint: 5 of 5 tensors agree");
+  EXPECT_TRUE(imported.report.notes.empty());
+}
+
+TEST_F(WeightsModel, OnePlusWeight) {
+  Weights w, folded;
+  folded.norm = mapped(w.norm, [](float x) { return 1 + x; });
+  std::string onnx = graph(folded), checkpoint = safetensors(plainCheckpoint(w));
+  Imported imported = against(onnx, checkpoint);
+  expectSameLogits(onnx, imported);
+  WeightRules rules;
+  rules.shift = false;
+  expectError(against(onnx, checkpoint, rules), "model.norm.weight ('onnx::Mul_1') (8)");
+}
+
+TEST_F(WeightsModel, ScaleInAProjectionAndInTheTable) {
+  Weights w, folded;
+  folded.a = mapped(w.a, [](float x) { return 0.35355339f * x; });
+  folded.table = mapped(w.table, [](float x) { return 12.0f * x; });
+  std::string onnx = graph(folded), checkpoint = safetensors(plainCheckpoint(w));
+  Imported imported = against(onnx, checkpoint);
+  expectSameLogits(onnx, imported);
+  WeightRules rules;
+  rules.scale = false;
+  expectError(against(onnx, checkpoint, rules), "model.layers.0.a.weight ('onnx::MatMul_2') (8, 8)");
+}
+
+TEST_F(WeightsModel, JoinedProjection) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  tensors[2] = {"model.layers.0.k.weight", {3, H}, {w.a.begin(), w.a.begin() + 3 * H}};
+  tensors.push_back({"model.layers.0.q.weight", {5, H}, {w.a.begin() + 3 * H, w.a.end()}});
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_EQ(imported.argument("model.layers.0.a.weight"), -1);
+  EXPECT_NE(imported.argument("model.layers.0.q.weight"), -1);
+  WeightRules rules;
+  rules.join = false;
+  expectError(against(onnx, safetensors(tensors), rules), "has no tensor of this name or of these values");
+}
+
+TEST_F(WeightsModel, SplitProjection) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  Stored fused{"model.layers.0.ab.weight", {2 * H, H}, w.a};
+  fused.values.insert(fused.values.end(), w.b.begin(), w.b.end());
+  tensors[2] = fused;
+  tensors.erase(tensors.begin() + 3);
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_EQ(imported.report.weights.size(), 4u) << "both halves are one parameter";
+  WeightRules rules;
+  rules.range = false;
+  expectError(against(onnx, safetensors(tensors), rules), "model.layers.0.b.weight");
+}
+
+TEST_F(WeightsModel, LostNameIsFoundByValue) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  tensors[0].name = "embed_out.weight";
+  tensors[3].name = "model.layers.0.other.weight";
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_NE(imported.argument("model.layers.0.other.weight"), -1);
+  EXPECT_NE(imported.argument("lm_head.weight"), -1) << "transformers' own name of that head";
+  WeightRules rules;
+  rules.byValue = false;
+  expectError(against(onnx, safetensors(tensors), rules), "model.layers.0.b.weight");
+}
+
+TEST_F(WeightsModel, NamesThatStandForOneAnotherAreFollowedByValue) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  std::swap(tensors[2].name, tensors[3].name);
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+}
+
+TEST_F(WeightsModel, NarrowCheckpoint) {
+  Weights w;
+  std::string onnx = graph(w), checkpoint = safetensors(plainCheckpoint(w), plan::BF16);
+  Imported imported = against(onnx, checkpoint);
+  EXPECT_TRUE(imported.module) << imported.errors;
+  EXPECT_EQ(imported.report.comparison, "the same checkpoint: 5 of 5 tensors agree");
+}
+
+TEST_F(WeightsModel, TiedHeadScaledTable) {
+  Weights w, folded;
+  folded.head = w.table;
+  folded.table = mapped(w.table, [](float x) { return 8.0f * x; });
+  std::string onnx = graph(folded);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  tensors.erase(tensors.begin());
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_EQ(imported.report.weights.size(), 4u) << "table and head are one parameter";
+}
+
+TEST_F(WeightsModel, OneChangedElementIsNamed) {
+  Weights w, changed;
+  changed.b[11] += 1e-5f;
+  std::string onnx = graph(changed);
+  Imported imported = against(onnx, safetensors(plainCheckpoint(w)));
+  expectError(imported, "the same checkpoint: 4 of 5 tensors agree");
+  expectError(imported,
+              "model.layers.0.b.weight ('onnx::MatMul_3') (8, 8): 'model.layers.0.b.weight' of the checkpoint "
+              "has shape (8, 8), and at (3, 1) the value");
+  expectError(imported, "optimize=False");
+  // The kept result says the same.
+  expectError(against(onnx, safetensors(plainCheckpoint(w))), "and at (3, 1) the value");
+}
+
+TEST_F(WeightsModel, AnotherCheckpointNeedsProof) {
+  Weights w;
+  std::string onnx = graph(w);
+  Weights tuned;
+  for (std::vector<float> *tensor : {&tuned.table, &tuned.norm, &tuned.a, &tuned.b, &tuned.head})
+    *tensor = mapped(*tensor, [](float x) { return 0.9f * x + 0.01f * std::sin(40 * x); });
+  std::string checkpoint = safetensors(plainCheckpoint(tuned));
+  // Something stands in the place of the norm's weight, and nothing says what.
+  expectError(against(onnx, checkpoint), "another checkpoint than the graph was exported from: 0 of 5");
+  folder.write("config.json", R"({"model_type": "gemma2"})");
+  Imported imported = against(onnx, checkpoint);
+  ASSERT_TRUE(imported.module) << imported.errors;
+  Weights expected = tuned; // Gemma's norms multiply by 1 + w
+  expected.norm = mapped(tuned.norm, [](float x) { return 1 + x; });
+  std::string folded = graph(expected);
+  expectSameLogits(folded, imported);
+}
+
+TEST_F(WeightsModel, ATieThatTheCheckpointDoesNotHave) {
+  Weights w;
+  w.head = w.table;
+  std::string onnx = graph(w);
+  Weights other;
+  for (std::vector<float> *tensor : {&other.table, &other.norm, &other.a, &other.b, &other.head})
+    *tensor = mapped(*tensor, [](float x) { return x + 0.01f * std::cos(30 * x); });
+  folder.write("config.json", R"({"model_type": "gemma"})");
+  expectError(against(onnx, safetensors(plainCheckpoint(other))), "the checkpoint holds two that differ");
+}
+
+} // namespace
