@@ -1,7 +1,10 @@
 #include "compiler/Target/PlanWriter.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "runtime/Core/File.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/WeightDigest.h"
+#include <map>
 
 using namespace mlir;
 
@@ -45,6 +48,7 @@ private:
   LogicalResult writeBucket(plan_ir::BucketOp bucket);
   LogicalResult writeParameter(plan_ir::ParameterOp parameter);
   LogicalResult writeSource(plan_ir::ParameterOp parameter, plan::WeightSource &source);
+  void addDigest(plan::WeightSource &source);
   LogicalResult writeConstant(plan_ir::ConstantOp constant);
   LogicalResult writeBindings(plan_ir::BindingsOp bindings);
   LogicalResult writeKernel(plan_ir::KernelOp kernel);
@@ -75,6 +79,7 @@ private:
 
   ModuleOp module;
   const PlanOptions &options;
+  std::map<std::string, MappedFile> weightFiles;
   plan::Plan &out;
   Indices slots, buckets, kernels, images;
 };
@@ -221,7 +226,24 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Weig
       return failure();
     source.set_type(*value);
   }
+  addDigest(source);
   return success();
+}
+
+/// What the piece is now; nothing where its file cannot be read, which the run says.
+void PlanWriter::addDigest(plan::WeightSource &source) {
+  auto place = weightFiles.find(source.path());
+  if (place == weightFiles.end()) {
+    StatusOr<MappedFile> file = MappedFile::open(source.path());
+    if (!file.isOk())
+      return;
+    place = weightFiles.emplace(source.path(), std::move(*file)).first;
+  }
+  std::span<const std::byte> bytes = place->second.bytes();
+  if (source.offset() > bytes.size() || source.length() > bytes.size() - source.offset())
+    return;
+  Sha256Digest digest = digestOfWeights(bytes.subspan(source.offset(), source.length()));
+  source.set_sha256(digest.data(), digest.size());
 }
 
 LogicalResult PlanWriter::writeParameter(plan_ir::ParameterOp parameter) {

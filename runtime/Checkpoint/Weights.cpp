@@ -6,6 +6,7 @@
 #include "runtime/Core/Sha256.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Safetensors.h"
+#include "runtime/Format/WeightDigest.h"
 #include "runtime/Ranks/Agreement.h"
 #include <algorithm>
 #include <cmath>
@@ -100,7 +101,7 @@ public:
     return weights;
   }
 
-  /// `check`: hold all bytes against the plan's checksum.
+  /// `check`: hold the bytes against the plan's checksum.
   StatusOr<StoredTensor> stored(const plan::Parameter &parameter, bool check) const {
     const plan::WeightSource &source = parameter.source();
     StoredTensor tensor{files_.at(source.path()).bytes().subspan(source.offset(), source.length()), source.type(),
@@ -110,11 +111,12 @@ public:
       tensor.columns = static_cast<uint64_t>(parameter.shape(1));
     }
     if (check && !source.sha256().empty()) {
-      const Sha256Digest digest = Sha256::of(tensor.data.data(), tensor.data.size());
+      const Sha256Digest digest = digestOfWeights(tensor.data);
       if (!std::equal(digest.begin(), digest.end(), source.sha256().begin(), source.sha256().end(),
                       [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
         return dataLoss(
-            fmt::format("the weights of '{}' in '{}' are not those that the plan was compiled with; give --weights",
+            fmt::format("the weights of '{}' in '{}' are not those that the plan was compiled with; compile "
+                        "again or give --weights",
                         parameter.name(), source.path()));
     }
     return tensor;
