@@ -34,6 +34,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"optimizer-state", o.optimizerState},
       {"target", join(o.targets)},
       {"weights", o.weights},
+      {"padding-token", o.paddingToken},
       {"input", join(o.inputRoles)},
       {"freeze", o.freezePattern},
       {"no-decay", o.noDecayPattern},
@@ -100,6 +101,7 @@ LogicalResult Session::importInput() {
   import.batch = opts.batch;
   import.seq = opts.seq;
   import.weights = opts.weights;
+  import.paddingToken = opts.paddingToken;
   import.inputRoles = opts.inputRoles;
   std::string path = opts.input;
   if (huggingface::isModelFolder(opts.input)) {

@@ -58,6 +58,11 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "attention_mask, position_ids, past, labels, logits, ...; repeatable")
       ->type_name("ROLE=NAME")
       ->allow_extra_args(false);
+  app.add_option(
+         "--padding-token", o.paddingToken,
+         "token whose lookups in the embedding get no gradient (PyTorch's padding_idx), or none; the default is "
+         "what the exporter or config.json says")
+      ->type_name("ID|none");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");

@@ -5,6 +5,7 @@
 #include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/ExplainWeights.h"
+#include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Sequences.h"
@@ -143,9 +144,16 @@ public:
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
-    if (!options.weights.empty() && failed(explainWeights(emitter, *model, names, options, familyOf(config), report)))
+    // Another frontend reads the checkpoint's own tensors and folds nothing.
+    if (!options.weights.empty() && options.message.empty() &&
+        failed(explainWeights(emitter, *model, names, options, familyOf(config), report)))
       return failure();
     if (failed(attachSources(emitter, *model, options.weights, report)))
+      return failure();
+    auto padding = config.find("pad_token_id");
+    bool hasPadding = padding != config.end() && padding->is_number_integer();
+    if (failed(markPaddingRows(emitter, *model, options.paddingToken, familyOf(config),
+                               hasPadding ? std::optional<int64_t>(padding->get<int64_t>()) : std::nullopt, report)))
       return failure();
     raiseIdioms(emitter.function(), report.idioms);
     describe(*module, emitter);

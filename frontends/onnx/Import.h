@@ -21,7 +21,7 @@ struct ImportOptions {
   std::string message; ///< the model itself, where another frontend built it: `path` then only names it and its folder
   std::string name;    ///< of such a model
   int64_t positionLimit = 0; ///< of such a model; 0: as config.json says
-  std::string paddingToken; ///< the embedding's row whose lookups get no gradient: a token, "none"; empty: as recorded
+  std::string paddingToken;  ///< the embedding's row whose lookups get no gradient: a token, "none"; empty: as recorded
   importer::WeightRules weightRules; ///< for tests
 };
 

@@ -1,5 +1,5 @@
 // Row gather and its transpose: constraints and costs.
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Padding.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -30,6 +30,11 @@ LogicalResult EmbeddingOp::verify() {
   if (table.getElementType() != y.getElementType())
     return emitOpError("element types of table and result differ: ")
            << table.getElementType() << " and " << y.getElementType();
+  // (C4) 0 <= padding < V
+  if ((*this)->hasAttr(kPadding) && !(*this)->getAttrOfType<IntegerAttr>(kPadding))
+    return emitOpError("padding is no integer");
+  if (std::optional<int64_t> padding = paddingOf(*this); padding && (*padding < 0 || *padding >= table.getDimSize(0)))
+    return emitOpError("padding row ") << *padding << " is outside of the table: " << table;
   return success();
 }
 

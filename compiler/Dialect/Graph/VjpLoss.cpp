@@ -1,14 +1,36 @@
 // Derivatives of the two ends of a model: the row gather and the loss.
 #include "compiler/Dialect/Graph/Expr.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Padding.h"
 
 using namespace mlir;
 using namespace ztc::graph;
 
+/// `g` with zeros where the index is `padding`: a select, because a cotangent there need not be finite.
+static Value withoutPadding(OpBuilder &builder, Location loc, Value g, Value indices, int64_t padding) {
+  auto type = cast<RankedTensorType>(g.getType());
+  Type element = cast<RankedTensorType>(indices.getType()).getElementType();
+  SmallVector<int64_t> column(type.getShape());
+  column.back() = 1;
+  auto columnType = RankedTensorType::get(column, element), wideType = RankedTensorType::get(type.getShape(), element);
+  auto boolType = RankedTensorType::get(type.getShape(), builder.getI1Type());
+  Value rows = ReshapeOp::create(builder, loc, columnType, indices);
+  Value wide = BroadcastOp::create(builder, loc, wideType, rows);
+  Value row = ConstantOp::create(builder, loc, wideType,
+                                 DenseElementsAttr::get(wideType, builder.getIntegerAttr(element, padding)));
+  Value zeros = ConstantOp::create(builder, loc, type,
+                                   DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 0.0)));
+  Value isToken = CompareOp::create(builder, loc, boolType, wide, row, "ne");
+  return SelectOp::create(builder, loc, type, isToken, g, zeros);
+}
+
 LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value g = context.cotangent(0);
-  if (g && context.wants(0))
-    context.accumulate(0, EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), context.operand(1), g));
+  if (!g || !context.wants(0))
+    return success();
+  Value indices = context.operand(1);
+  if (std::optional<int64_t> padding = paddingOf(*this))
+    g = withoutPadding(builder, getLoc(), g, indices, *padding);
+  context.accumulate(0, EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), indices, g));
   return success();
 }
 
