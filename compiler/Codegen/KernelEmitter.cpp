@@ -326,7 +326,7 @@ IndexSymbol KernelEmitter::derived(const IndexExpr &index, unsigned level) {
 }
 
 std::optional<std::pair<IndexExpr, IndexExpr>> KernelEmitter::divide(const IndexExpr &index, int64_t divisor) {
-  if (divisor == 1)
+  if (divisor <= 1) // a dimension of size 0 has no elements: the loop around never runs
     return std::pair{index, IndexExpr()};
   IndexExpr quotient(index.constant() / divisor), rest(index.constant() % divisor);
   for (const IndexExpr::Term &term : index.terms()) {
