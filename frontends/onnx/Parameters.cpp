@@ -21,6 +21,8 @@ bool isParameterUse(const Node &node, unsigned index, const Initializer &initial
     return rank == 2 || (node.op == "Gemm" && index == 2);
   if (node.op == "Gather")
     return index == 0 && rank == 2;
+  if (node.op == "GatherND") // the matrices of the experts that a token was sent to
+    return index == 0 && rank >= 2;
   if (node.op == "Mul" || node.op == "Add" || node.op == "BiasGelu" || node.op == "FastGelu")
     return rank == 1;
   return (StringRef(node.op).ends_with("Normalization")) && index >= 1;
