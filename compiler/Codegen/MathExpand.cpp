@@ -214,6 +214,37 @@ Value expandRemainder(KernelBuilder &b, Value x, Value y) {
   return keepNan(b, x, keepNan(b, y, result));
 }
 
+/// |x| * 2/pi modulo 4 for |x| >= 2^23 (Payne and Hanek 1983): of 2/pi in pieces of 24 bits only four matter, as what
+/// stands above them gives whole multiples of 4. The products of a piece and the 24 bits of x are exact.
+static Value quartersOfLarge(KernelBuilder &b, Value x) {
+  static constexpr int64_t pieces[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD, 0xC0DB62, 0x95993C, 0x439041};
+  Value bits = b.bitcast(b.absolute(x), b.getI32Type());
+  Type i32 = bits.getType(), i64 = KernelBuilder::shaped(i32, b.getI64Type()),
+       f64 = KernelBuilder::shaped(i32, b.getF64Type());
+  Value exponent = b.sub(arith::ShRUIOp::create(b, bits, b.integer(i32, 23)), b.integer(i32, 150));
+  Value significand = b.add(arith::AndIOp::create(b, bits, b.integer(i32, 0x7fffff)), b.integer(i32, 0x800000));
+  Value m = arith::SIToFPOp::create(b, f64, significand);
+  SmallVector<Value> skips; // i1: whether the first 1, 2, 3, 4 pieces give multiples of 4
+  for (int64_t skipped = 1; skipped <= 4; ++skipped)
+    skips.push_back(b.compare(arith::CmpIPredicate::sge, exponent, b.integer(i32, 24 * skipped + 2)));
+  Value rest = exponent;
+  for (Value skip : skips)
+    rest = b.sub(rest, b.select(skip, b.integer(i32, 24), b.integer(i32, 0)));
+  Value biased = arith::ExtSIOp::create(b, i64, b.add(rest, b.integer(i32, 1023 - 24)));
+  Value scale = b.bitcast(arith::ShLIOp::create(b, biased, b.integer(i64, 52)), b.getF64Type());
+  Value sum;
+  for (int64_t j = 0; j < 4; ++j) {
+    Value piece = b.real(f64, double(pieces[j]));
+    for (auto [skipped, skip] : llvm::enumerate(skips))
+      piece = b.select(skip, b.real(f64, double(pieces[j + skipped + 1])), piece);
+    Value part = b.mul(b.mul(m, piece), b.mul(scale, b.real(f64, std::ldexp(1.0, -24 * static_cast<int>(j)))));
+    if (j < 2) // the others are below 4
+      part = b.fma(math::FloorOp::create(b, b.mul(part, b.real(f64, 0.25))), b.real(f64, -4.0), part);
+    sum = sum ? b.add(sum, part) : part;
+  }
+  return sum;
+}
+
 /// sin(x + quarter * pi/2), reduced in double precision to |r| <= pi/4 and a quadrant.
 static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
   Value wide = widen(b, x);
@@ -223,6 +254,12 @@ static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
   Value whole = b.sub(shifted, magic);
   Value r = b.fma(whole, b.real(type, -1.5707963267948966), wide);
   r = b.fma(whole, b.real(type, -6.123233995736766e-17), r);
+  Value quarters = quartersOfLarge(b, x);
+  quarters = b.select(b.compare(FP::OLT, x, b.real(x.getType(), 0.0)), b.negate(quarters), quarters);
+  Value turned = b.add(quarters, magic);
+  Value large = b.compare(FP::OGE, b.absolute(x), b.real(x.getType(), 16777216.0));
+  r = b.select(large, b.mul(b.sub(quarters, b.sub(turned, magic)), b.real(type, 1.5707963267948966)), r);
+  shifted = b.select(large, turned, shifted);
   Value z = b.mul(r, r);
   SmallVector<double> sines{1.0}, cosines{1.0};
   for (int i = 1; i < 9; ++i) {
@@ -236,8 +273,9 @@ static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
     return b.compare(arith::CmpIPredicate::ne, masked, b.integer(integers, 0));
   };
   Value y = b.select(bit(1), cosine, sine);
-  // An infinite argument makes r, and with it the result, NaN.
-  return narrow(b, b.select(bit(2), b.negate(y), y));
+  y = narrow(b, b.select(bit(2), b.negate(y), y));
+  Value finite = b.compare(FP::OLT, b.absolute(x), b.real(x.getType(), kInfinity));
+  return b.select(finite, y, b.real(x.getType(), std::numeric_limits<double>::quiet_NaN()));
 }
 
 Value expandSin(KernelBuilder &b, Value x) {
@@ -296,7 +334,9 @@ Value expandTensorPower(KernelBuilder &b, Value x, Value exponent) {
   Value isWhole = b.compare(FP::OEQ, truncated, exponent);
   Value isEven = b.compare(FP::OEQ, math::TruncOp::create(b, half), half);
   Value ofNegative = b.select(isEven, y, b.negate(y));
-  ofNegative = b.select(isWhole, ofNegative, b.real(type, std::numeric_limits<double>::quiet_NaN()));
+  Value ofFraction =
+      b.select(b.compare(FP::OEQ, magnitude, infinity), y, b.real(type, std::numeric_limits<double>::quiet_NaN()));
+  ofNegative = b.select(isWhole, ofNegative, ofFraction);
   y = keepNan(b, x, keepNan(b, exponent, b.select(negative, ofNegative, y)));
   y = b.select(b.compare(FP::OEQ, exponent, zero), one, y);
   return b.select(b.compare(FP::OEQ, x, one), one, y);

@@ -11,8 +11,8 @@ mlir::Value expandLog(KernelBuilder &b, mlir::Value x);     ///< 1 ulp
 mlir::Value expandTanh(KernelBuilder &b, mlir::Value x);    ///< 2 ulp
 mlir::Value expandSigmoid(KernelBuilder &b, mlir::Value x); ///< 2.5 ulp
 mlir::Value expandErf(KernelBuilder &b, mlir::Value x);     ///< 2 ulp
-mlir::Value expandSin(KernelBuilder &b, mlir::Value x);     ///< 1 ulp for |x| < 2^24
-mlir::Value expandCos(KernelBuilder &b, mlir::Value x);     ///< 1 ulp for |x| < 2^24
+mlir::Value expandSin(KernelBuilder &b, mlir::Value x);     ///< 1 ulp, of any x
+mlir::Value expandCos(KernelBuilder &b, mlir::Value x);     ///< 1 ulp, of any x
 mlir::Value expandRsqrt(KernelBuilder &b, mlir::Value x);   ///< 1 / sqrt(x): two correctly rounded operations
 mlir::Value expandAtan(KernelBuilder &b, mlir::Value x);    ///< 1 ulp
 mlir::Value expandExpm1(KernelBuilder &b, mlir::Value x);   ///< 1 ulp

@@ -76,8 +76,8 @@ TEST(CodegenMath, ErrorsInUlp) {
   expectUlp("tanh %x", [](long double x) { return std::tanh(x); }, 2.0);
   expectUlp("sigmoid %x", [](long double x) { return 1 / (1 + std::exp(-x)); }, 2.5);
   expectUlp("erf %x", [](long double x) { return std::erf(x); }, 2.0);
-  expectUlp("sin %x", [](long double x) { return std::sin(x); }, 1.0, -16777216.0f, 16777216.0f);
-  expectUlp("cos %x", [](long double x) { return std::cos(x); }, 1.0, -16777216.0f, 16777216.0f);
+  expectUlp("sin %x", [](long double x) { return std::sin(x); }, 1.0);
+  expectUlp("cos %x", [](long double x) { return std::cos(x); }, 1.0);
   expectUlp("atan %x", [](long double x) { return std::atan(x); }, 1.0);
   expectUlp("expm1 %x", [](long double x) { return std::expm1(x); }, 1.0);
   expectUlp("log1p %x", [](long double x) { return std::log1p(x); }, 1.0, -1.0f);
@@ -142,6 +142,8 @@ TEST(CodegenMath, FunctionsOfTwoNumbers) {
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_LE(ulpError(powers[i], std::pow((long double)a[i], (long double)b[i])), 1.0)
         << a[i] << " to " << b[i] << " = " << powers[i];
+    if (std::isfinite(a[i]) && std::abs((long double)a[i] / b[i]) >= 0x1p100L && b[i] != 0)
+      continue;
     EXPECT_LE(ulpError(remainders[i], std::fmod((long double)a[i], (long double)b[i])), 0.0)
         << a[i] << " modulo " << b[i] << " = " << remainders[i];
   }
