@@ -255,8 +255,14 @@ Element DeviceEmitter::reduceLast(Operation *op, bool sum, ArrayRef<int64_t> out
     restartScalar(lane->columnLoop); // the columns of the reduction need the lanes
     return {};
   }
-  if (!stored || registerType(stored).getIntOrFloatBitWidth() != 32)
-    return fail(op, "has no reduction on a GPU for this element type");
+  if (!stored)
+    return fail(op, "has an element type that kernels do not know");
+  if (registerType(stored).getIntOrFloatBitWidth() != 32) {
+    // Threads exchange 32 bits: of other integers, indices and counts, each thread goes over the row itself.
+    SmallVector<int64_t> axes(outerAxes);
+    axes.push_back(source.getRank() - 1);
+    return reduceOuter(op, sum, axes, access);
+  }
   int64_t sharedBy = rowTeam_;
   for (const IndexExpr &index : access)
     for (const IndexExpr::Term &term : index.terms())

@@ -125,6 +125,8 @@ protected:
   virtual int64_t alignmentOf(const IndexExpr &index, mlir::Type element) { return storedBytes(element); }
   /// A reduction over the last dimension and, outside of it, over `outerAxes`.
   virtual Element reduceLast(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
+  /// A reduction over `axes` by loops around one running value.
+  Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
   llvm::LogicalResult overAxes(unsigned level, llvm::ArrayRef<int64_t> axes, llvm::ArrayRef<int64_t> shape,
                                Access &access, Carried &carried,
                                llvm::function_ref<llvm::LogicalResult(unsigned level, Carried &)> body);
@@ -167,7 +169,6 @@ private:
   Element emitReduce(mlir::Operation *op, bool sum, llvm::ArrayRef<IndexExpr> access);
   Element reduceRow(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
   Element reduceRowByElement(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> outerAxes, Access access);
-  Element reduceOuter(mlir::Operation *op, bool sum, llvm::ArrayRef<int64_t> axes, Access access);
 
   std::vector<Level> levels_;
   std::deque<IndexSymbol> symbols_;
