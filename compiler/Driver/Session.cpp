@@ -3,6 +3,7 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Support/Location.h"
 #include "frontends/huggingface/Folder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
@@ -96,6 +97,19 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
 
 Session::~Session() = default;
 
+void Session::collect(Messages &messages) {
+  collecting = true;
+  context->getDiagEngine().registerHandler([&messages](Diagnostic &diagnostic) {
+    std::string text = scopeOf(diagnostic.getLocation());
+    text += (text.empty() ? "" : ": ") + diagnostic.str();
+    for (Diagnostic &note : diagnostic.getNotes())
+      text += "\n  " + note.str();
+    (diagnostic.getSeverity() == DiagnosticSeverity::Error ? messages.errors : messages.others)
+        .push_back(std::move(text));
+    return success();
+  });
+}
+
 LogicalResult Session::importInput() {
   ImportOptions import;
   import.batch = opts.batch;
@@ -106,10 +120,8 @@ LogicalResult Session::importInput() {
   std::string path = opts.input;
   if (huggingface::isModelFolder(opts.input)) {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
-    if (!built.isOk()) {
-      llvm::errs() << "ztc: " << built.status().message() << "\n";
-      return failure();
-    }
+    if (!built.isOk())
+      return emitError(UnknownLoc::get(context.get())) << built.status().message();
     path += "/config.json";
     import.message = std::move(built->onnx);
     import.name = llvm::sys::path::filename(llvm::StringRef(opts.input).rtrim('/')).str();
@@ -118,8 +130,8 @@ LogicalResult Session::importInput() {
     if (!built->hasWeights && opts.weights.empty())
       freshWeights = built->initializerRange;
   } else if (!opts.saveOnnx.empty()) {
-    llvm::errs() << "ztc: --save-onnx: " << opts.input << " is no folder; the graph is in that file already\n";
-    return failure();
+    return emitError(UnknownLoc::get(context.get()))
+           << "--save-onnx: " << opts.input << " is no folder; the graph is in that file already";
   }
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, path, import, report);
   if (failed(imported))
@@ -217,7 +229,9 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   addPhaseWithHooks(info.phase, pm);
   addPhaseVerifier(info.phase, pm);
   if (failed(pm.run(*moduleRef))) {
-    llvm::errs() << "ztc: phase " << info.name << " failed\n";
+    failed_ = info.phase;
+    if (!collecting)
+      llvm::errs() << "ztc: phase " << info.name << " failed\n";
     return failure();
   }
   return dump(info);
@@ -238,8 +252,10 @@ LogicalResult Session::run(Phase last) {
       break;
     if (done && info.phase <= *done)
       continue;
-    if (info.phase == Phase::Import && failed(importInput()))
+    if (info.phase == Phase::Import && failed(importInput())) {
+      failed_ = info.phase;
       return failure();
+    }
     if (info.phase == Phase::Recompute && isSearching()) {
       StepProbe probing = probe();
       FailureOr<RecomputeDecision> decision = decide(probing, budgetShapes());
@@ -267,8 +283,8 @@ void Session::restore(const Snapshot &snapshot, CompileOptions options) {
   opts = std::move(options);
 }
 
-/// config.json of the checkpoint, or else beside the model; empty where there is none.
-static std::string findConfig(const CompileOptions &options) {
+/// config.json of the checkpoint, or else beside the model, with its folder; nothing where there is none.
+static void findConfig(const CompileOptions &options, PlanOptions &found) {
   llvm::SmallVector<std::string, 2> folders;
   if (!options.weights.empty())
     folders.push_back(llvm::sys::fs::is_directory(options.weights)
@@ -277,12 +293,20 @@ static std::string findConfig(const CompileOptions &options) {
   folders.push_back(huggingface::isModelFolder(options.input) ? options.input
                                                               : llvm::sys::path::parent_path(options.input).str());
   for (const std::string &folder : folders) {
-    llvm::SmallString<256> file(folder);
+    llvm::SmallString<256> path(folder);
+    if (llvm::sys::fs::make_absolute(path))
+      continue;
+    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    llvm::SmallString<256> file(path);
     llvm::sys::path::append(file, "config.json");
-    if (auto buffer = llvm::MemoryBuffer::getFile(file))
-      return (*buffer)->getBuffer().str();
+    auto buffer = llvm::MemoryBuffer::getFile(file);
+    if (!buffer)
+      continue;
+    found.hfConfig = (*buffer)->getBuffer().str();
+    // An export takes tokenizer and template from there (runtime/Checkpoint/Export.h).
+    found.options["model-folder"] = path.str().str();
+    return;
   }
-  return {};
 }
 
 PlanOptions Session::planOptions(bool withKernels) const {
@@ -292,7 +316,7 @@ PlanOptions Session::planOptions(bool withKernels) const {
   options.zero = opts.zero;
   options.budgetBytes = opts.memoryBudget;
   options.reserveBytes = opts.memoryReserve;
-  options.hfConfig = findConfig(opts);
+  findConfig(opts, options);
   for (auto &[name, value] : describe(opts))
     options.options[name] = value;
   if (!freshWeights.empty())

@@ -29,6 +29,14 @@ public:
   /// to stderr.
   llvm::LogicalResult run(Phase last);
 
+  /// From here on diagnostics are kept as texts, errors apart from the rest, instead of being printed.
+  struct Messages {
+    std::vector<std::string> errors, others;
+  };
+  void collect(Messages &messages);
+  /// The phase that `run` ended in with an error.
+  std::optional<Phase> failedPhase() const { return failed_; }
+
   /// The module between two phases, to go on from more than once.
   struct Snapshot {
     mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -76,6 +84,8 @@ private:
   std::string freshWeights; ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;
+  std::optional<Phase> failed_;
+  bool collecting = false;
   bool valid = true;
 };
 

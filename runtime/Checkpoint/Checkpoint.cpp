@@ -33,7 +33,7 @@ static constexpr KindName kKinds[] = {
 uint64_t checkpointBytes(const plan::Plan &plan) {
   uint64_t bytes = uint64_t(64) << 10;
   for (const KindName &kind : kKinds) {
-    const FileSet set = planFiles(plan, kind.kind, kind.stem, plan::F32, kLargestFile, false);
+    const FileSet set = planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false);
     bytes += set.fileBytes() + set.fileBytes() / kManifestPieceBytes * 72 + printIndex(set).size();
   }
   return bytes;
@@ -86,7 +86,7 @@ namespace {
 struct CheckpointFiles {
   explicit CheckpointFiles(const plan::Plan &plan) {
     for (const KindName &kind : kKinds)
-      sets.push_back(planFiles(plan, kind.kind, kind.stem, plan::F32, kLargestFile, false));
+      sets.push_back(planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false));
   }
   std::vector<FileToWrite> in(const std::string &folder) const {
     std::vector<FileToWrite> files;
@@ -169,7 +169,7 @@ static Status writeCheckpoint(const StateContext &context, const TrainerState &s
     if (const Status status = createFiles(files, state, temporary); !status.isOk())
       created = status;
   ZTC_ASSIGN_OR_RETURN(temporary, fromFirstRank(control, "checkpoint created", created));
-  ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), plan::F32, 1.0f, hasRead));
+  ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), 1.0f, hasRead));
   ZTC_ASSIGN_OR_RETURN(const Manifest manifest, describeTogether(control, temporary, files.names(), context.staging));
   const Status published = isFirstRank(control) ? publish(manifest, temporary, path) : Status::ok();
   return agree(control, "checkpoint complete", published);

@@ -19,9 +19,6 @@ using Json = nlohmann::ordered_json;
 /// Of files that are being written.
 static constexpr std::string_view kTemporaryPrefix = ".ztc-export-";
 
-/// Where Hugging Face's own writer begins a new shard.
-static constexpr uint64_t kLargestShard = 5'000'000'000;
-
 /// What a Hugging Face folder has beside weights and config.json. Files that are not there are not copied.
 static constexpr const char *kCompanions[] = {"generation_config.json",
                                               "tokenizer.json",
@@ -30,43 +27,179 @@ static constexpr const char *kCompanions[] = {"generation_config.json",
                                               "special_tokens_map.json",
                                               "added_tokens.json",
                                               "vocab.json",
+                                              "vocab.txt",
                                               "merges.txt",
+                                              "spiece.model",
+                                              "tekken.json",
                                               "chat_template.jinja",
-                                              "chat_template.json"};
+                                              "chat_template.json",
+                                              "preprocessor_config.json",
+                                              "processor_config.json",
+                                              "video_preprocessor_config.json"};
 
-StatusOr<plan::DataType> parseExportType(const std::string &name, const plan::Plan &plan) {
-  const std::string &wanted = name.empty() ? plan.precision() : name;
-  if (wanted == "fp32" || wanted.empty())
-    return plan::F32;
-  if (wanted == "bf16")
-    return plan::BF16;
-  if (wanted == "fp16")
-    return plan::F16;
-  return invalidArgument(fmt::format("--export-dtype={}: fp32, bf16 and fp16 are known", wanted));
+StatusOr<std::optional<plan::DataType>> parseExportType(const std::string &name) {
+  using Result = std::optional<plan::DataType>;
+  if (name.empty())
+    return Result();
+  if (name == "fp32")
+    return Result(plan::F32);
+  if (name == "bf16")
+    return Result(plan::BF16);
+  if (name == "fp16")
+    return Result(plan::F16);
+  return invalidArgument(fmt::format("--export-dtype={}: fp32, bf16 and fp16 are known", name));
 }
 
-static FileSet planExport(const plan::Plan &plan, plan::DataType type) {
-  return planFiles(plan, StateKind::Model, "model", type, kLargestShard, /*plainName=*/true);
+StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan &plan, const std::string &weights) {
+  std::map<std::string, plan::DataType> types;
+  if (weights.empty())
+    return types;
+  ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(weights));
+  for (const plan::Parameter &parameter : plan.parameters()) {
+    std::optional<SafetensorsCollection::Found> found = files.find(parameter.name());
+    for (int i = 0; i < parameter.tied_size() && !found; ++i)
+      found = files.find(parameter.tied(i));
+    if (found)
+      types[parameter.name()] = found->tensor->type;
+  }
+  return types;
+}
+
+static plan::DataType computeType(const plan::Plan &plan) {
+  return plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+}
+
+/// The type that a parameter is exported in.
+static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &options,
+                                 const plan::Parameter &parameter) {
+  if (options.type)
+    return *options.type;
+  plan::DataType source = plan::DATA_TYPE_UNSPECIFIED;
+  if (const auto found = options.weightTypes.find(parameter.name()); found != options.weightTypes.end())
+    source = found->second;
+  else if (options.weights.empty() && !parameter.source().path().empty())
+    source = parameter.source().type();
+  if (source == plan::F64) // nothing is kept that wide
+    return plan::F32;
+  return source == plan::F32 || source == plan::BF16 || source == plan::F16 ? source : computeType(plan);
+}
+
+static FileSet planExport(const plan::Plan &plan, const ExportOptions &options) {
+  return planFiles(
+      plan, StateKind::Model, "model",
+      [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter); }, options.shardBytes,
+      /*plainName=*/true);
+}
+
+/// What most of the bytes are in.
+static plan::DataType mainType(const FileSet &set) {
+  std::map<plan::DataType, uint64_t> bytes;
+  for (const PlannedFile &file : set.files)
+    for (const PlannedTensor &tensor : file.tensors)
+      bytes[tensor.type] += tensor.elements * dataTypeBytes(tensor.type);
+  const auto most = std::ranges::max_element(bytes, {}, &std::pair<const plan::DataType, uint64_t>::second);
+  return most == bytes.end() ? plan::F32 : most->first;
+}
+
+/// The folder that --weights stands for; empty where there is none.
+static std::string weightsFolder(const ExportOptions &options) {
+  if (options.weights.empty())
+    return {};
+  return isFolder(options.weights) ? options.weights : parentFolder(options.weights);
+}
+
+/// Where the files beside the weights come from; empty where no folder is known.
+static std::string companionFolder(const plan::Plan &plan, const ExportOptions &options) {
+  if (!options.hfConfig.empty())
+    return options.hfConfig;
+  if (const std::string folder = weightsFolder(options); !folder.empty() && pathExists(folder + "/config.json"))
+    return folder;
+  const auto compiled = plan.options().find(kModelFolder);
+  return compiled != plan.options().end() ? compiled->second : std::string();
+}
+
+static std::vector<std::string> companions(const std::string &folder) {
+  std::vector<std::string> names;
+  if (folder.empty())
+    return names;
+  for (const char *name : kCompanions)
+    if (pathExists(folder + "/" + name))
+      names.emplace_back(name);
+  // The classes of a model that transformers does not have itself.
+  if (const StatusOr<std::vector<std::string>> present = listFolder(folder); present.isOk())
+    for (const std::string &name : *present)
+      for (const char *prefix : {"configuration_", "modeling_", "tokenization_"})
+        if (name.starts_with(prefix) && name.ends_with(".py"))
+          names.push_back(name);
+  return names;
+}
+
+static const char *torchName(plan::DataType type) {
+  return type == plan::BF16 ? "bfloat16" : type == plan::F16 ? "float16" : "float32";
 }
 
 /// The text of config.json, with the type of the weights in it; empty where there is none.
 static StatusOr<std::string> configText(const plan::Plan &plan, const ExportOptions &options) {
   std::string text = plan.model().hf_config();
-  if (!options.hfConfig.empty()) {
-    ZTC_ASSIGN_OR_RETURN(text, readWholeFile(options.hfConfig + "/config.json"));
+  std::string file = weightsFolder(options) + "/config.json";
+  if (!options.hfConfig.empty())
+    file = options.hfConfig + "/config.json";
+  else if (options.weights.empty() || !pathExists(file))
+    file.clear();
+  if (!file.empty()) {
+    ZTC_ASSIGN_OR_RETURN(text, readWholeFile(file));
   }
   if (text.empty())
     return text;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return dataLoss(fmt::format("{} is no JSON object", options.hfConfig.empty()
-                                                            ? "the plan's config.json"
-                                                            : "'" + options.hfConfig + "/config.json'"));
-  const char *type = options.type == plan::BF16 ? "bfloat16" : options.type == plan::F16 ? "float16" : "float32";
-  for (const char *key : {"dtype", "torch_dtype"}) // transformers 5 and 4
-    if (json.contains(key))
-      json[key] = type;
+    return dataLoss(fmt::format("{} is no JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
+  const char *type = torchName(mainType(planExport(plan, options)));
+  const auto setType = [&](Json &config) {
+    bool isKnown = false;
+    for (const char *key : {"dtype", "torch_dtype"}) // transformers 5 and 4
+      if (config.contains(key)) {
+        config[key] = type;
+        isKnown = true;
+      }
+    return isKnown;
+  };
+  bool isKnown = setType(json);
+  if (json.contains("text_config") && json["text_config"].is_object())
+    isKnown |= setType(json["text_config"]);
+  if (!isKnown)
+    json["torch_dtype"] = type; // both versions read it
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string describeExport(const plan::Plan &plan, const ExportOptions &options) {
+  const FileSet set = planExport(plan, options);
+  const plan::DataType type = mainType(set);
+  std::string text = type == plan::BF16 ? "bf16" : type == plan::F16 ? "fp16" : "fp32";
+  for (const PlannedFile &file : set.files)
+    if (std::ranges::any_of(file.tensors, [&](const PlannedTensor &tensor) { return tensor.type != type; })) {
+      text += " and what else the weights were";
+      break;
+    }
+  if (set.files.size() > 1)
+    text += fmt::format(", {} shards", set.files.size());
+  const StatusOr<std::string> config = configText(plan, options);
+  const std::string folder = companionFolder(plan, options);
+  const std::vector<std::string> names = companions(folder);
+  const bool hasTokenizer = std::ranges::any_of(names, [](const std::string &name) {
+    return name.starts_with("token") || name.starts_with("vocab") || name == "tekken.json" || name == "spiece.model";
+  });
+  const bool hasConfig = config.isOk() && !config->empty();
+  if (hasConfig)
+    text += ", config.json";
+  if (hasTokenizer)
+    text += fmt::format(", tokenizer of {}", folder);
+  if (!hasConfig)
+    text += "; without config.json and tokenizer: give --hf-config DIR for a folder that transformers loads";
+  else if (!hasTokenizer)
+    text += folder.empty() || isFolder(folder) ? "; no tokenizer was found"
+                                               : fmt::format("; without a tokenizer: '{}' is not there", folder);
+  return text;
 }
 
 static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) {
@@ -74,7 +207,7 @@ static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) 
     return config.status().withContext("--hf-config");
   ZTC_RETURN_IF_ERROR(checkWritable(options.folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(options.folder));
-  const uint64_t needed = planExport(plan, options.type).fileBytes();
+  const uint64_t needed = planExport(plan, options).fileBytes();
   if (present < needed)
     return resourceExhausted(
         fmt::format("the model in '{}' takes {}, {} are free there ({} bytes too few); free some, or export elsewhere",
@@ -169,10 +302,10 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
   ZTC_ASSIGN_OR_RETURN(const std::string config, configText(context.plan, options));
   if (!config.empty())
     ZTC_RETURN_IF_ERROR(addText("config.json", config));
-  for (const char *name : kCompanions) {
-    const std::string from = options.hfConfig + "/" + name;
-    if (!options.hfConfig.empty() && pathExists(from))
-      ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, context.staging); }));
+  const std::string folder = companionFolder(context.plan, options);
+  for (const std::string &name : companions(folder)) {
+    const std::string from = folder + "/" + name;
+    ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, context.staging); }));
   }
   return Status::ok();
 }
@@ -189,7 +322,7 @@ static Status completeExport(const ExportOptions &options, const FileSet &set, F
 static Status writeExport(const StateContext &context, const ExportOptions &options) {
   ControlChannel *const control = context.control;
   const bool first = isFirstRank(control);
-  const FileSet set = planExport(context.plan, options.type);
+  const FileSet set = planExport(context.plan, options);
   FolderUpdate update(options.folder);
   StatusOr<std::string> created = update.prefix();
   if (first)
@@ -199,7 +332,7 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
   std::vector<FileToWrite> files;
   for (const PlannedFile &planned : set.files)
     files.push_back({&planned, StateKind::Model, prefix + planned.name});
-  ZTC_RETURN_IF_ERROR(writeTogether(context, files, options.type, 1.0f));
+  ZTC_RETURN_IF_ERROR(writeTogether(context, files, 1.0f));
   return agree(control, "export complete", first ? completeExport(options, set, update) : Status::ok());
 }
 
@@ -216,7 +349,7 @@ Status dumpGradients(const StateContext &context, const std::string &given, floa
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   ControlChannel *const control = context.control;
   const bool first = isFirstRank(control);
-  const FileSet set = planFiles(context.plan, StateKind::Gradient, "gradients", plan::F32,
+  const FileSet set = planFiles(context.plan, StateKind::Gradient, "gradients", wideType,
                                 std::numeric_limits<uint64_t>::max(), /*plainName=*/true);
   StatusOr<std::string> replaced = first ? replaceablePath(given) : given;
   const std::string path = replaced.isOk() ? *replaced : given;
@@ -231,7 +364,7 @@ Status dumpGradients(const StateContext &context, const std::string &given, floa
     }
   }
   ZTC_ASSIGN_OR_RETURN(const std::string temporary, fromFirstRank(control, "gradients created", created));
-  const Status written = writeTogether(context, {{&set.files[0], StateKind::Gradient, temporary}}, plan::F32, factor);
+  const Status written = writeTogether(context, {{&set.files[0], StateKind::Gradient, temporary}}, factor);
   const auto complete = [&]() -> Status {
     ZTC_RETURN_IF_ERROR(written);
     ZTC_RETURN_IF_ERROR(renamePath(temporary, path));

@@ -3,27 +3,49 @@
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Format/plan.pb.h"
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 namespace ztc {
 
+/// Where Hugging Face's writers of version 4 begin a new shard; later ones do at 50 GB.
+inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
+
+/// The option of a plan that names the folder with the model's config.json, an absolute path.
+inline constexpr const char *kModelFolder = "model-folder";
+
 struct ExportOptions {
   std::string folder;
-  plan::DataType type = plan::F32; ///< F32, BF16 or F16, rounded to nearest even
-  std::string hfConfig; ///< --hf-config: a folder with config.json, whose tokenizer files are copied too; else the
-                        ///< plan's hf_config
+  /// F32, BF16 or F16 for all tensors, rounded to nearest even. Without: each has the type that its weights had, and
+  /// what the plan computes in where they are not known.
+  std::optional<plan::DataType> type;
+  std::string hfConfig; ///< --hf-config: a folder with config.json
+  std::string weights;  ///< --weights: a folder or a file
+  /// Of --weights, by parameter name; the plan knows those of its own sources.
+  std::map<std::string, plan::DataType> weightTypes;
+  uint64_t shardBytes = kDefaultShardBytes;
 };
 
-/// "fp32", "bf16", "fp16" to a type; InvalidArgument on anything else. Empty: what the plan computes in.
-StatusOr<plan::DataType> parseExportType(const std::string &name, const plan::Plan &plan);
+/// "fp32", "bf16", "fp16" to a type, empty to none; InvalidArgument on anything else.
+StatusOr<std::optional<plan::DataType>> parseExportType(const std::string &name);
+
+/// The types of the plan's parameters in `weights`, a folder or file; those that it lacks are left out.
+StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan &plan, const std::string &weights);
 
 /// Before a run: the folder can be written, the model fits the free space, --hf-config has a config.json, all ranks see
 /// the folder.
 Status prepareExport(const plan::Plan &plan, const ExportOptions &options, ControlChannel *control = nullptr);
 
-/// Writes model.safetensors (or shards with an index above 5 GB) and config.json into the folder. Files that the export
-/// does not own stay; on failure the folder keeps its old content.
+/// Writes model.safetensors (or shards with an index), config.json, and the files of tokenizer and generation into the
+/// folder. These come from --hf-config, else from the folder of --weights, else from the folder that the plan was
+/// compiled with. Files that the export does not own stay; on failure the folder keeps its old content.
 Status exportModel(const StateContext &context, const ExportOptions &options);
+
+/// What an export holds, for the screen: "bf16, 3 shards; config.json, tokenizer.json of FOLDER"; it says what a reader
+/// of the folder will miss.
+std::string describeExport(const plan::Plan &plan, const ExportOptions &options);
 
 /// Writes the gradient slots (of each rank the range it owns, which holds the sum over ranks) as f32 under the
 /// parameters' names (tied ones once), each value times `factor`. `path` keeps its old content on failure.

@@ -121,12 +121,12 @@ StatusOr<Manifest> describeTogether(ControlChannel *control, const std::string &
   return manifest;
 }
 
-Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, plan::DataType type,
-                     float factor, const std::function<void()> &hasRead) {
+Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, float factor,
+                     const std::function<void()> &hasRead) {
   const auto write = [&]() -> Status {
     std::vector<File> written;
     for (const FileToWrite &file : files) {
-      ZTC_ASSIGN_OR_RETURN(File one, writeTensors(context, *file.planned, file.kind, type, factor, file.path));
+      ZTC_ASSIGN_OR_RETURN(File one, writeTensors(context, *file.planned, file.kind, factor, file.path));
       written.push_back(std::move(one));
     }
     // Whoever waits to change the state does not wait for the disk's last word too.

@@ -30,7 +30,7 @@ struct FileToWrite {
 
 /// Every rank writes what it owns of all files, which are there with their headers, and syncs them; returns when all
 /// have. `hasRead`, where set, is called when nothing is read any more. Collective.
-Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, plan::DataType type,
-                     float factor, const std::function<void()> &hasRead = nullptr);
+Status writeTogether(const StateContext &context, const std::vector<FileToWrite> &files, float factor,
+                     const std::function<void()> &hasRead = nullptr);
 
 } // namespace ztc

@@ -30,20 +30,25 @@ uint64_t FileSet::fileBytes() const {
   return bytes;
 }
 
-static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters, plan::DataType type) {
+plan::DataType wideType(const plan::Parameter &) {
+  return plan::F32;
+}
+
+static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters, const TypeOfTensor &typeOf) {
   std::vector<SafetensorsSpec> specs;
   for (const plan::Parameter *parameter : parameters)
-    specs.push_back({parameter->name(), type, {parameter->shape().begin(), parameter->shape().end()}});
+    specs.push_back({parameter->name(), typeOf(*parameter), {parameter->shape().begin(), parameter->shape().end()}});
   SafetensorsLayout layout = layoutSafetensors(specs);
   PlannedFile file;
   file.header = std::move(layout.header);
   file.bytes = layout.fileBytes;
   for (size_t i = 0; i < parameters.size(); ++i)
-    file.tensors.push_back({parameters[i], elementCount(parameters[i]->shape()).value_or(0), layout.offsets[i]});
+    file.tensors.push_back(
+        {parameters[i], elementCount(parameters[i]->shape()).value_or(0), layout.offsets[i], specs[i].type});
   return file;
 }
 
-FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, plan::DataType type,
+FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName) {
   std::vector<const plan::Parameter *> sorted;
   for (const plan::Parameter &parameter : plan.parameters())
@@ -55,7 +60,7 @@ FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &ste
   FileSet set;
   uint64_t inGroup = 0;
   for (const plan::Parameter *parameter : sorted) {
-    const uint64_t bytes = elementCount(parameter->shape()).value_or(0) * dataTypeBytes(type);
+    const uint64_t bytes = elementCount(parameter->shape()).value_or(0) * dataTypeBytes(typeOf(*parameter));
     if (!groups.back().empty() && inGroup + bytes > largestFileBytes) {
       groups.emplace_back();
       inGroup = 0;
@@ -65,7 +70,7 @@ FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &ste
     set.tensorBytes += bytes;
   }
   for (size_t i = 0; i < groups.size(); ++i) {
-    PlannedFile file = layOut(groups[i], type);
+    PlannedFile file = layOut(groups[i], typeOf);
     file.name = plainName && groups.size() == 1
                     ? stem + ".safetensors"
                     : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, groups.size());
@@ -235,12 +240,13 @@ Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   return file.sync();
 }
 
-StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind,
-                            plan::DataType type, float factor, const std::string &path) {
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, float factor,
+                            const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
   ZTC_ASSIGN_OR_RETURN(File file, File::open(path, File::Mode::ReadWrite));
-  const uint64_t elementBytes = dataTypeBytes(type);
   for (const PlannedTensor &tensor : planned.tensors) {
+    const plan::DataType type = tensor.type;
+    const uint64_t elementBytes = dataTypeBytes(type);
     const ParameterState state(context, *tensor.parameter, kind);
     const bool asItIs = kind == StateKind::Model && factor == 1.0f && type != plan::F32 && type == state.type();
     const Part part = state.owned();

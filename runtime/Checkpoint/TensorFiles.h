@@ -23,7 +23,11 @@ struct PlannedTensor {
   const plan::Parameter *parameter;
   uint64_t elements;
   uint64_t fileOffset;
+  plan::DataType type; ///< in the file
 };
+
+/// The type that a parameter has in a file.
+using TypeOfTensor = std::function<plan::DataType(const plan::Parameter &)>;
 
 /// One file before it is written.
 struct PlannedFile {
@@ -43,8 +47,11 @@ struct FileSet {
 };
 
 /// Names are "<stem>-00001-of-0000N.safetensors", or "<stem>.safetensors" where `plainName` and one file is enough.
-FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, plan::DataType type,
+FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName);
+
+/// All in f32.
+plan::DataType wideType(const plan::Parameter &);
 
 /// The text of <stem>.safetensors.index.json.
 std::string printIndex(const FileSet &set);
@@ -53,10 +60,10 @@ std::string printIndex(const FileSet &set);
 Status createTensorFile(const PlannedFile &planned, const std::string &path);
 
 /// Writes what this rank owns of a file's tensors into the file at `path`, which is there: as f32 (masters, where there
-/// are any), multiplied by `factor` and rounded to `type`; parameters that lie in memory in that type go as they are.
-/// Returns the file, which is still to be synced. No agreement with other ranks.
-StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind,
-                            plan::DataType type, float factor, const std::string &path);
+/// are any), multiplied by `factor` and rounded to the planned type; parameters that lie in memory in it go as they
+/// are. Returns the file, which is still to be synced. No agreement with other ranks.
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, float factor,
+                            const std::string &path);
 
 /// Fills what this rank's slots hold of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
 /// begin + count) of the parameter as f32. A master is split into parameter and remainder; where there is none the

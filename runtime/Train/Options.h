@@ -62,7 +62,8 @@ struct RunOptions {
   std::optional<uint64_t> keep;
   std::string resume;
   std::string exportFolder;
-  std::string exportDtype; ///< empty (as the plan), fp32, bf16, fp16
+  std::string exportDtype;            ///< empty (as the weights were), fp32, bf16, fp16
+  std::optional<uint64_t> shardBytes; ///< where the export begins a new file
   std::string hfConfig;
   bool noSave = false;
 

@@ -200,8 +200,13 @@ Status Run::prepareOutput(const plan::Plan &plan) {
   export_.folder =
       nowhere && !options_.noSave && !options_.stopAfter ? defaultOutputFolder(options_.plan) : options_.exportFolder;
   export_.hfConfig = options_.hfConfig;
-  ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype, plan));
+  export_.weights = options_.weights;
+  export_.shardBytes = options_.shardBytes.value_or(kDefaultShardBytes);
+  ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype));
   if (!export_.folder.empty()) {
+    auto types = typesOfWeights(plan, options_.weights);
+    ZTC_RETURN_IF_ERROR(agree(&control_, "types of the weights", types.status().withContext("--weights")));
+    export_.weightTypes = std::move(*types);
     ZTC_RETURN_IF_ERROR(claim(export_.folder));
     ZTC_RETURN_IF_ERROR(prepareExport(plan, export_, &control_));
   }
@@ -414,7 +419,7 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
   if (complete && !export_.folder.empty()) {
     control_.progress().enterPhase("exporting");
     ZTC_RETURN_IF_ERROR(exportModel(session_->state(), export_));
-    progress_.note("exported " + export_.folder);
+    progress_.note(fmt::format("exported {} ({})", export_.folder, describeExport(session_->plan(), export_)));
   }
   return kept;
 }

@@ -86,7 +86,7 @@ with scratch() as work:
     evaluated = [line for line in (work / "eval.log").read_text().splitlines() if '"eval_loss"' in line]
     check("evaluation in bf16", len(evaluated) == 1 and "null" not in evaluated[0], evaluated)
     header = (work / "model" / "model.safetensors").read_bytes()[8:4096]
-    check("an export has the type that was compiled", b'"BF16"' in header and b'"F32"' not in header)
+    check("an export has the type of the weights, whatever is computed in", b'"F32"' in header and b'"BF16"' not in header)
     done = run("ztc-run", bf16 / "grouped.bin", "--device=cpu", "--generate=5", "--prompt=!", f"--weights={work / 'model'}")
     check("text from bf16 weights", len(done.stdout) >= 6 and done.stdout.startswith("!"), repr(done.stdout))
     norms = [s["grad_norm"] for s in read_log(bf16 / "whole.log")[1]]

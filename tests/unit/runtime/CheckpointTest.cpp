@@ -173,8 +173,8 @@ TEST(Export, NarrowParametersGoAsTheyAre) {
   const SplitMaster split = splitMaster(1 + 0x1p-8f);
   std::fill_n(parameters, 35, split.parameter);
   std::fill_n(remainders, 35, split.remainder);
-  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("bf16"), .type = plan::BF16, .hfConfig = ""}));
-  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("fp32"), .type = plan::F32, .hfConfig = ""}));
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("bf16"), .type = plan::BF16}));
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("fp32"), .type = plan::F32}));
   const uint16_t wanted = toBf16(1 + 0x1p-7f);
   EXPECT_EQ(tensorsOf(scratch.path("bf16/model.safetensors"))["layers.0.bias"].substr(4, 2),
             std::string(reinterpret_cast<const char *>(&wanted), 2));
@@ -568,12 +568,83 @@ TEST(Export, AFullDiskLeavesTheOldModel) {
 }
 
 TEST(Export, TypesByName) {
+  EXPECT_FALSE(parseExportType("")->has_value());
+  EXPECT_EQ(**parseExportType("fp16"), plan::F16);
+  EXPECT_FALSE(parseExportType("int4").isOk());
+}
+
+TEST(Export, EachTensorHasTheTypeOfItsWeights) {
+  const Scratch scratch;
   plan::Plan plan = smallPlan();
-  EXPECT_EQ(*parseExportType("", plan), plan::F32);
-  plan.set_precision("bf16");
-  EXPECT_EQ(*parseExportType("", plan), plan::BF16);
-  EXPECT_EQ(*parseExportType("fp16", plan), plan::F16);
-  EXPECT_FALSE(parseExportType("int4", plan).isOk());
+  plan.set_precision("fp16");
+  plan.mutable_model()->set_hf_config("{}");
+  for (plan::Parameter &parameter : *plan.mutable_parameters()) {
+    parameter.mutable_source()->set_path("somewhere");
+    parameter.mutable_source()->set_type(parameter.shape_size() > 1 ? plan::BF16 : plan::F32);
+  }
+  TinyRun run(plan);
+  run.fill(1.5f);
+  ExportOptions options;
+  options.folder = scratch.path("out");
+  ASSERT_OK(exportModel(run.context(), options));
+  const auto typeOf = [&](const char *name) {
+    const StatusOr<SafetensorsFile> file = SafetensorsFile::open(scratch.path("out/model.safetensors"));
+    return file.isOk() && file->find(name) ? file->find(name)->type : plan::DATA_TYPE_UNSPECIFIED;
+  };
+  EXPECT_EQ(typeOf("layers.0.weight"), plan::BF16);
+  EXPECT_EQ(typeOf("layers.0.norm.weight"), plan::F32);
+  EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"torch_dtype\": \"bfloat16\""));
+  // Weights that a run was given replace the plan's, in type too; what they do not name is as it is computed.
+  options.weights = scratch.path("out/model.safetensors");
+  options.weightTypes = *typesOfWeights(plan, options.weights);
+  options.weightTypes["layers.0.weight"] = plan::F64;
+  options.weightTypes.erase("layers.0.norm.weight");
+  ASSERT_OK(exportModel(run.context(), options));
+  EXPECT_EQ(typeOf("layers.0.weight"), plan::F32);
+  EXPECT_EQ(typeOf("layers.0.norm.weight"), plan::F16);
+}
+
+TEST(Export, ShardsBeginAtTheSizeThatIsAskedFor) {
+  const Scratch scratch;
+  TinyRun run;
+  run.fill(1);
+  ExportOptions options;
+  options.folder = scratch.path("out");
+  options.shardBytes = 1;
+  ASSERT_OK(exportModel(run.context(), options));
+  EXPECT_TRUE(pathExists(scratch.path("out/model-00001-of-00004.safetensors")));
+  EXPECT_TRUE(pathExists(scratch.path("out/model.safetensors.index.json")));
+  EXPECT_THAT(describeExport(run.plan, options), HasSubstr("4 shards; without config.json"));
+}
+
+TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
+  const Scratch scratch;
+  for (const char *folder : {"compiled", "weights"}) {
+    ASSERT_OK(makeFolders(scratch.path(folder)));
+    scratch.write(std::string(folder) + "/config.json", fmt::format(R"({{"of": "{}"}})", folder));
+    scratch.write(std::string(folder) + "/tokenizer.json", folder);
+    scratch.write(std::string(folder) + "/chat_template.jinja", folder);
+  }
+  scratch.write("compiled/modeling_own.py", "");
+  plan::Plan plan = smallPlan();
+  plan.mutable_model()->set_hf_config(R"({"of": "compiled"})");
+  (*plan.mutable_options())[kModelFolder] = scratch.path("compiled");
+  TinyRun run(plan);
+  run.fill(1);
+  ExportOptions options;
+  options.folder = scratch.path("out");
+  ASSERT_OK(exportModel(run.context(), options));
+  EXPECT_EQ(names(options.folder), (std::vector<std::string>{"chat_template.jinja", "config.json", "model.safetensors",
+                                                             "modeling_own.py", "tokenizer.json"}));
+  EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "compiled");
+  EXPECT_THAT(describeExport(plan, options), HasSubstr("tokenizer of " + scratch.path("compiled")));
+  options.weights = scratch.path("weights");
+  ASSERT_OK(exportModel(run.context(), options));
+  EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "weights");
+  EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"of\": \"weights\""));
+  options.weights.clear();
+  (*plan.mutable_options())[kModelFolder] = scratch.path("gone");
+  EXPECT_THAT(describeExport(plan, options), HasSubstr("without a tokenizer"));
 }
 
 TEST(Gradients, AreDumpedByNameTimesAFactor) {
