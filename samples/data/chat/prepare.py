@@ -48,7 +48,7 @@ class Counts:
 
     def __init__(self):
         self.read = self.split = self.cut = self.dropped = self.without_target = self.bad = 0
-        self.targets = self.tokens = self.longest = self.endless = self.merged = 0
+        self.targets = self.tokens = self.longest = self.endless = self.merged = self.altered = 0
         self.first_bad = self.first_split = None
 
 
@@ -113,6 +113,7 @@ class Preparation:
         counts.cut += is_cut
         counts.endless += row.endless
         counts.merged += row.merged
+        counts.altered += row.altered
         counts.targets += targets
         counts.tokens += min(len(row.tokens), seq)
         file.add(row.tokens, row.counted, self.padding)
@@ -173,6 +174,9 @@ class Preparation:
                   "(their thinking is removed, or what ends them), so each such answer has a row of its own")
         if c.endless:
             print(f"warning    {count(c.endless, 'counted answer')} without a reserved token at the end: the model does not learn there when to stop")
+        if c.altered:
+            print(f"warning    {count(c.altered, 'counted answer')} not as in the data: the template leaves out or changes a part (thinking, for one), "
+                  "and what it leaves out is not trained")
         if c.merged:
             print(f"warning    in {count(c.merged, 'row')} one token holds the end of a prompt and the beginning of the answer; it counts")
         print(f"targets    {c.targets} of {rows * self.seq} positions count ({100 * c.targets / (rows * self.seq):.1f} %), "

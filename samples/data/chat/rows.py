@@ -11,6 +11,7 @@ class Row:
     counted: list
     text: str
     endless: int = 0  # answers that no reserved token ends
+    altered: int = 0  # answers that the template does not write as they are in the data
     merged: bool = False  # a token holds the end of a prompt and the beginning of its answer
 
 
@@ -144,6 +145,7 @@ class ChatRows:
         starts = {turn: self.answer_start(conversation, turn, parts[turn]) for turn in remaining}
         while remaining:
             row, held = self.row_of(text, {turn: (parts[turn], starts[turn]) for turn in remaining})
+            row.altered = sum(not self.is_whole(conversation.messages[turn], parts[turn]) for turn in held)
             if held:
                 rows.append(row)
             remaining = [turn for turn in remaining if turn not in held]
@@ -152,6 +154,12 @@ class ChatRows:
             if remaining:
                 text = parts[remaining[-1]]
         return rows[::-1] or [Row(self.encode(text).tokens, [False] * len(self.encode(text).tokens), text)]
+
+    @staticmethod
+    def is_whole(message, text):
+        """Whether an answer stands in the text as it is in the data, spaces aside."""
+        content = message.get("content")
+        return not isinstance(content, str) or "".join(content.split()) in "".join(text.split())
 
     def row_of(self, text, answers):
         """The row of `text` and the answers that stand in it as they do where they come last. `answers`: turn -> (text up to it, start)."""

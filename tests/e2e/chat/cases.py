@@ -191,6 +191,11 @@ def test_formats(work):
     _, rows = prepare(work, work / "thinking", [{"messages": thoughts}])
     texts = counted_texts(tokenizer, *rows[0])
     check("thinking is trained where it stands last", texts == ["<think>\nWell.\n</think>\n\nFine.<|im_end|>"], texts)
+    strict = models.save(work / "strict", models.byte_level(CHATML_TOKENS), {"eos_token": "<|im_end|>", "pad_token": "<|pad|>"},
+                         models.CHATML.replace("message.content", "message.content.split('</think>')[-1]"))
+    done, rows = prepare(work, strict, [{"messages": thoughts[:2]}])
+    check("a template that drops thinking everywhere is named", "not as in the data" in done.stdout and "not as in the data" not in prepare(
+        work, work / "thinking", [{"messages": thoughts}])[0].stdout, done.stdout)
     _, rows = prepare(work, work / "thinking", [{"messages": ONE_TURN, "chat_template_kwargs": {"enable_thinking": False}}])
     check("arguments of the template", counted_texts(tokenizer, *rows[0]) == ["I am fine.<|im_end|>"], counted_texts(tokenizer, *rows[0]))
     bare = models.save(work / "plain", models.byte_level(["<|endoftext|>"]), {"eos_token": "<|endoftext|>"}, None)
