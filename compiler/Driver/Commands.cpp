@@ -41,6 +41,24 @@ static std::string unusable(const CompileOptions &o) {
   return {};
 }
 
+/// Whether a file begins as plans do.
+static bool isPlanFile(const std::string &path) {
+  const llvm::StringRef magic("ZTCPLAN\0", 8); // runtime/Format/PlanFile.h
+  llvm::sys::fs::file_status status;
+  if (llvm::sys::fs::status(path, status) || status.type() != llvm::sys::fs::file_type::regular_file)
+    return false; // a pipe would wait
+  auto begin = llvm::MemoryBuffer::getFileSlice(path, magic.size(), 0);
+  return begin && (*begin)->getBuffer() == magic;
+}
+
+/// A plan where a model was expected: what reads it; "" for all other files.
+static std::string planAsModel(const CompileOptions &o) {
+  if (!o.from.empty() || !isPlanFile(o.input))
+    return {};
+  return o.input + ": is a plan that `ztc compile` made, no model; read it with `ztc inspect " + o.input +
+         "` (--memory, --kernels), run it with `ztc-run " + o.input + "`";
+}
+
 /// Writes `text` to the output file, or to standard output where there is none.
 static int writeText(const std::string &path, function_ref<void(llvm::raw_ostream &)> print) {
   if (path.empty()) {
@@ -100,6 +118,8 @@ int runCompile(const CompileOptions &given) {
     return fail(what, 2);
   if (options.output.empty() && options.to.empty())
     return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
+  if (std::string what = planAsModel(options); !what.empty())
+    return fail(what);
   Session session(options);
   if (!session.isValid())
     return 2;
@@ -196,6 +216,8 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
     return fail(what);
   if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
+  if (std::string what = planAsModel(options); !what.empty())
+    return fail(what);
   std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
   // Import and differentiation are the same for every stage.
   Session session(options);
@@ -219,14 +241,33 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   return 0;
 }
 
-int runCheck(const CompileOptions &options) {
+int runCheck(const CompileOptions &options, const ReportOptions &form) {
+  if (std::string what = planAsModel(options); !what.empty())
+    return fail(what);
   Session session(options);
   if (!session.isValid())
     return 2;
-  bool imported = succeeded(session.run(Phase::Import));
-  bool differentiated = imported && succeeded(session.run(Phase::Backward));
-  printCheck(llvm::outs(), session.importReport(), imported, differentiated);
-  return imported && differentiated ? 0 : 1;
+  Session::Messages messages;
+  session.collect(messages);
+  // All of a compilation but the file: what `ztc compile` refuses, this does too.
+  CheckOutcome outcome;
+  outcome.imports = succeeded(session.run(Phase::Import));
+  outcome.trains = outcome.imports && succeeded(session.run(Phase::Backward));
+  outcome.compiles = outcome.trains && succeeded(session.run(Phase::Plan));
+  outcome.errors = messages.errors;
+  outcome.remarks = messages.others;
+  if (!outcome.compiles && outcome.errors.empty())
+    outcome.errors.push_back("no reason was given");
+  if (std::optional<Phase> failed = session.failedPhase())
+    for (const PhaseInfo &info : allPhases())
+      if (info.phase == *failed)
+        outcome.failedPhase = info.name;
+  form.json ? printCheckJson(llvm::outs(), session.importReport(), outcome)
+            : printCheck(llvm::outs(), session.importReport(), outcome);
+  llvm::outs().flush(); // the errors are the last lines
+  for (const std::string &error : outcome.errors)
+    llvm::errs() << "error: " << error << "\n";
+  return outcome.compiles ? 0 : 1;
 }
 
 static std::vector<std::string> targetsOf(const plan::Plan &plan) {

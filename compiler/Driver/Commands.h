@@ -17,7 +17,7 @@ struct ReportOptions {
 
 int runCompile(const CompileOptions &options);
 int runMemory(const CompileOptions &options, const ReportOptions &report);
-int runCheck(const CompileOptions &options);
+int runCheck(const CompileOptions &options, const ReportOptions &report);
 int runInspect(const CompileOptions &options, const ReportOptions &report);
 /// `options` say for which ranks; 1 where the plans differ.
 int runDiff(const CompileOptions &options, const std::string &a, const std::string &b);

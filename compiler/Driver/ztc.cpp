@@ -2,8 +2,10 @@
 // results.
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/LocalGpus.h"
+#include "runtime/Core/NearestName.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 using namespace ztc;
@@ -95,6 +97,66 @@ void chooseTargets(CompileOptions &o) {
     std::cerr << "ztc: " << found.note << "\n";
 }
 
+/// Options of ztc-run that people give to ztc.
+constexpr const char *kRunOptions[] = {"--data",   "--steps", "--epochs",   "--lr",     "--schedule", "--warmup",
+                                       "--clip",   "--save",  "--resume",   "--export", "--log-json", "--eval-data",
+                                       "--device", "--ranks", "--generate", "--init",   "--shuffle",  "--weight-decay"};
+
+int usageError(const std::string &what) {
+  std::cerr << "ztc: " << what << "\n";
+  return 2;
+}
+
+std::vector<std::string> optionNames(const CLI::App &command) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+  return names;
+}
+
+bool isCommand(const CLI::App &app, const std::string &word) {
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    if (command->get_name() == word)
+      return true;
+  return false;
+}
+
+/// The first word on the command line is no command.
+std::string unknownCommand(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const CLI::App *command : app.get_subcommands(nullptr)) {
+    names.push_back(command->get_name());
+    list += (list.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::string meant = nearestName(word, names);
+  const bool isFile = word.find('/') != std::string::npos || word.find('.') != std::string::npos;
+  return "there is no command '" + word + "'" +
+         (!meant.empty() ? ", did you mean " + meant + "?"
+          : isFile       ? ": a command comes before the file, as in ztc compile " + word
+                         : ".") +
+         " Commands are " + list;
+}
+
+/// A word behind a command that it does not know.
+std::string unknownOption(const CLI::App &command, int argc, char **argv) {
+  const std::vector<std::string> known = optionNames(command);
+  const std::string help = "; see ztc " + command.get_name() + " --help";
+  for (int i = 2; i < argc; ++i) {
+    const std::string word(argv[i]), name = word.substr(0, word.find('='));
+    if (!word.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    if (std::find(std::begin(kRunOptions), std::end(kRunOptions), name) != std::end(kRunOptions))
+      return name + " is no option of ztc " + command.get_name() + ": ztc-run has it";
+    const std::string meant = nearestName(name, known);
+    return "ztc " + command.get_name() + " has no option " + name +
+           (meant.empty() ? "" : ", did you mean " + meant + "?") + help;
+  }
+  const std::vector<std::string> rest = command.remaining();
+  return "'" + (rest.empty() ? std::string() : rest.front()) + "' is one word too many" + help;
+}
+
 int run(int argc, char **argv) {
   CLI::App app{"ztc compiles an ONNX Llama graph into a complete, memory-planned training step.", "ztc"};
   app.require_subcommand(1);
@@ -123,6 +185,7 @@ int run(int argc, char **argv) {
   CLI::App *check =
       app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
   addCommon(*check, o);
+  check->add_flag("--json", r.json, "machine-readable output");
 
   CLI::App *inspect = app.add_subcommand("inspect", "read a plan");
   inspect->add_option("plan", o.input, "the plan file")->required();
@@ -141,12 +204,22 @@ int run(int argc, char **argv) {
   diff->add_option("b", second, "another plan file")->required();
   addShape(*diff, o);
 
+  if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1]))
+    return usageError(unknownCommand(app, argv[1]));
   try {
     app.parse(argc, argv);
     o.gpusGiven = compile->count("--gpus") > 0;
-  } catch (const CLI::ParseError &error) {
-    // CLI11 prints help to stdout with code 0, errors to stderr; ours is always status 2.
+  } catch (const CLI::ExtrasError &error) {
+    for (const CLI::App *command : app.get_subcommands())
+      return usageError(unknownOption(*command, argc, argv));
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) // --help and --version, which CLI11 prints
+      return app.exit(error);
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    const auto used = app.get_subcommands();
+    return usageError(what + "; see ztc " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help");
   }
   for (CLI::App *command : {compile, memory})
     if (*command && command->count("--target") == 0)
@@ -156,7 +229,7 @@ int run(int argc, char **argv) {
   if (*memory)
     return runMemory(o, r);
   if (*check)
-    return runCheck(o);
+    return runCheck(o, r);
   if (*inspect)
     return runInspect(o, r);
   return runDiff(o, o.input, second);

@@ -59,8 +59,16 @@ private:
   std::vector<Row> rows;
 };
 
-/// What the importer recognised; `differentiated` tells whether every op on the way to the loss has a derivative.
-void printCheck(llvm::raw_ostream &out, const ImportReport &report, bool imported, bool differentiated);
+/// How far a model came.
+struct CheckOutcome {
+  bool imports = false, trains = false, compiles = false;
+  std::string failedPhase; ///< name; empty where none did
+  std::vector<std::string> errors, remarks;
+};
+
+/// What the importer recognised, layer by layer and parameter by parameter, and how far a compilation comes.
+void printCheck(llvm::raw_ostream &out, const ImportReport &report, const CheckOutcome &outcome);
+void printCheckJson(llvm::raw_ostream &out, const ImportReport &report, const CheckOutcome &outcome);
 
 /// The plan as a document: model, options, parameters, buckets, memory, and every step of every program.
 void printPlanText(llvm::raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory);

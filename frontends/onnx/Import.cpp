@@ -3,8 +3,9 @@
 #include "compiler/Support/Location.h"
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
-#include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/ExplainWeights.h"
+#include "frontends/onnx/FoldedTables.h"
+#include "frontends/onnx/LayerIdioms.h"
 #include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
@@ -245,6 +246,7 @@ private:
       report.layers = std::max(report.layers, layerOf(parameter.name) + 1);
     for (Operation &op : forward.getBody().front())
       ++report.graphOps[op.getName().getStringRef().str()];
+    report.layerIdioms = layerIdioms(forward);
     OpBuilder builder(&context);
     auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
     module->setAttr("graph.model", builder.getStringAttr(options.name.empty() ? llvm::sys::path::stem(path)

@@ -7,6 +7,9 @@
 
 namespace ztc {
 
+/// Fewer bytes than that need their unit: "b" for bytes.
+static constexpr double kSmallestWithoutUnit = 1e6;
+
 static std::optional<double> unitFactor(std::string unit) {
   for (char &c : unit)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -39,6 +42,9 @@ StatusOr<uint64_t> parseSize(std::string_view text) {
   const std::optional<double> factor = unitFactor(unit);
   if (!factor)
     return bad("unknown unit");
+  // 1e9 and 123456789 are bytes; nobody means 40 of them.
+  if (unit.empty() && value > 0 && value < kSmallestWithoutUnit)
+    return invalidArgument(fmt::format("'{}' has no unit: write {}GiB or {}MiB", text, number, number));
   const double bytes = value * *factor;
   if (bytes >= 9.2e18)
     return bad("too large");

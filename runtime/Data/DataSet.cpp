@@ -26,6 +26,12 @@ static StatusOr<std::unique_ptr<TokenSource>> openSource(const std::string &path
   }
   if (!pathExists(path))
     return notFound(fmt::format("cannot open '{}': no such file", path));
+  for (const char *ending : {".jsonl", ".json", ".parquet", ".arrow", ".csv"})
+    if (path.ends_with(ending))
+      return invalidArgument(fmt::format(
+          "'{}' holds texts or chats, not tokens: samples/data/prepare_chat.py makes a token file of {}", path,
+          path.ends_with(".jsonl") || path.ends_with(".json") ? "it, with the model's tokenizer and chat template"
+                                                              : "such rows once they are written as .jsonl"));
   return invalidArgument(fmt::format(
       "'{}' is no token file by its name (.safetensors, .bin, .idx); for text add --tokenizer=bytes", path));
 }

@@ -1,6 +1,9 @@
 // CLI11 reports by exceptions: they end in this file.
 #include "runtime/Tools/CommandLine.h"
+#include "runtime/Core/NearestName.h"
+#include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 
@@ -20,6 +23,16 @@ struct OptionGroup {
   /// `value` is what the help says in place of the option's value.
   template <typename T> CLI::Option *option(const char *names, T &target, const char *value, const char *help) const {
     return app.add_option(names, target, help)->type_name(value)->group(name);
+  }
+  /// A number of bytes with its unit.
+  CLI::Option *size(const char *names, std::optional<uint64_t> &target, const char *help) const {
+    const auto parse = [&target, names](const std::string &value) {
+      const StatusOr<uint64_t> bytes = parseSize(value);
+      if (!bytes.isOk())
+        throw CLI::ValidationError(names, bytes.status().message());
+      target = *bytes;
+    };
+    return app.add_option_function<std::string>(names, parse, help)->type_name("SIZE")->group(name);
   }
   template <typename T> CLI::Option *flag(const char *names, T &target, const char *help) const {
     return app.add_flag(names, target, help)->group(name);
@@ -87,9 +100,11 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   results.option("--resume", o.resume, "DIR", "go on from the newest whole checkpoint in DIR");
   results.option("--export", o.exportFolder, "DIR",
                  "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
-  results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as compiled)")
+  results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as the weights were)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  results.option("--hf-config", o.hfConfig, "DIR", "folder whose config.json and tokenizer files go into the export");
+  results.size("--shard-size", o.shardBytes, "largest file of the export (default 5GB)");
+  results.option("--hf-config", o.hfConfig, "DIR",
+                 "folder whose config.json and tokenizer files go into the export (default: that of the weights)");
   results.flag("--no-save", o.noSave, "leave nothing behind but an explicit --export");
   results.option("--log-json", o.logJson, "FILE", "one JSON object a line: the run, then every step and evaluation");
   results.option("--dump-gradients", o.dumpGradients, "FILE", "safetensors file with the first step's gradients");
@@ -111,6 +126,72 @@ std::string oneLine(std::string text) {
   while (!text.empty() && text.back() == ' ')
     text.pop_back();
   return text;
+}
+
+/// Options of ztc compile: a plan has them already.
+constexpr const char *kCompileOptions[] = {
+    "--batch",     "--seq",      "--precision", "--precision-policy", "--optimizer-state",
+    "--recompute", "--prefetch", "--mem",       "--reserve",          "--target",
+    "--zero",      "--freeze",   "--no-decay",  "--padding-token",    "--input",
+    "--adapter",   "--lora",     "--quantize",  "--master",           "--update",
+    "--host-mem"};
+
+/// What others call our options.
+constexpr std::pair<const char *, const char *> kOtherNames[] = {
+    {"--learning-rate", "--lr"},
+    {"--num-train-epochs", "--epochs"},
+    {"--max-steps", "--steps"},
+    {"--gradient-accumulation-steps", "--accumulate"},
+    {"--warmup-steps", "--warmup"},
+    {"--warmup-ratio", "--warmup"},
+    {"--lr-scheduler-type", "--schedule"},
+    {"--max-grad-norm", "--clip"},
+    {"--adam-beta1", "--beta1"},
+    {"--adam-beta2", "--beta2"},
+    {"--adam-epsilon", "--epsilon"},
+    {"--output-dir", "--export"},
+    {"--save-steps", "--save-every"},
+    {"--save-total-limit", "--keep"},
+    {"--eval-steps", "--eval-every"},
+    {"--train-file", "--data"},
+    {"--dataset", "--data"},
+    {"--resume-from-checkpoint", "--resume"},
+    {"--nproc-per-node", "--ranks"},
+    {"--per-device-train-batch-size", "--batch"},
+    {"--max-seq-length", "--seq"},
+    {"--max-length", "--seq"},
+    {"--bf16", "--precision"},
+    {"--fp16", "--precision"},
+};
+
+/// A sentence about the first word that is no option; `app` has parsed in vain.
+std::string unknownOption(const CLI::App &app, int argc, const char *const *argv) {
+  std::vector<std::string> known;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      known.push_back("--" + name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word(argv[i]);
+    const std::string name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || std::ranges::find(known, name) != known.end())
+      continue;
+    std::string dashed = name;
+    std::ranges::replace(dashed, '_', '-');
+    std::string meant = dashed;
+    for (const auto &[other, ours] : kOtherNames)
+      if (dashed == other)
+        meant = ours;
+    if (std::ranges::find(kCompileOptions, meant) != std::end(kCompileOptions))
+      return fmt::format("{} is no option of ztc-run: `ztc compile` has {}, and the plan keeps what it said", name,
+                         meant);
+    if (meant == dashed)
+      meant = nearestName(name, known);
+    return fmt::format("there is no option {}{}; see ztc-run --help", name,
+                       meant.empty() ? "" : fmt::format(", did you mean {}?", meant));
+  }
+  const std::vector<std::string> rest = app.remaining();
+  return fmt::format("'{}' is one word too many: a run has one plan, and options begin with --; see ztc-run --help",
+                     rest.empty() ? "" : rest.front());
 }
 
 } // namespace
@@ -137,6 +218,13 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
     return Result(CommandLineText{app.help()});
   } catch (const CLI::ConfigError &e) {
     return invalidArgument("--config: " + oneLine(e.what()) + ": no option of that name");
+  } catch (const CLI::ExtrasError &) {
+    return invalidArgument(unknownOption(app, argc, argv));
+  } catch (const CLI::ConversionError &e) {
+    const std::string what = oneLine(e.what());
+    return invalidArgument(what + (what.find("--warmup") != std::string::npos
+                                       ? ": it counts steps, a whole number; for 3 % give 3 % of --steps"
+                                       : "; see ztc-run --help"));
   } catch (const CLI::Error &e) {
     return invalidArgument(oneLine(e.what()) + "; see ztc-run --help");
   } catch (const std::exception &e) {

@@ -38,7 +38,7 @@ with scratch() as work:
     types_of = lambda c: c.get("dtype", c.get("torch_dtype"))
     check("config.json is the model's but for the type", types_of(config) == "float32"
           and all(config[key] == value for key, value in original.items() if "dtype" not in key), config)
-    run("ztc-run", *train, f"--export={work / 'narrow'}", "--export-dtype=bf16", "--shard-size=100KB")
+    run("ztc-run", *train, f"--export={work / 'narrow'}", "--export-dtype=bf16", "--shard-size=20KB")
     check("--export-dtype", types(work / "narrow") == {"BF16"} and types_of(json.loads((work / "narrow" / "config.json").read_text())) == "bfloat16")
     shards = sorted(work.glob("narrow/model-*.safetensors"))
     index = json.loads((work / "narrow" / "model.safetensors.index.json").read_text())

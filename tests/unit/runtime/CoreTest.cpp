@@ -1,5 +1,6 @@
 // Sizes, SHA-256, random streams and processor features against published or exhaustive references.
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/NearestName.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
@@ -13,7 +14,8 @@ namespace {
 
 TEST(Sizes, Parse) {
   const std::pair<const char *, uint64_t> good[] = {{"0", 0},
-                                                    {"4096", 4096},
+                                                    {"4096B", 4096},
+                                                    {"4194304", 4194304},
                                                     {"78GiB", 78ull << 30},
                                                     {"512 MiB", 512ull << 20},
                                                     {"512mib", 512ull << 20},
@@ -32,6 +34,20 @@ TEST(Sizes, Parse) {
   for (const char *bad :
        {"", "GiB", "-1", "1XB", "12 GiBs", "nan", "inf", "1e30", "0x10", "5 5", "1KiBB", "99999999999TiB"})
     EXPECT_FALSE(parseSize(bad).isOk()) << bad;
+}
+
+TEST(Sizes, AFewWithoutAUnitAreAskedForIt) {
+  EXPECT_EQ(parseSize("40").status().message(), "'40' has no unit: write 40GiB or 40MiB");
+  EXPECT_FALSE(parseSize("4096").isOk());
+}
+
+TEST(NearestName, FindsWhatWasMeant) {
+  const std::vector<std::string> names{"--zero", "--seq", "--precision", "--precision-policy", "--learning-rate"};
+  EXPECT_EQ(nearestName("--zeroo", names), "--zero");
+  EXPECT_EQ(nearestName("--ezro", names), "--zero");
+  EXPECT_EQ(nearestName("--learning_rate", names), "--learning-rate");
+  EXPECT_EQ(nearestName("--prec", names), "--precision");
+  EXPECT_EQ(nearestName("--nothing-like-it", names), "");
 }
 
 TEST(Sizes, Format) {
