@@ -115,7 +115,11 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
     bytes += message(1, input);
   for (const std::string &output : outputs)
     bytes += message(2, output);
-  bytes += message(3, name.empty() ? "node_" + std::to_string(nodes++) : name) + message(4, op);
+  size_t colons = op.find("::");
+  bytes += message(3, name.empty() ? "node_" + std::to_string(nodes++) : name) +
+           message(4, colons == std::string::npos ? op : op.substr(colons + 2));
+  if (colons != std::string::npos)
+    bytes += message(7, op.substr(0, colons));
   for (const auto &[key, attribute] : attributes)
     bytes += message(5, attributeProto(key, attribute));
   if (!scope.empty())
@@ -124,7 +128,8 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
 }
 
 std::string OnnxWriter::bytes() const {
-  return number(1, 8) + message(8, message(1, "") + number(2, opset)) + message(7, graph + message(2, "test"));
+  return number(1, 8) + message(8, message(1, "") + number(2, opset)) +
+         message(8, message(1, "com.microsoft") + number(2, 1)) + message(7, graph + message(2, "test"));
 }
 
 TemporaryFolder::TemporaryFolder() {
