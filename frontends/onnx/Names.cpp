@@ -167,6 +167,9 @@ std::string Names::scopeOf(const Node &node) const {
   StringRef name = node.name;
   if (!name.consume_front("/"))
     return "";
+  name = name.rtrim('/'); // onnxruntime appends to the name of the last node that it fused
+  if (auto [path, last] = name.rsplit('/'); last.ends_with("Fusion"))
+    name = path;
   size_t last = name.rfind('/');
   if (last == StringRef::npos)
     return "";
