@@ -315,14 +315,16 @@ private:
   /// Integers (B, S) that index the table which has as many rows as the logits have columns; or the only ones there
   /// are.
   bool findTokens() {
-    std::vector<const GraphValue *> candidates, lookups, vocabulary;
+    std::vector<const GraphValue *> candidates, lookups, vocabulary, unread;
     int64_t columns = model.outputs.empty() ? 0 : columnsOfLastProduct(model, model.outputs[0].name);
     for (const GraphValue &input : model.inputs) {
       if (roles.count(input.name) || !isInteger(input.type) || input.shape.size() != 2)
         continue;
       Use use = finder.usesOf(input);
-      if (!use.isRead)
+      if (!use.isRead) {
+        unread.push_back(&input);
         continue;
+      }
       candidates.push_back(&input);
       if (use.rows)
         lookups.push_back(&input);
@@ -350,6 +352,8 @@ private:
         return fail("takes embeddings " + described(input) +
                     " and looks up no tokens: export the model with token numbers (input_ids), so that its embedding "
                     "is part of the graph");
+    if (candidates.empty())
+      candidates = unread; // only their shape is asked for
     if (candidates.size() > 1)
       byName(candidates);
     if (candidates.size() == 1) {

@@ -193,6 +193,10 @@ TEST(OnnxEvaluator, DataHasShapesOnly) {
 
 TEST(OnnxEvaluator, OtherInputsAreBound) {
   Graph graph;
+  graph.liveness.roles["input_ids"].role = InputRole::Tokens;
+  graph.liveness.roles["attention_mask"].role = InputRole::AttentionMask;
+  graph.liveness.roles["position_ids"].role = InputRole::Positions;
+  graph.liveness.roles["past_key_values.0.key"] = {InputRole::Past, 2, ""};
   graph.writer.input("attention_mask", ElementType::I64, {"batch", "total"});
   graph.writer.input("position_ids", ElementType::I64, {"batch", "sequence"});
   graph.writer.input("past_key_values.0.key", ElementType::F32, {"batch", int64_t(2), "past", int64_t(4)});
