@@ -13,9 +13,9 @@
 #include "frontends/onnx/Ties.h"
 #include "frontends/onnx/Weights.h"
 #include "mlir/IR/Verifier.h"
-#include "nlohmann/json.hpp"
+#include "runtime/Core/File.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Format/Safetensors.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -25,21 +25,26 @@ namespace importer {
 namespace {
 
 /// What a config.json beside the model may say about limits; nothing is built from it.
-nlohmann::json readConfig(llvm::StringRef modelPath) {
+nlohmann::json readConfig(llvm::StringRef modelPath, std::vector<std::string> &notes) {
   llvm::SmallString<256> path(llvm::sys::path::parent_path(modelPath));
   llvm::sys::path::append(path, "config.json");
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
+  StatusOr<std::string> buffer = readWholeFile(std::string(path));
+  if (!buffer.isOk())
     return nlohmann::json::object();
-  auto json = nlohmann::json::parse((*buffer)->getBuffer().begin(), (*buffer)->getBuffer().end(), nullptr,
-                                    /*allow_exceptions=*/false);
-  return json.is_object() ? json : nlohmann::json::object();
+  auto json = parseJson(*buffer);
+  if (json.is_object())
+    return json;
+  notes.push_back(std::string(path) + " is no JSON object, or one of impossible depth: it is passed over");
+  return nlohmann::json::object();
 }
 
-int64_t positionLimitOf(const nlohmann::json &config) {
+int64_t positionLimitOf(const nlohmann::json &config, std::vector<std::string> &notes) {
   for (const char *key : {"max_position_embeddings", "n_positions"})
-    if (auto found = config.find(key); found != config.end() && found->is_number_integer())
-      return found->get<int64_t>();
+    if (auto found = config.find(key); found != config.end() && !found->is_null()) {
+      if (found->is_number_integer() && found->get<int64_t>() > 0)
+        return found->get<int64_t>();
+      notes.push_back(std::string("config.json: ") + key + " is no number above 0, so no position limit is known");
+    }
   return 0;
 }
 
@@ -208,8 +213,8 @@ private:
     for (const GraphValue &input : model->inputs)
       if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
         tokens = &input;
-    config = readConfig(path);
-    report.positionLimit = options.positionLimit ? options.positionLimit : positionLimitOf(config);
+    config = readConfig(path, report.notes);
+    report.positionLimit = options.positionLimit ? options.positionLimit : positionLimitOf(config, report.notes);
     int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
     report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
     auto choose = [&](int64_t fixed, uint64_t wanted, int64_t otherwise, const char *what,

@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Core/File.h"
@@ -9,7 +10,6 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace ztc {
@@ -151,7 +151,7 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const ExportOpti
   }
   if (text.empty())
     return text;
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parseJson<Json>(text);
   if (!json.is_object())
     return dataLoss(fmt::format("{} is no JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
   const char *type = torchName(mainType(planExport(plan, options)));

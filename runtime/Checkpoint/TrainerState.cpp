@@ -1,7 +1,7 @@
 #include "runtime/Checkpoint/Checkpoint.h"
+#include "runtime/Core/Json.h"
 #include <charconv>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace ztc {
 
@@ -36,7 +36,7 @@ static bool readNumber(const Json &json, const char *name, uint64_t &value) {
 }
 
 StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::string &path) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parseJson<Json>(text);
   if (!json.is_object() || !json.contains("version"))
     return dataLoss(fmt::format("'{}' is not a valid trainer state", path));
   if (json["version"] != 1)

@@ -212,11 +212,16 @@ Status replaceFile(const std::string &path, std::string_view content) {
   return replaceFile(path, [&](const File &file) { return file.writeAt(0, content.data(), content.size()); });
 }
 
+/// The index of a checkpoint of a million tensors has some hundred MB.
+static constexpr uint64_t kLargestWholeFile = uint64_t(1) << 30;
+
 StatusOr<std::string> readWholeFile(const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(File file, File::open(path, File::Mode::Read));
   if (isFolder(path))
     return fileError("read", path, EISDIR);
   ZTC_ASSIGN_OR_RETURN(const uint64_t size, file.size());
+  if (size > kLargestWholeFile)
+    return failedPrecondition(fmt::format("'{}' has {} bytes: that is no configuration or index", path, size));
   std::string content(size, '\0');
   ZTC_RETURN_IF_ERROR(file.readAt(0, content.data(), size));
   return content;

@@ -1,6 +1,6 @@
 #include "runtime/Format/AlgorithmChoices.h"
+#include "runtime/Core/Json.h"
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace ztc {
 
@@ -12,7 +12,7 @@ std::string printAlgorithmChoices(const AlgorithmChoices &choices) {
 }
 
 StatusOr<AlgorithmChoices> parseAlgorithmChoices(std::string_view text, const std::string &path) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parseJson<Json>(text);
   const auto none = [&] { return dataLoss(fmt::format("'{}' holds no choices of algorithms", path)); };
   if (!json.is_object())
     return none();

@@ -1,9 +1,9 @@
 #include "runtime/Format/Manifest.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Sha256.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace ztc {
 
@@ -50,7 +50,7 @@ static std::optional<ManifestFile> parseFile(const Json &json) {
 }
 
 StatusOr<Manifest> parseManifest(std::string_view text, const std::string &path) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parseJson<Json>(text);
   if (!json.is_object() || !json.contains("files") || !json["files"].is_array())
     return dataLoss(fmt::format("'{}' is not a valid manifest", path));
   if (!json.contains("version") || json["version"] != 1)

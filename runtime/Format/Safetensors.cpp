@@ -1,11 +1,11 @@
 #include "runtime/Format/Safetensors.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <set>
 
 namespace ztc {
@@ -110,7 +110,7 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
   if (length > fileSize - 8 || length > head.size() - 8)
     return dataLoss(fmt::format("'{}' is truncated: its header has {} bytes, the file {}", path, length, fileSize));
   const auto *text = reinterpret_cast<const char *>(head.data()) + 8;
-  const Json json = Json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
+  const Json json = parseJson<Json>({text, length});
   if (!json.is_object())
     return dataLoss(fmt::format("'{}' is not a valid safetensors file: its header is no JSON object", path));
   std::vector<SafetensorsTensor> tensors;
@@ -128,6 +128,19 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
     if (tensors[i].offset < tensors[i - 1].offset + tensors[i - 1].bytes)
       return dataLoss(fmt::format("'{}' is not a valid safetensors file: tensors '{}' and '{}' overlap", path,
                                   tensors[i - 1].name, tensors[i].name));
+  // As the reference implementation asks: every byte belongs to a tensor. Else two readers may see two models: a name
+  // that stands twice leaves the bytes of one entry to nobody, unless both name the same.
+  uint64_t covered = 8 + length;
+  for (const SafetensorsTensor &tensor : tensors) {
+    if (tensor.offset != covered)
+      break;
+    covered += tensor.bytes;
+  }
+  if (covered != fileSize)
+    return dataLoss(
+        fmt::format("'{}' is not a valid safetensors file: the bytes from {} belong to no tensor, or a tensor "
+                    "stands twice in its header",
+                    path, covered));
   return tensors;
 }
 
@@ -151,7 +164,7 @@ const SafetensorsTensor *SafetensorsFile::find(std::string_view name) const {
 /// File names by tensor name of an index.
 static StatusOr<std::map<std::string, std::string>> readIndex(const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(const std::string text, readWholeFile(path));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parseJson<Json>(text);
   const auto bad = [&](const std::string &why) {
     return dataLoss(fmt::format("'{}' is not a valid index: {}", path, why));
   };

@@ -1,0 +1,40 @@
+// JSON from files that anybody may have written.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace ztc {
+
+/// How deep arrays and objects may lie in one another: nlohmann::json copies and prints them recursively.
+inline constexpr int kDeepestJson = 64;
+
+/// True where brackets lie deeper than kDeepestJson; those inside strings do not count.
+inline bool isJsonTooDeep(std::string_view text) {
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inString) {
+      i += c == '\\';
+      inString = c != '"';
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepestJson)
+        return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+/// The value of a text, without exceptions; a discarded value, which is no object, array or number, where it is none or
+/// lies too deep.
+template <typename Json = nlohmann::json> Json parseJson(std::string_view text) {
+  if (isJsonTooDeep(text))
+    return Json(nlohmann::detail::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+} // namespace ztc
