@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-namespace llvm {
-class MemoryBuffer;
+namespace ztc {
+class MappedFile;
 }
 
 namespace ztc::importer {
@@ -110,7 +110,7 @@ public:
 
 private:
   std::string folder;
-  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> files; ///< null: cannot be read
+  llvm::StringMap<std::unique_ptr<MappedFile>> files; ///< null: cannot be read
 };
 
 struct Model {
@@ -147,6 +147,10 @@ struct Model {
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.
   llvm::StringRef bytesOf(const Initializer &initializer, std::string &error) const;
 };
+
+/// Notes each file of external data that is a link out of the model's folder: a hub's cache looks so, and so does a
+/// model that wants to name a file of this machine.
+void noteLinks(Model &model);
 
 /// Reads the graph; tensors in other files are described, not loaded; model-local functions are inlined, Constant nodes
 /// become initializers; every node fits the schema of its operator. On failure null, with one sentence in `error`.

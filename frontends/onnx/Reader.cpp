@@ -341,6 +341,7 @@ std::unique_ptr<Model> read(std::shared_ptr<Storage> storage, const std::string 
     model->exporter += " " + storage->proto.producer_version();
   if (!Converter(*model, *storage, error).run())
     return nullptr;
+  noteLinks(*model);
   model->storage = std::move(storage);
   return model;
 }
