@@ -3,6 +3,7 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/LocalGpus.h"
 #include "runtime/Core/NearestName.h"
+#include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -26,11 +27,21 @@ void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std
       ->type_name("SIZE");
 }
 
+/// Whole numbers in decimal: CLI11 takes 010 for 8, and an empty text for 0.
+const CLI::Validator kWhole(
+    [](std::string &text) -> std::string {
+      StatusOr<std::string> whole = wholeNumber(text);
+      if (whole.isOk())
+        text = *whole;
+      return whole.isOk() ? "" : whole.status().message();
+    },
+    "");
+
 /// Options that `compile` and `memory` share.
 void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
-  app.add_option("--batch", o.batch, "micro-batch per rank")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--seq", o.seq, "tokens per row")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--batch", o.batch, "micro-batch per rank")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
   app.add_option("--precision", o.precision, "storage and compute types")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--precision-policy", o.precisionPolicy,

@@ -1,9 +1,9 @@
 #include "frontends/huggingface/Folder.h"
 #include "frontends/huggingface/BuildDecoder.h"
 #include "frontends/huggingface/Families.h"
+#include "runtime/Core/File.h"
 #include "runtime/Core/FloatTypes.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include <fmt/format.h>
@@ -15,15 +15,10 @@ namespace {
 constexpr uint64_t kLargestConfig = 16 << 20;
 
 StatusOr<std::string> readText(const std::string &path) {
-  uint64_t bytes = 0;
-  if (std::error_code error = llvm::sys::fs::file_size(path, bytes))
-    return notFound(path + ": " + error.message());
-  if (bytes > kLargestConfig)
+  StatusOr<std::string> text = readWholeFile(path);
+  if (text.isOk() && text->size() > kLargestConfig)
     return dataLoss(path + ": is larger than any configuration");
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return notFound(path + ": " + buffer.getError().message());
-  return (*buffer)->getBuffer().str();
+  return text;
 }
 
 /// What no model type changes: quantised weights, code of its own, tasks other than language modelling.

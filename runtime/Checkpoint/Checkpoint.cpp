@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 #include <unistd.h>
 
 namespace ztc {
@@ -176,10 +177,11 @@ static Status writeCheckpoint(const StateContext &context, const TrainerState &s
 }
 
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep, const std::function<void()> &hasRead) {
+                                     uint64_t keep, const std::function<void()> &hasRead, SaveKind kind) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const bool first = isFirstRank(context.control);
-  const std::string name = checkpointName(state.step), path = folder + "/" + name;
+  const std::string name = (kind == SaveKind::Diverged ? "diverged-" : "") + checkpointName(state.step),
+                    path = folder + "/" + name;
   std::string temporary = fmt::format("{}/{}{}-{}", folder, kTemporaryPrefix, state.step, ::getpid());
   const auto prepare = [&]() -> Status {
     ZTC_RETURN_IF_ERROR(makeFolders(folder));
@@ -193,9 +195,25 @@ StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerS
     return Status(written.code(), fmt::format("checkpoint of step {} was not saved: {}{}", state.step,
                                               written.message(), removed.isOk() ? "" : "; " + removed.message()));
   }
-  const Status tidied = first && keep ? removeOldest(folder, name, keep) : Status::ok();
+  const Status tidied = first && keep && kind == SaveKind::Good ? removeOldest(folder, name, keep) : Status::ok();
   ZTC_RETURN_IF_ERROR(agree(context.control, "older checkpoints", tidied));
   return path;
+}
+
+/// A file that the manifest does not name would be read without a checksum.
+static Status checkListed(const Manifest &manifest, const std::string &path) {
+  std::set<std::string> listed;
+  for (const ManifestFile &file : manifest.files)
+    listed.insert(file.name);
+  for (const char *needed : {"trainer.json", "model.safetensors.index.json", "exp_avg.safetensors.index.json",
+                             "exp_avg_sq.safetensors.index.json"})
+    if (!listed.count(needed))
+      return dataLoss(fmt::format("the manifest of '{}' does not name {}", path, needed));
+  ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listFolder(path));
+  for (const std::string &name : names)
+    if (name.ends_with(".safetensors") && !listed.count(name))
+      return dataLoss(fmt::format("'{}' holds {}, which its manifest does not name", path, name));
+  return Status::ok();
 }
 
 /// The text of a checkpoint's manifest where everything but the checksums is right.
@@ -206,8 +224,12 @@ static StatusOr<std::string> examine(const std::string &path) {
                                                         : text.status();
   ZTC_ASSIGN_OR_RETURN(const Manifest manifest, parseManifest(*text, path + "/manifest.json"));
   ZTC_RETURN_IF_ERROR(verifySizes(manifest, path));
-  ZTC_ASSIGN_OR_RETURN(const std::string state, readWholeFile(path + "/trainer.json"));
-  ZTC_RETURN_IF_ERROR(parseTrainerState(state, path + "/trainer.json").status());
+  ZTC_RETURN_IF_ERROR(checkListed(manifest, path));
+  ZTC_ASSIGN_OR_RETURN(const std::string trainer, readWholeFile(path + "/trainer.json"));
+  ZTC_ASSIGN_OR_RETURN(const TrainerState state, parseTrainerState(trainer, path + "/trainer.json"));
+  const std::optional<uint64_t> named = checkpointStep(std::filesystem::path(path).filename().string());
+  if (named && *named != state.step)
+    return dataLoss(fmt::format("'{}' holds the state after {} steps", path, state.step));
   return text;
 }
 

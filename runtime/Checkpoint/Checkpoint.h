@@ -51,12 +51,17 @@ struct SavePlan {
 Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control = nullptr,
                           const SavePlan &wanted = {});
 
+/// What is saved: the state of a run that goes well, as step-N, or of one that has diverged, as diverged-step-N, which
+/// --keep does not count and --resume does not take: its weights may be broken.
+enum class SaveKind { Good, Diverged };
+
 /// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), every rank its ranges, all files synced,
 /// the manifest, the rename. On failure the temporary folder is gone and older checkpoints are as they were. Then
 /// removes the oldest ones above `keep` (0: keep all). Returns the checkpoint's path. `hasRead`, where set, is called
 /// as soon as this rank's state may change again; after a failure it may never be.
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep, const std::function<void()> &hasRead = nullptr);
+                                     uint64_t keep, const std::function<void()> &hasRead = nullptr,
+                                     SaveKind kind = SaveKind::Good);
 
 /// A checkpoint that was found whole.
 struct FoundCheckpoint {

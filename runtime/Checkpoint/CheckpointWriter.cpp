@@ -28,18 +28,19 @@ CheckpointWriter::~CheckpointWriter() {
     thread_.join();
 }
 
-void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, uint64_t keep) {
+void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, uint64_t keep,
+                             SaveKind kind) {
   isUnderWay_ = true;
   isRead_ = false;
   outcome_.reset();
-  auto write = [this, context, state = std::move(state), folder = std::move(folder), keep] {
+  auto write = [this, context, state = std::move(state), folder = std::move(folder), keep, kind] {
     const NamedRange range("save");
     const auto hasRead = [this] {
       std::lock_guard lock(mutex_);
       isRead_ = true;
       changed_.notify_all();
     };
-    StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, keep, hasRead);
+    StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, keep, hasRead, kind);
     std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
     isRead_ = true; // it may have failed before

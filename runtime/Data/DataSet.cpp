@@ -57,6 +57,7 @@ StatusOr<std::unique_ptr<DataSet>> DataSet::open(const DataOptions &options) {
   if (data->rows_ == 0)
     return invalidArgument(
         fmt::format("the data in '{}' is empty: there is not one row of {} tokens", options.files[0], options.seq));
+  data->fingerprint_ = data->hashFiles();
   return data;
 }
 
@@ -83,7 +84,7 @@ Status DataSet::fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) c
   return at.source->readRow(at.row, tokens, targets);
 }
 
-std::string DataSet::fingerprint() const {
+std::string DataSet::hashFiles() const {
   constexpr uint64_t kPieces = 64, kPieceBytes = 1024;
   Sha256 hash;
   for (const std::unique_ptr<TokenSource> &source : sources_) {
@@ -96,6 +97,16 @@ std::string DataSet::fingerprint() const {
       hash.update(bytes.data() + (i + 1 < kPieces ? i * stride : bytes.size() - piece), piece);
   }
   return Sha256::hex(hash.finish());
+}
+
+StatusOr<bool> DataSet::hasCountedTarget() const {
+  for (const std::unique_ptr<TokenSource> &source : sources_)
+    for (uint64_t row = 0; row < source->rows(); ++row) {
+      ZTC_ASSIGN_OR_RETURN(const uint64_t counted, source->countTargets(row));
+      if (counted)
+        return true;
+    }
+  return false;
 }
 
 StatusOr<uint64_t> DataSet::countTargets(uint64_t first, uint64_t count) const {

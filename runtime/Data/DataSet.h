@@ -66,7 +66,9 @@ public:
 
   /// Tells other data apart: a checksum of the files' sizes and of samples from all over them (64 pieces of 1 KiB
   /// each). The same for the same files under other names.
-  std::string fingerprint() const;
+  const std::string &fingerprint() const { return fingerprint_; }
+  /// Whether any row has a target that counts; reads rows until it finds one.
+  StatusOr<bool> hasCountedTarget() const;
 
   DataCursor cursor(uint64_t globalRow) const { return {globalRow / rows_, globalRow % rows_}; }
   uint64_t position(const DataCursor &cursor) const { return cursor.epoch * rows_ + cursor.rows; }
@@ -82,6 +84,8 @@ private:
   std::vector<std::unique_ptr<TokenSource>> sources_;
   std::vector<uint64_t> firstRow_; ///< of each source
   uint64_t rows_ = 0;
+  std::string fingerprint_; ///< of the files as they were opened
+  std::string hashFiles() const;
 };
 
 } // namespace ztc

@@ -32,7 +32,8 @@ struct IntegerRows {
 
 class SafetensorsSource : public TokenSource {
 public:
-  SafetensorsSource(SafetensorsFile file, const RowShape &shape) : file_(std::move(file)), shape_(shape) {}
+  SafetensorsSource(SafetensorsFile file, RowReader reader, const RowShape &shape)
+      : file_(std::move(file)), reader_(std::move(reader)), shape_(shape) {}
 
   Status prepare() {
     ZTC_ASSIGN_OR_RETURN(inputs_, rowsOf("input_ids", /*required=*/true));
@@ -46,14 +47,16 @@ public:
 
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
     const uint64_t first = row * shape_.seq;
+    ZTC_ASSIGN_OR_RETURN(const IntegerRows inputs, rowOf(inputs_, row, 0));
+    ZTC_ASSIGN_OR_RETURN(const IntegerRows labels, rowOf(labels_, row, 1));
     for (uint64_t t = 0; t < shape_.seq; ++t) {
-      const int64_t token = inputs_.at(first + t);
+      const int64_t token = inputs.at(t);
       if (token < 0 || static_cast<uint64_t>(token) >= shape_.vocabulary)
         return outside("input_ids", inputs_, first + t, token);
       tokens[t] = static_cast<int32_t>(token);
     }
     for (uint64_t t = 0; t + 1 < shape_.seq; ++t) {
-      const int64_t label = labels_.at(first + t + 1);
+      const int64_t label = labels.at(t + 1);
       if (label != -100 && (label < 0 || static_cast<uint64_t>(label) >= shape_.vocabulary))
         return outside("labels", labels_, first + t + 1, label);
       targets[t] = label == -100 ? kIgnoredTarget : static_cast<int32_t>(label);
@@ -63,13 +66,21 @@ public:
   }
 
   StatusOr<uint64_t> countTargets(uint64_t row) const override {
+    ZTC_ASSIGN_OR_RETURN(const IntegerRows labels, rowOf(labels_, row, 1));
     uint64_t count = 0;
     for (uint64_t t = 1; t < shape_.seq; ++t)
-      count += labels_.at(row * shape_.seq + t) != -100;
+      count += labels.at(t) != -100;
     return count;
   }
 
 private:
+  /// One row, read from the file.
+  StatusOr<IntegerRows> rowOf(const IntegerRows &rows, uint64_t row, int place) const {
+    ZTC_ASSIGN_OR_RETURN(const std::byte *data,
+                         reader_.read(rows.offsetOf(row * shape_.seq), shape_.seq * rows.elementBytes, place));
+    return IntegerRows{data, rows.offsetOf(row * shape_.seq), rows.elementBytes};
+  }
+
   StatusOr<IntegerRows> rowsOf(const char *name, bool required) {
     const SafetensorsTensor *tensor = file_.find(name);
     if (!tensor && !required)
@@ -121,6 +132,7 @@ private:
   }
 
   SafetensorsFile file_;
+  RowReader reader_;
   RowShape shape_;
   IntegerRows inputs_, labels_;
   uint64_t rows_ = 0;
@@ -130,7 +142,8 @@ private:
 
 StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &path, const RowShape &shape) {
   ZTC_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
-  auto source = std::make_unique<SafetensorsSource>(std::move(file), shape);
+  ZTC_ASSIGN_OR_RETURN(RowReader reader, RowReader::open(file.mapped()));
+  auto source = std::make_unique<SafetensorsSource>(std::move(file), std::move(reader), shape);
   ZTC_RETURN_IF_ERROR(source->prepare());
   return std::unique_ptr<TokenSource>(std::move(source));
 }

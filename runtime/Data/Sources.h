@@ -1,5 +1,6 @@
 // The kinds of token files behind DataSet.
 #pragma once
+#include "runtime/Core/File.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
 #include <cstdint>
@@ -26,5 +27,19 @@ StatusOr<std::unique_ptr<TokenSource>> openBinSource(const std::string &path, co
 StatusOr<std::unique_ptr<TokenSource>> openMegatronSource(const std::string &indexPath, const RowShape &shape);
 /// A text: tokens are bytes.
 StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, const RowShape &shape);
+
+/// Reads ranges of a file that others may cut or replace while a run goes on: such a read of mapped memory would end
+/// the process by a signal. Thread-safe.
+class RowReader {
+public:
+  /// Of the file that is mapped as `mapped`: a path that leads to another size by now is refused.
+  static StatusOr<RowReader> open(const MappedFile &mapped);
+  /// The bytes, in memory of this thread that is used again by its next call with the same `place` (0 or 1).
+  StatusOr<const std::byte *> read(uint64_t offset, uint64_t bytes, int place = 0) const;
+
+private:
+  explicit RowReader(File file) : file_(std::move(file)) {}
+  File file_;
+};
 
 } // namespace ztc

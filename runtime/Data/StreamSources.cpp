@@ -9,18 +9,21 @@ namespace {
 /// A run of tokens of one integer type inside a mapped file.
 template <typename Token> class StreamSource : public TokenSource {
 public:
-  StreamSource(MappedFile file, uint64_t begin, uint64_t tokens, const RowShape &shape)
-      : file_(std::move(file)), begin_(begin), shape_(shape), rows_(tokens ? (tokens - 1) / shape.seq : 0) {}
+  StreamSource(MappedFile file, RowReader reader, uint64_t begin, uint64_t tokens, const RowShape &shape)
+      : file_(std::move(file)), reader_(std::move(reader)), begin_(begin), shape_(shape),
+        rows_(tokens ? (tokens - 1) / shape.seq : 0) {}
 
   uint64_t rows() const override { return rows_; }
   std::span<const std::byte> bytes() const override { return file_.bytes(); }
 
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
     const uint64_t first = row * shape_.seq;
+    ZTC_ASSIGN_OR_RETURN(const std::byte *bytes,
+                         reader_.read(begin_ + first * sizeof(Token), (shape_.seq + 1) * sizeof(Token)));
     for (uint64_t t = 0; t <= shape_.seq; ++t) {
       const uint64_t offset = begin_ + (first + t) * sizeof(Token);
       Token raw;
-      std::memcpy(&raw, file_.bytes().data() + offset, sizeof(Token)); // a header may leave it unaligned
+      std::memcpy(&raw, bytes + t * sizeof(Token), sizeof(Token));
       const auto token = static_cast<int64_t>(raw);
       if (token < 0 || static_cast<uint64_t>(token) >= shape_.vocabulary)
         return invalidArgument(
@@ -38,6 +41,7 @@ public:
 
 private:
   MappedFile file_;
+  RowReader reader_;
   uint64_t begin_; ///< byte of the first token
   RowShape shape_;
   uint64_t rows_;
@@ -48,7 +52,9 @@ private:
 template <typename Token>
 static StatusOr<std::unique_ptr<TokenSource>> makeStream(MappedFile file, uint64_t begin, uint64_t tokens,
                                                          const RowShape &shape) {
-  return std::unique_ptr<TokenSource>(std::make_unique<StreamSource<Token>>(std::move(file), begin, tokens, shape));
+  ZTC_ASSIGN_OR_RETURN(RowReader reader, RowReader::open(file));
+  return std::unique_ptr<TokenSource>(
+      std::make_unique<StreamSource<Token>>(std::move(file), std::move(reader), begin, tokens, shape));
 }
 
 template <typename T> static T loadAt(const MappedFile &file, uint64_t offset) {

@@ -44,6 +44,7 @@ public:
   }
   const std::string &path() const { return file_.path(); }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
+  const MappedFile &mapped() const { return file_; }
 
 private:
   SafetensorsFile(MappedFile file, std::vector<SafetensorsTensor> tensors);

@@ -1,4 +1,5 @@
 #include "runtime/Ranks/Launcher.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Core/SteadyClock.h"
 #include <algorithm>
 #include <cerrno>
@@ -119,7 +120,7 @@ void Launcher::becomeRank(const RankProcess &rank, int listener, int output) {
     arguments.push_back(const_cast<char *>(argument.c_str()));
   arguments.push_back(nullptr);
   execv("/proc/self/exe", arguments.data());
-  fmt::print(stderr, "{}cannot start rank {}: {}\n", kErrorPrefix, rank.identity.rank, std::strerror(errno));
+  ztc::print(stderr, "{}cannot start rank {}: {}\n", kErrorPrefix, rank.identity.rank, std::strerror(errno));
   std::fflush(stderr);
   _exit(kFailed);
 }
@@ -209,7 +210,7 @@ void Launcher::reap() {
     if (rank.output >= 0)
       read(rank);
     if (WIFSIGNALED(status) && failedAt_ < 0 && !interrupted_)
-      fmt::print(stderr, "ztc-run: rank {} was ended by signal {} ({}){}\n", rank.identity.rank, WTERMSIG(status),
+      ztc::print(stderr, "ztc-run: rank {} was ended by signal {} ({}){}\n", rank.identity.rank, WTERMSIG(status),
                  strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? ": by hand, or by the kernel for lack of memory" : "");
     std::fflush(stderr);

@@ -1,11 +1,14 @@
 // CLI11 reports by exceptions: they end in this file.
 #include "runtime/Tools/CommandLine.h"
 #include "runtime/Core/NearestName.h"
+#include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
+#include <optional>
+#include <type_traits>
 
 #ifndef ZTC_VERSION
 #define ZTC_VERSION "0.1.0"
@@ -15,6 +18,15 @@ namespace ztc {
 
 namespace {
 
+template <typename T> struct Value {
+  using Type = T;
+};
+template <typename T> struct Value<std::optional<T>> {
+  using Type = T;
+};
+template <typename T> using ValueOf = typename Value<T>::Type;
+template <typename T> constexpr bool isNumber = std::is_arithmetic_v<ValueOf<T>> && !std::is_same_v<ValueOf<T>, bool>;
+
 /// Options that stand together in --help.
 struct OptionGroup {
   CLI::App &app;
@@ -22,7 +34,21 @@ struct OptionGroup {
 
   /// `value` is what the help says in place of the option's value.
   template <typename T> CLI::Option *option(const char *names, T &target, const char *value, const char *help) const {
-    return app.add_option(names, target, help)->type_name(value)->group(name);
+    CLI::Option *added = app.add_option(names, target, help)->type_name(value)->group(name);
+    if constexpr (isNumber<T>)
+      added->transform(CLI::Validator(
+          [](std::string &text) -> std::string {
+            if constexpr (!std::is_floating_point_v<ValueOf<T>>) {
+              const StatusOr<std::string> whole = wholeNumber(text);
+              if (!whole.isOk())
+                return whole.status().message();
+              text = *whole;
+              return "";
+            }
+            return checkReal(text).message();
+          },
+          ""));
+    return added;
   }
   /// A number of bytes with its unit.
   CLI::Option *size(const char *names, std::optional<uint64_t> &target, const char *help) const {

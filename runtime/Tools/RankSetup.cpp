@@ -1,6 +1,7 @@
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Collective/Communicators.h"
 #include "runtime/Collective/nccl/NcclCommunicator.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Train/Session.h"
@@ -142,7 +143,7 @@ JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity) {
   join.runId = identity.runId;
   join.version = ZTC_VERSION;
   join.timeoutSeconds = options.timeoutSeconds;
-  join.notice = [](const std::string &line) { fmt::print(stderr, "{}\n", line); };
+  join.notice = [](const std::string &line) { print(stderr, "{}\n", line); };
   join.cancelled = [] { return stopSignal() != 0; };
   return joinRun(std::move(join));
 }

@@ -1,4 +1,5 @@
 // ztc-run: trains a plan. Reads the environment, once, and turns a Status into an exit status.
+#include "runtime/Core/Print.h"
 #include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
 #include "runtime/Tools/RankSetup.h"
@@ -6,8 +7,10 @@
 #include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <new>
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,7 +28,7 @@ constexpr int kStopped = 3; ///< by a signal, resumable
 
 int report(const Status &status, int exitStatus) {
   std::fflush(stdout);
-  fmt::print(stderr, "ztc-run: error: {}\n", status.message());
+  print(stderr, "ztc-run: error: {}\n", printable(status.message()));
   return exitStatus;
 }
 
@@ -90,10 +93,10 @@ StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environme
   }
   ZTC_ASSIGN_OR_RETURN(uint32_t threads, threadsOfRank(options, control));
   if (const std::string notice = standInNotice(options, environment); !notice.empty() && control.rank() == 0)
-    fmt::print(stderr, "{}\n", notice);
+    print(stderr, "{}\n", notice);
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createDevice(options, environment, identity, threads));
   if (options.trains() && options.device.empty() && !wantsGpus(options) && !options.ranks && control.world() == 1)
-    fmt::print("no GPU was found: one CPU rank\n");
+    print(stdout, "no GPU was found: one CPU rank\n");
   ZTC_ASSIGN_OR_RETURN(communicator, createCommunicator(options, environment, *device, control));
   AbortOnFailure abortOnFailure(control, communicator.get());
   return runPlan(options, std::move(loaded), std::move(device), {.out = stdout, .live = isatty(STDOUT_FILENO) == 1},
@@ -139,16 +142,26 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+static int runProgram(int argc, char **argv) {
   openStandardStreams();
   allowManyFiles();
   auto parsed = parseCommandLine(argc, argv);
   if (!parsed.isOk())
     return report(parsed.status(), kUsage);
   if (auto *text = std::get_if<CommandLineText>(&*parsed)) {
-    fmt::print("{}", text->text);
+    print(stdout, "{}", text->text);
     return kDone;
   }
   installStopSignals();
   return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
+}
+
+int main(int argc, char **argv) {
+  try {
+    return runProgram(argc, argv);
+  } catch (const std::bad_alloc &) {
+    return report(resourceExhausted("the host's memory does not suffice"), kFailed);
+  } catch (const std::exception &exception) { // a thread that cannot be started, say
+    return report(internalError(exception.what()), kFailed);
+  }
 }

@@ -1,4 +1,5 @@
 #include "runtime/Train/JsonLog.h"
+#include "runtime/Core/Print.h"
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -122,7 +123,7 @@ void JsonLog::write(std::string_view object) {
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0) {
-      fmt::print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, std::strerror(errno));
+      print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, std::strerror(errno));
       ::close(descriptor_);
       descriptor_ = -1;
       return;

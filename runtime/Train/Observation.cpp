@@ -1,4 +1,5 @@
 #include "runtime/Train/Observation.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Core/File.h"
 #include "runtime/Executor/Profile.h"
 #include <algorithm>
@@ -43,7 +44,7 @@ std::function<void(double)> Observation::afterStep() const {
 
 void Observation::endProfile(std::FILE *out, JsonLog &log) const {
   if (counts_->counted == 0) {
-    fmt::print(out, "--profile: no step was counted\n");
+    print(out, "--profile: no step was counted\n");
     return;
   }
   ProfileSource source{.plan = session_->plan(),
@@ -54,7 +55,7 @@ void Observation::endProfile(std::FILE *out, JsonLog &log) const {
                        .steps = counts_->counted,
                        .seconds = counts_->seconds,
                        .everyStep = options_->profile == "steps"};
-  fmt::print(out, "\n{}", profileText(source));
+  print(out, "\n{}", profileText(source));
   if (!log.isOpen())
     return;
   ProfileSummary summary = summarizeProfile(source);
@@ -80,7 +81,7 @@ Status Observation::end(std::FILE *out, JsonLog &log) {
     return Status::ok();
   session_->executor().setTrace(nullptr);
   ZTC_RETURN_IF_ERROR(trace_->write(options_->trace, 0).withContext("--trace"));
-  fmt::print(out, "timeline of the last steps: {}\n", options_->trace);
+  print(out, "timeline of the last steps: {}\n", options_->trace);
   return Status::ok();
 }
 

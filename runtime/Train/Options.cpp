@@ -89,6 +89,9 @@ Status checkConflicts(const RunOptions &o) {
   return Status::ok();
 }
 
+/// As `ztc memory --accumulate` takes them.
+constexpr uint64_t kMostMicroSteps = 1 << 20;
+
 Status checkRanges(const RunOptions &o) {
   auto zero = [](const std::optional<uint64_t> &value) { return value && *value == 0; };
   const std::pair<bool, const char *> bad[]{
@@ -98,8 +101,8 @@ Status checkRanges(const RunOptions &o) {
       {zero(o.nodes), "--nodes: at least 1"},
       {o.nodeRank && o.nodes && *o.nodeRank >= *o.nodes, "--node-rank: less than --nodes"},
       {zero(o.steps), "--steps: at least 1"},
-      {o.epochs && !(*o.epochs > 0 && std::isfinite(*o.epochs)), "--epochs: more than 0"},
-      {zero(o.accumulate) || o.accumulate > UINT32_MAX, "--accumulate: at least 1"},
+      {o.epochs && !(*o.epochs > 0 && *o.epochs <= 1e9), "--epochs: more than 0, at most 1e9"},
+      {zero(o.accumulate) || o.accumulate > kMostMicroSteps, "--accumulate: 1 to 1048576"},
       {!(o.learningRate >= 0 && std::isfinite(o.learningRate)), "--lr: a finite number, not negative"},
       {o.minLrRatio && !(*o.minLrRatio >= 0 && *o.minLrRatio <= 1), "--min-lr-ratio: between 0 and 1"},
       {!(o.optimizer.beta1 >= 0 && o.optimizer.beta1 < 1), "--beta1: at least 0 and less than 1"},
@@ -107,7 +110,8 @@ Status checkRanges(const RunOptions &o) {
       {!(o.optimizer.epsilon >= 0 && std::isfinite(o.optimizer.epsilon)), "--epsilon: a finite number, not negative"},
       {!(o.optimizer.weightDecay >= 0 && std::isfinite(o.optimizer.weightDecay)),
        "--weight-decay: a finite number, not negative"},
-      {!std::isfinite(o.optimizer.clip), "--clip: a finite number; 0 turns clipping off"},
+      {!(o.optimizer.clip >= 0 && std::isfinite(o.optimizer.clip)),
+       "--clip: a finite number, not negative; 0 turns clipping off"},
       {o.lossScale && !(*o.lossScale > 0 && std::isfinite(*o.lossScale) &&
                         std::exp2(std::round(std::log2(*o.lossScale))) == *o.lossScale),
        "--loss-scale: a power of two"},

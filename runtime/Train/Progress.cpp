@@ -1,4 +1,5 @@
 #include "runtime/Train/Progress.h"
+#include "runtime/Core/Print.h"
 #include <cmath>
 #include <fmt/format.h>
 
@@ -30,9 +31,9 @@ void Progress::show(std::string_view text, double now) {
     return;
   lastShown_ = now;
   if (live_)
-    fmt::print(out_, "\r\033[K{}", text);
+    print(out_, "\r\033[K{}", text);
   else
-    fmt::print(out_, "{}\n", text);
+    print(out_, "{}\n", text);
   lineOpen_ = live_;
   std::fflush(out_);
 }
@@ -41,7 +42,7 @@ void Progress::note(std::string_view text) {
   if (!out_)
     return;
   finishLine();
-  fmt::print(out_, "{}\n", text);
+  print(out_, "{}\n", printable(text));
   std::fflush(out_);
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
@@ -68,7 +69,10 @@ private:
   std::map<std::string, std::string> environment() const;
   LossScale firstLossScale() const;
   /// Begins to write a checkpoint; none is on its way.
-  Status beginSave(const LoopPosition &position);
+  Status beginSave(const LoopPosition &position, SaveKind kind = SaveKind::Good);
+  /// Writes the weights of a run that has diverged, which may be broken: where no `--keep` counts them and no
+  /// `--resume` takes them.
+  Status saveDiverged(const LoopPosition &position);
   /// Waits for the one on its way, if there is one.
   Status awaitSave();
   /// The same between two steps: a full disk costs this checkpoint, not the run.
@@ -97,6 +101,7 @@ private:
   bool savesAtEnd_ = false;                               ///< a run that goes to its end leaves a checkpoint too
   ExportOptions export_;                                  ///< folder empty: no export
   std::optional<std::pair<uint64_t, std::string>> saved_; ///< step and path of the last checkpoint
+  std::string diverged_;                                  ///< where the weights of a run that diverged are
   uint64_t savingStep_ = 0;                               ///< of the one on its way
   std::optional<CheckpointWriter> writer_;                ///< goes before the session
 };
@@ -159,6 +164,16 @@ StatusOr<std::unique_ptr<DataSet>> Run::openData(const plan::Plan &plan, const s
                         .vocabulary = plan.model().vocabulary()});
 }
 
+/// Targets that all are -100 are seen before the first step, not after the last.
+static Status checkTargets(const DataSet &data, const std::vector<std::string> &files, const char *option) {
+  ZTC_ASSIGN_OR_RETURN(const bool counted, data.hasCountedTarget());
+  return counted
+             ? Status::ok()
+             : invalidArgument(fmt::format("{}: no row of '{}'{} has a target that counts: all labels are -100, which "
+                                           "stands for `ignored`",
+                                           option, files[0], files.size() > 1 ? " and the other files" : ""));
+}
+
 Status Run::openAllData(const plan::Plan &plan) {
   facts_.steps = options_.steps.value_or(kTrialSteps);
   if (options_.isTrial())
@@ -166,6 +181,7 @@ Status Run::openAllData(const plan::Plan &plan) {
   uint64_t globalBatch = ranks_.world() * accumulate_ * plan.model().batch();
   ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
   ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
+  ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
   facts_.rows = data_->rows();
   if (options_.epochs)
     facts_.steps = uint64_t(std::ceil(*options_.epochs * double(facts_.rows) / double(globalBatch)));
@@ -174,6 +190,7 @@ Status Run::openAllData(const plan::Plan &plan) {
     if (!opened.isOk())
       return opened.status().withContext("--eval-data");
     evalData_ = std::move(*opened);
+    ZTC_RETURN_IF_ERROR(checkTargets(*evalData_, options_.evalData, "--eval-data"));
   }
   return Status::ok();
 }
@@ -333,7 +350,7 @@ void Run::introduce() {
     log_.write(headerJson(options_, *session_, facts_));
 }
 
-Status Run::beginSave(const LoopPosition &position) {
+Status Run::beginSave(const LoopPosition &position, SaveKind kind) {
   ZTC_RETURN_IF_ERROR(claim(saveFolder_));
   control_.progress().enterPhase("saving");
   TrainerState state;
@@ -349,7 +366,7 @@ Status Run::beginSave(const LoopPosition &position) {
   state.environment = environment();
   state.algorithms = session_->algorithms().choices;
   savingStep_ = position.step;
-  writer_->begin(session_->stateBeside(), std::move(state), saveFolder_, options_.keep.value_or(0));
+  writer_->begin(session_->stateBeside(), std::move(state), saveFolder_, options_.keep.value_or(0), kind);
   return Status::ok();
 }
 
@@ -365,9 +382,21 @@ Status Run::awaitSave() {
 
 Status Run::settleSave() {
   const Status status = awaitSave();
-  if (status.code() != StatusCode::ResourceExhausted)
+  // A full disk, one that is read-only for a while, a network disk that is away: the next save may succeed. Where ranks
+  // are lost there is no next one.
+  if (status.isOk() || !control_.status().isOk())
     return status;
   progress_.note(fmt::format("warning: {}; the run goes on and tries again at its next save", status.message()));
+  return Status::ok();
+}
+
+Status Run::saveDiverged(const LoopPosition &position) {
+  ZTC_RETURN_IF_ERROR(settleSave());
+  if (saveFolder_.empty() || position.step == facts_.firstStep || (saved_ && saved_->first == position.step))
+    return Status::ok();
+  ZTC_RETURN_IF_ERROR(beginSave(position, SaveKind::Diverged));
+  control_.progress().enterPhase("saving");
+  ZTC_ASSIGN_OR_RETURN(diverged_, writer_->end());
   return Status::ok();
 }
 
@@ -408,6 +437,8 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
   if (options_.isTrial())
     return Status::ok();
   bool complete = end == LoopEnd::Finished;
+  if (end == LoopEnd::Diverged)
+    return saveDiverged(position);
   Status kept;
   if (!saveFolder_.empty() && (savesAtEnd_ || !complete))
     kept = save(position);
@@ -512,10 +543,15 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
     break;
   }
   progress_.finishLine();
-  return failedPrecondition(
-      fmt::format("step {}: the gradient norm is not finite, the run has diverged{}; try a smaller "
-                  "--lr or a longer --warmup",
-                  position.step, saved_ ? fmt::format(" (the weights before it are in {})", saved_->second) : ""));
+  return failedPrecondition(fmt::format(
+      "step {}: the gradient norm is not finite, the run has diverged{}{}; try a smaller "
+      "--lr or a longer --warmup{}",
+      position.step, saved_ ? fmt::format("; {} is the last checkpoint before it", saved_->second) : "",
+      !saved_ && resumed_ ? fmt::format("; the run went on from {}", resumed_->path) : "",
+      diverged_.empty() ? ""
+                        : fmt::format("; the weights that gave it, which may be broken, are in {}: --resume "
+                                      "does not take them",
+                                      diverged_)));
 }
 
 StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {
@@ -523,7 +559,7 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
   ZTC_RETURN_IF_ERROR(loadModel());
   const bool speaks = ranks_.isFirst();
   if (speaks)
-    fmt::print(screen_.out, "{}", *options_.prompt);
+    print(screen_.out, "{}", *options_.prompt);
   ZTC_ASSIGN_OR_RETURN(const bool complete, generateText(session_->plan(), session_->executor(), control_,
                                                          *options_.prompt, *options_.generate, [&](char c) {
                                                            if (!speaks)

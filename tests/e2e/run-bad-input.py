@@ -10,7 +10,7 @@ import re
 import struct
 import subprocess
 
-from support import BIN, GOLDEN, check, compile_golden, finish, run, scratch, write_safetensors
+from support import BIN, GOLDEN, check, compile_golden, finish, run, scratch, wait_until, write_safetensors
 
 HEADER = 56  # runtime/Format/PlanFile.h
 
@@ -47,6 +47,14 @@ with scratch() as work:
     refused("unknown option", plan, "--no-such-option=1", expect=2, needs=["--no-such-option"])
     refused("steps missing", plan, f"--data={data}", expect=2, needs=["--steps"])
     refused("save-every without save", plan, *train, "--save-every=2", expect=2, needs=["--save-every", "--save"])
+    # Numbers that are not what they look like.
+    for arguments, needs in ((["--lr", ""], ["--lr", "no number"]), (["--lr", "nan"], ["--lr", "finite"]), (["--steps", "-1"], ["--steps", "-1"]),
+                             (["--steps", "18446744073709551616"], ["--steps", "too large"]), (["--clip", "-1"], ["--clip", "not negative"]), (["--warmup", "1e3"], ["--warmup", "whole"]),
+                             (["--accumulate", "4294967295"], ["--accumulate"])):
+        refused(f"{' '.join(arguments)}", plan, f"--data={data}", *([] if "--steps" in arguments else ["--steps=2"]), "--no-save", *arguments, expect=2, needs=needs)
+    refused("epochs without end", plan, f"--data={data}", "--epochs=1e308", "--no-save", expect=2, needs=["--epochs"])
+    zeros = run("ztc-run", plan, f"--data={data}", "--steps=0012", "--stop-after=1", "--no-save", "--device=cpu")
+    check("a number with zeros before it is decimal", "/12 " in zeros.stdout, zeros.stdout[-300:])
     refused("loss scale without fp16", plan, *train, "--loss-scale=1024", expect=2, needs=["--loss-scale", "fp16"])
     refused("no GPU", plan, "--gpus=1", needs=["GPU", "--device=cpu"])
     refused("nodes without their index", plan, "--device=cpu", "--nodes=2", "--rendezvous=10.0.0.1:29500", expect=2, needs=["--nodes", "--node-rank"])
@@ -84,6 +92,24 @@ with scratch() as work:
     broken.write_bytes(data.read_bytes()[:200])
     refused("truncated data", plan, f"--data={broken}", "--steps=1", "--no-save", needs=["broken.safetensors"])
 
+    none = rows(work / "none.safetensors", [[1] * 16] * 4, [[-100] * 16] * 4)
+    refused("data without a target", plan, f"--data={none}", "--steps=2", "--no-save", needs=["--data", "none.safetensors", "-100"])
+    refused("evaluation data without a target", plan, *train, f"--eval-data={none}", needs=["--eval-data", "none.safetensors", "-100"])
+    os.mkfifo(work / "pipe.bin")
+    refused("a pipe as data", plan, f"--data={work / 'pipe.bin'}", "--steps=1", "--no-save", needs=["pipe.bin", "not a file"])
+    refused("a pipe as plan", work / "pipe.bin", *train, needs=["pipe.bin", "not a file"])
+    refused("a device as plan", "/dev/zero", *train, needs=["/dev/zero", "not a file"])
+
+    # Data that is cut under the run: what was learned is kept.
+    stream, log = work / "stream.bin", work / "stream.log"
+    stream.write_bytes(array.array("H", [i % 60 for i in range(20000)]).tobytes())
+    running = subprocess.Popen([BIN / "ztc-run", plan, f"--data={stream}", "--steps=1000000", "--device=cpu", f"--save={work / 'cut'}", f"--log-json={log}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") > 3, 60)
+    stream.write_bytes(b"")
+    message = running.communicate(timeout=60)[1]
+    check("data cut under the run: a message and status 1", running.returncode == 1 and "stream.bin" in message and "truncated" in message, (running.returncode, message[-300:]))
+    check("data cut under the run: the model is saved", len(list((work / "cut").glob("step-*"))) == 1)
+
     # Weights.
     refused("no such weights", plan, *train, f"--weights={work / 'nothing'}", needs=["nothing"])
     refused("no checkpoint to resume", plan, f"--data={data}", "--steps=2", f"--resume={work}", needs=["resume|checkpoint", re.escape(str(work))])
@@ -103,8 +129,26 @@ with scratch() as work:
                    needs=[r"step \d", "not finite|NaN|nan", "diverged"])
     lines = [json.loads(x) for x in (work / "log").read_text().splitlines()]
     check("divergence: the last step has no norm", lines[-1].get("grad_norm", 0) is None, lines[-1])
-    saved = sorted((work / "diverged").glob("step-*"))
-    check("divergence: a checkpoint of the steps before", len(saved) == 1 and int(saved[0].name[5:]) == lines[-1]["step"], saved)
+    saved = sorted(p.name for p in (work / "diverged").iterdir() if not p.name.startswith("."))
+    check("divergence: the weights that gave it stand apart", saved == [f"diverged-step-{lines[-1]['step']:08}"], saved)
+    # The last good checkpoint stays the only one that --keep counts and --resume takes.
+    good = work / "good"
+    long = [f"--data={data}", "--steps=20", "--device=cpu", f"--save={good}"]
+    run("ztc-run", plan, *long, "--stop-after=4", "--keep=1")
+    refused("divergence with --keep=1", plan, *long, f"--resume={good}", "--keep=1", "--lr=1e37", "--clip=0", "--schedule=constant", needs=["step-00000004", "diverged-step-00000005", "--resume"])
+    check("divergence with --keep=1: the good one is there", (good / "step-00000004").is_dir() and (good / "diverged-step-00000005").is_dir(), sorted(good.iterdir()))
+    again = run("ztc-run", plan, *long, f"--resume={good}", "--stop-after=5")
+    check("divergence with --keep=1: goes on from the good one", "step-00000004" in again.stdout, again.stdout[-400:])
+
+    # A manifest that leaves files out vouches for nothing; a state of another step is no state of this one.
+    newest = good / "step-00000005"
+    manifest = json.loads((newest / "manifest.json").read_text())
+    original = dict(manifest)
+    for what, files in (("empty", []), ("without the model", [x for x in original["files"] if not x["name"].startswith("model")])):
+        manifest["files"] = files
+        (newest / "manifest.json").write_text(json.dumps(manifest))
+        done = run("ztc-run", plan, *long, f"--resume={good}", "--stop-after=4")
+        check(f"a manifest {what} is passed over", "step-00000005 is not whole" in done.stdout and "step-00000004" in done.stdout, done.stdout[-600:])
 
 # A full disk: a file system of its own, too small for the export; an older export keeps its content.
 with scratch() as work:

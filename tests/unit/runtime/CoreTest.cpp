@@ -1,6 +1,11 @@
 // Sizes, SHA-256, random streams and processor features against published or exhaustive references.
 #include "runtime/Core/CpuFeatures.h"
+<<<<<<< HEAD
 #include "runtime/Core/NearestName.h"
+=======
+#include "runtime/Core/Numbers.h"
+#include "runtime/Core/Print.h"
+>>>>>>> 11fd314 (A run keeps its model when data are cut under it, diverging weights stand apart, and numbers mean what they look like)
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
@@ -11,6 +16,29 @@
 using namespace ztc;
 
 namespace {
+
+TEST(Numbers, AsPeopleWriteThem) {
+  for (const auto &[text, number] :
+       {std::pair("0", "0"), {"0100", "100"}, {"18446744073709551615", "18446744073709551615"}}) {
+    const StatusOr<std::string> whole = wholeNumber(text);
+    ASSERT_TRUE(whole.isOk()) << text;
+    EXPECT_EQ(*whole, number);
+  }
+  for (const char *text : {"", "-1", "+1", "1e3", "0x10", " 1", "1 ", "18446744073709551616"})
+    EXPECT_FALSE(wholeNumber(text).isOk()) << text;
+  for (const char *text : {"0", "-1", "+2.5", "1e-320", "3e-4", "1e38"})
+    EXPECT_TRUE(checkReal(text).isOk() || std::string_view(text) == "1e-320") << text;
+  for (const char *text : {"", "-", "nan", "inf", "1e999", "0.1x", "1,5"})
+    EXPECT_FALSE(checkReal(text).isOk()) << text;
+}
+
+TEST(Print, NothingThatATerminalObeys) {
+  EXPECT_EQ(printable("a\tb\nc"), "a\tb\nc");
+  EXPECT_EQ(printable("x\x1b]0;title\x07y\x7f"), "x\\x1b]0;title\\x07y\\x7f");
+  EXPECT_EQ(printable("Größe \u4f60"), "Größe \u4f60");
+  EXPECT_EQ(printable("\xc2\x9b!\xff\xe4"), "\\xc2\\x9b!\\xff\\xe4");
+  EXPECT_EQ(printable(std::string(100'000, 'x'), 10), "xxxxxxxxxx... (99990 bytes more)");
+}
 
 TEST(Sizes, Parse) {
   const std::pair<const char *, uint64_t> good[] = {{"0", 0},

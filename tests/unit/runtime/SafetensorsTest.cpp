@@ -86,6 +86,12 @@ TEST(Safetensors, BadHeadersAreNamed) {
            R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
            8),
        "overlap"},
+      {withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8), "belong to no tensor"},
+      {withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "belong to no tensor"},
+      {withHeader(
+           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+           8),
+       "stands twice"},
   };
   for (const auto &[bytes, message] : cases) {
     const auto parsed = parse(bytes);

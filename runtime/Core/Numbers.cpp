@@ -1,0 +1,31 @@
+#include "runtime/Core/Numbers.h"
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace ztc {
+
+StatusOr<std::string> wholeNumber(std::string_view text) {
+  uint64_t value = 0;
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc::result_out_of_range && stop == end)
+    return invalidArgument(fmt::format("'{}' is too large", text));
+  if (text.empty() || error != std::errc() || stop != end)
+    return invalidArgument(fmt::format("'{}' is no whole number from 0", text));
+  return std::to_string(value);
+}
+
+Status checkReal(std::string_view text) {
+  double value = 0;
+  const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
+  const char *end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (digits.empty() || stop != end || (error != std::errc() && error != std::errc::result_out_of_range))
+    return invalidArgument(fmt::format("'{}' is no number", text));
+  if (error == std::errc::result_out_of_range || !std::isfinite(value))
+    return invalidArgument(fmt::format("'{}' is no finite number", text));
+  return Status::ok();
+}
+
+} // namespace ztc
