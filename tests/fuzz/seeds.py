@@ -74,6 +74,9 @@ if os.environ.get("ZTC_FIXTURES"):
 for model in models:
     write("onnx", f"{model.parent.name}-{model.name}", without_weights(model.read_bytes()))
 
+for config in sorted(GOLDEN.rglob("config.json")):
+    write("config", config.parent.name, config.read_bytes())
+
 file = (GOLDEN / "grouped" / "data.safetensors").read_bytes()
 small = lambda header, data: struct.pack("<Q", len(header)) + header + data
 one = small(b'{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}', bytes(10))
