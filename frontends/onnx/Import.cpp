@@ -187,7 +187,9 @@ private:
     restoreBuilderNames(*model, checkpoint);
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
-    if (!restoreFoldedTables(*model, options.weights, positionLimitOf(readConfig(path)), report.notes, error) ||
+    std::vector<std::string> saidLater; // bind() reads it again
+    const int64_t positionLimit = positionLimitOf(readConfig(path, saidLater), saidLater);
+    if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
