@@ -1,11 +1,8 @@
 // Sizes, SHA-256, random streams and processor features against published or exhaustive references.
 #include "runtime/Core/CpuFeatures.h"
-<<<<<<< HEAD
 #include "runtime/Core/NearestName.h"
-=======
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Print.h"
->>>>>>> 11fd314 (A run keeps its model when data are cut under it, diverging weights stand apart, and numbers mean what they look like)
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
