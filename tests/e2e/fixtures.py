@@ -50,8 +50,8 @@ def train(work, model, golden, tensors):
                *([f"--weights={weights}"] if weights.exists() else []), expect=None)
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["no message"])[-1]
-    write_safetensors(work / "one", {k: ([1, *shape], tensors[k][1]) for k in ("input_ids", "labels")})
-    done = run("ztc-run", plan, f"--data={work / 'one'}", "--steps=1", f"--dump-gradients={work / 'gradients'}",
+    write_safetensors(work / "one.safetensors", {k: ([1, *shape], tensors[k][1]) for k in ("input_ids", "labels")})
+    done = run("ztc-run", plan, f"--data={work / 'one.safetensors'}", "--steps=1", f"--dump-gradients={work / 'gradients'}",
                f"--log-json={work / 'log1'}", *options_of(golden["adamw"]), expect=None)
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["no message"])[-1]
