@@ -38,7 +38,7 @@ struct CompileOptions {
   std::string saveOnnx;                ///< where the graph that was built from a folder is written
   std::string weights;                 ///< Hugging Face folder or safetensors file
   std::vector<std::string> inputRoles; ///< "ROLE=NAME": which input of the graph is what
-  std::string paddingToken;   ///< embedding's row whose lookups get no gradient, or "none"; empty: as recorded
+  std::string paddingToken;            ///< embedding's row whose lookups get no gradient, or "none"; empty: as recorded
   std::string freezePattern;           ///< regular expression over checkpoint names: no gradient
   std::string noDecayPattern;          ///< further parameters without weight decay
 

@@ -81,7 +81,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
-  std::string freshWeights; ///< of a folder without any: the deviation that its configuration gives them
+  std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;
   std::optional<Phase> failed_;

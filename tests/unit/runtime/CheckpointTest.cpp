@@ -11,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -604,19 +605,6 @@ TEST(Export, EachTensorHasTheTypeOfItsWeights) {
   EXPECT_EQ(typeOf("layers.0.norm.weight"), plan::F16);
 }
 
-TEST(Export, ShardsBeginAtTheSizeThatIsAskedFor) {
-  const Scratch scratch;
-  TinyRun run;
-  run.fill(1);
-  ExportOptions options;
-  options.folder = scratch.path("out");
-  options.shardBytes = 1;
-  ASSERT_OK(exportModel(run.context(), options));
-  EXPECT_TRUE(pathExists(scratch.path("out/model-00001-of-00004.safetensors")));
-  EXPECT_TRUE(pathExists(scratch.path("out/model.safetensors.index.json")));
-  EXPECT_THAT(describeExport(run.plan, options), HasSubstr("4 shards; without config.json"));
-}
-
 TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
   const Scratch scratch;
   for (const char *folder : {"compiled", "weights"}) {
@@ -642,9 +630,6 @@ TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
   ASSERT_OK(exportModel(run.context(), options));
   EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "weights");
   EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"of\": \"weights\""));
-  options.weights.clear();
-  (*plan.mutable_options())[kModelFolder] = scratch.path("gone");
-  EXPECT_THAT(describeExport(plan, options), HasSubstr("without a tokenizer"));
 }
 
 TEST(Gradients, AreDumpedByNameTimesAFactor) {
