@@ -609,7 +609,7 @@ TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
   const Scratch scratch;
   for (const char *folder : {"compiled", "weights"}) {
     ASSERT_OK(makeFolders(scratch.path(folder)));
-    scratch.write(std::string(folder) + "/config.json", fmt::format(R"({{"of": "{}"}})", folder));
+    scratch.write(std::string(folder) + "/config.json", std::string(R"({"of": ")") + folder + R"("})");
     scratch.write(std::string(folder) + "/tokenizer.json", folder);
     scratch.write(std::string(folder) + "/chat_template.jinja", folder);
   }
