@@ -1,6 +1,7 @@
 #include "frontends/onnx/Emitter.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "frontends/onnx/HostConstants.h"
+#include "frontends/onnx/InitializerBytes.h"
 #include "llvm/ADT/Twine.h"
 #include <set>
 
@@ -117,6 +118,14 @@ SmallVector<int64_t> Emitter::integers(unsigned index, StringRef attribute) {
   return result;
 }
 
+/// Whether all elements are equal; false where they are not there.
+static bool hasEqualElements(const Initializer &initializer, const Model &model) {
+  InitializerBytes files(model);
+  StringRef bytes = files.of(initializer);
+  unsigned size = elementBytes(initializer.type);
+  return size && bytes.size() >= size && bytes.drop_front(size) == bytes.drop_back(size);
+}
+
 mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
   const Initializer &initializer = *model.initializer(node->inputs[index]);
   ParameterName found = names.parameterOf(*node, index, initializer);
@@ -125,8 +134,8 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
   if (!isNew)
     return params[place->second].argument;
   // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part
-  // again.
-  if (initializer.shape.size() >= 2)
+  // again, and so do fresh biases of experts, scales of heads and the like: all their elements are equal.
+  if (initializer.shape.size() >= 2 && !hasEqualElements(initializer, model))
     for (auto [i, other] : llvm::enumerate(params))
       if (other.initializer == &initializer && other.transposed == found.transposed) {
         other.tied.push_back(found.name);

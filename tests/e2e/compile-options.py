@@ -21,9 +21,9 @@ lines = [x.split() for x in text.splitlines()]
 explained = sum(int(x[0]) for x in lines if len(x) > 2 and x[0].isdigit() and x[1] in names)
 check("--explain accounts for every byte of the peak", explained == peak, (explained, peak))
 
-held = json.loads(run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=0", "--recompute=none", f"--mem={peak}", "--reserve=1", "--json").stdout)["rows"]
+held = json.loads(run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=0", "--recompute=none", f"--mem={peak}B", "--reserve=1B", "--json").stdout)["rows"]
 check("--mem is held against peak and reserve", [r["fits"] for r in held] == [False, False] and held[0]["budget_bytes"] == peak, held)
-text = run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=3", f"--mem={peak - 1}").stdout
+text = run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=3", f"--mem={peak - 1}B").stdout
 check("--mem: how much is left or lacks", "fits, " in text or "bytes too much" in text, text)
 
 done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null", expect=2)

@@ -63,7 +63,7 @@ with scratch() as work:
         # The last of them on three ranks, within a budget.
         ranks = ("--gpus=3", "--accumulate=2", f"--precision={precision}")
         budget = forcing_budget("head-norms", 3, *ranks)
-        same = trained(work, "head-norms", "mem", 3, (*ranks, f"--mem={budget}", "--threads=1"), *more)
+        same = trained(work, "head-norms", "mem", 3, (*ranks, f"--mem={budget}B", "--threads=1"), *more)
         check(f"{precision}: --mem has the losses and norms of none", same[0] == base[0])
         check(f"{precision}: --mem has the weights of none", same[1] == base[1])
         check(f"{precision}: the run stays within --mem, which none exceeds", same[2]["allocated_bytes"] <= budget < base[2]["allocated_bytes"],
