@@ -1,6 +1,6 @@
 #include "runtime/Format/Manifest.h"
-#include "runtime/Core/Json.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Core/Sha256.h"
 #include <algorithm>
 #include <fmt/format.h>

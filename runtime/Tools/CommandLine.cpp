@@ -222,6 +222,12 @@ std::string unknownOption(const CLI::App &app, int argc, const char *const *argv
 
 } // namespace
 
+/// What CLI11 or a check says of an option's value, and where to look.
+static std::string withAdvice(const std::string &what) {
+  const bool isWarmup = what.find("--warmup") != std::string::npos;
+  return what + (isWarmup ? ": it counts steps, a whole number; for 3 % give 3 % of --steps" : "; see ztc-run --help");
+}
+
 StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, const char *const *argv) {
   using Result = std::variant<RunOptions, CommandLineText>;
   RunOptions options;
@@ -246,13 +252,8 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
     return invalidArgument("--config: " + oneLine(e.what()) + ": no option of that name");
   } catch (const CLI::ExtrasError &) {
     return invalidArgument(unknownOption(app, argc, argv));
-  } catch (const CLI::ConversionError &e) {
-    const std::string what = oneLine(e.what());
-    return invalidArgument(what + (what.find("--warmup") != std::string::npos
-                                       ? ": it counts steps, a whole number; for 3 % give 3 % of --steps"
-                                       : "; see ztc-run --help"));
   } catch (const CLI::Error &e) {
-    return invalidArgument(oneLine(e.what()) + "; see ztc-run --help");
+    return invalidArgument(withAdvice(oneLine(e.what())));
   } catch (const std::exception &e) {
     return invalidArgument(oneLine(e.what()));
   }

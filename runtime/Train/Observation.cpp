@@ -1,6 +1,6 @@
 #include "runtime/Train/Observation.h"
-#include "runtime/Core/Print.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Executor/Profile.h"
 #include <algorithm>
 #include <fmt/format.h>

@@ -183,7 +183,8 @@ TEST(DecompositionTable, WritesMacroOpsInPrimitiveOnes) {
     auto module = context.parse(macro.function);
     ASSERT_TRUE(module);
     auto f = module->lookupSymbol<func::FuncOp>("f");
-    ASSERT_TRUE(succeeded(decomposeInPlace(f)));
+    for (int round : {1, 2}) // linear_cross_entropy is a product and a cross_entropy, which is a macro op itself
+      ASSERT_TRUE(succeeded(decomposeInPlace(f))) << "round " << round;
     f.walk([&](Operation *op) {
       EXPECT_FALSE(isa<DecomposableOpInterface>(op)) << macro.name << ": " << op->getName().getStringRef().str();
     });

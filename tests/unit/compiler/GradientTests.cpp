@@ -42,6 +42,12 @@ void divisorsAside(Tensors &arguments) {
     arguments[0].reals[i] = divisor * (std::trunc(arguments[0].reals[i]) + 0.4);
   }
 }
+/// A fifth beyond a whole number, seen from zero.
+void besideWholeNumbers(Tensors &arguments) {
+  for (Tensor &argument : arguments)
+    for (double &x : argument.reals)
+      x = std::trunc(3 * x) + std::copysign(0.2, x);
+}
 /// Some targets are not counted.
 void ignoreSomeTargets(Tensors &arguments) {
   for (Tensor &argument : arguments)
@@ -57,6 +63,12 @@ void ignoreSomeTargets(Tensors &arguments) {
    "func.func @f(%a: " type ", %b: " type ") -> " type " { %y = graph." op " %a, %b : " type " return %y : " type      \
    " }",                                                                                                               \
    __VA_ARGS__}
+/// x times a whole number beside it: the factor's own derivative is zero.
+#define ROUND(mode)                                                                                                    \
+  {"graph.round " mode,                                                                                                \
+   "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %n = graph.round \"" mode                                   \
+   "\", %x : tensor<3x4xf64> %y = graph.mul %x, %n : tensor<3x4xf64> return %y : tensor<3x4xf64> }",                   \
+   besideWholeNumbers}
 #define ONE(name, op, from, to)                                                                                        \
   {name " " from " -> " to,                                                                                            \
    "func.func @f(%x: " from ") -> " to " { %y = " op " : " from " -> " to " return %y : " to " }"}
@@ -93,6 +105,10 @@ const GradientCase kElementwise[] = {
     UNARY("sin", "tensor<2x1x5xf64>", nullptr),
     {"power 3", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 3.0 : tensor<3x4xf64> "
                 "return %y : tensor<3x4xf64> }"},
+    ROUND("floor"),
+    ROUND("ceil"),
+    ROUND("even"),
+    ROUND("truncate"),
     {"power 2", "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %y = graph.power %x, 2.0 : tensor<3x4xf64> "
                 "return %y : tensor<3x4xf64> }"},
     {"power -1.5",
