@@ -17,6 +17,7 @@
 #include "runtime/Core/Json.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/Support/Path.h"
+#include <set>
 
 using namespace mlir;
 
@@ -150,6 +151,7 @@ public:
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
+    noteUntrained(emitter);
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (!options.weights.empty() && options.message.empty() &&
         failed(explainWeights(emitter, *model, names, options, familyOf(config), report)))
@@ -243,6 +245,33 @@ private:
       report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) +
                              " and " + std::to_string(binding.sequence));
     return success();
+  }
+
+  /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for: they
+  /// keep their value, and that is not to happen without a word.
+  void noteUntrained(Emitter &emitter) {
+    llvm::StringSet<> trained;
+    for (const Parameter &parameter : emitter.parameters()) {
+      trained.insert(parameter.name);
+      for (const std::string &tied : parameter.tied)
+        trained.insert(tied);
+    }
+    std::set<std::string> untrained;
+    for (const auto &entry : model->parameterTargets) {
+      llvm::StringRef target = entry.second;
+      bool isTrained = trained.contains(target);
+      for (size_t dot = target.find('.'); !isTrained && dot != llvm::StringRef::npos; dot = target.find('.', dot + 1))
+        isTrained = trained.contains(target.substr(dot + 1)); // without a wrapper's prefix
+      if (!isTrained)
+        untrained.insert(target.str());
+    }
+    if (untrained.empty())
+      return;
+    std::string names = "'" + *untrained.begin() + "'";
+    if (untrained.size() > 1)
+      names += " and " + std::to_string(untrained.size() - 1) + " more";
+    report.notes.push_back(
+        names + " of the exported module reach the logits through no parameter of the graph: they are not trained");
   }
 
   /// Module attributes, and what the report says about the result.
