@@ -84,7 +84,7 @@ static std::string readPolicy(CompileOptions &o) {
     return place + buffer.getError().message();
   llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
-    return place + "is no JSON: " + llvm::toString(json.takeError());
+    return place + "is not JSON: " + llvm::toString(json.takeError());
   const std::string shape = "expected {\"fp32\": [\"regular expression\", ...]}";
   const llvm::json::Object *object = json->getAsObject();
   const llvm::json::Array *patterns = object ? object->getArray("fp32") : nullptr;

@@ -131,7 +131,7 @@ LogicalResult Session::importInput() {
       freshWeights = built->initializerRange;
   } else if (!opts.saveOnnx.empty()) {
     return emitError(UnknownLoc::get(context.get()))
-           << "--save-onnx: " << opts.input << " is no folder; the graph is in that file already";
+           << "--save-onnx: " << opts.input << " is not a folder; the graph is in that file already";
   }
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, path, import, report);
   if (failed(imported))

@@ -159,7 +159,7 @@ std::string unknownOption(const CLI::App &command, int argc, char **argv) {
     if (!word.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end())
       continue;
     if (std::find(std::begin(kRunOptions), std::end(kRunOptions), name) != std::end(kRunOptions))
-      return name + " is no option of ztc " + command.get_name() + ": ztc-run has it";
+      return name + " is not an option of ztc " + command.get_name() + ": ztc-run has it";
     const std::string meant = nearestName(name, known);
     return "ztc " + command.get_name() + " has no option " + name +
            (meant.empty() ? "" : ", did you mean " + meant + "?") + help;

@@ -82,7 +82,7 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   }
   tensor.typeName = found->tensor->typeName;
   if (tensor.typeName != "F32" && tensor.typeName != "F16" && tensor.typeName != "BF16" && tensor.typeName != "F64")
-    missing.push_back(tensor.name + " has type " + tensor.typeName + ", which is no float type that ztc reads");
+    missing.push_back(tensor.name + " has type " + tensor.typeName + ", which is not a float type that ztc reads");
   tensor.file = llvm::sys::path::filename(found->file->path()).str();
   tensor.offset = found->tensor->offset;
   tensor.bytes = found->tensor->bytes;

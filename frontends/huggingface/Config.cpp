@@ -24,7 +24,7 @@ StatusOr<Config> Config::parse(const std::string &text, const std::string &place
   Json json = Json::parse(text, guard, /*allow_exceptions=*/false);
   if (isDeep)
     return dataLoss(place + ": is nested deeper than " + std::to_string(kDeepest) +
-                    " levels, which is no configuration");
+                    " levels, which is not a configuration");
   if (!json.is_object())
     return dataLoss(place + ": is not a JSON object, or a truncated one");
   return Config(std::move(json), place);

@@ -36,7 +36,7 @@ void fillGpt2(Config &config, Decoder &decoder) {
   attention.queryBias = attention.outputBias = attention.isFused = true;
   attention.scale = config.flag("scale_attn_weights", true) ? 1 / std::sqrt(double(attention.headWidth)) : 1;
   if (attention.headWidth * attention.heads != decoder.hidden)
-    config.fail("n_embd " + std::to_string(decoder.hidden) + " is no multiple of n_head " +
+    config.fail("n_embd " + std::to_string(decoder.hidden) + " is not a multiple of n_head " +
                 std::to_string(attention.heads));
   layer.feedForward.width = config.optionalInteger("n_inner", std::nullopt).value_or(4 * decoder.hidden);
   layer.feedForward.activation =

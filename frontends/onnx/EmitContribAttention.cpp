@@ -222,7 +222,7 @@ LogicalResult checkPaddingMask(Emitter &e, unsigned input) {
   bool isLength = mask->shape.size() == 1; // of each row
   for (int64_t i = 0, n = mask->count(); i < n; ++i)
     if (isLength ? mask->integer(i) != e.outputShape()[1] : mask->integer(i) == 0)
-      return e.fail("hides positions by a padding mask that is no row of ones");
+      return e.fail("hides positions by a padding mask that is not a row of ones");
   return success();
 }
 

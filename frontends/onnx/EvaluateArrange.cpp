@@ -158,7 +158,7 @@ void dropout(KernelContext &c) {
 void eyeLike(KernelContext &c) {
   Shape shape = c.in(0).shape;
   if (shape.size() != 2) {
-    c.fail("its operand is no matrix");
+    c.fail("its operand is not a matrix");
     return;
   }
   auto type = static_cast<ElementType>(c.node.integer("dtype", int64_t(c.in(0).type)));

@@ -94,7 +94,7 @@ std::optional<ConvolutionForm> convolutionForm(const Node &node, ArrayRef<int64_
   for (size_t d = 0; d < spatial; ++d) {
     int64_t size = x[d + 2], reach = (w[d + 2] - 1) * form.dilations[d] + 1, stride = form.strides[d];
     if (stride < 1 || form.dilations[d] < 1) {
-      error = "a stride or dilation is no positive number";
+      error = "a stride or dilation is not a positive number";
       return std::nullopt;
     }
     int64_t low = pads[d], high = pads[d + spatial];

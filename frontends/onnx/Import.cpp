@@ -35,7 +35,7 @@ nlohmann::json readConfig(llvm::StringRef modelPath, std::vector<std::string> &n
   auto json = parseJson(*buffer);
   if (json.is_object())
     return json;
-  notes.push_back(std::string(path) + " is no JSON object, or one of impossible depth: it is passed over");
+  notes.push_back(std::string(path) + " is not a JSON object, or one of impossible depth: it is passed over");
   return nlohmann::json::object();
 }
 
@@ -44,7 +44,7 @@ int64_t positionLimitOf(const nlohmann::json &config, std::vector<std::string> &
     if (auto found = config.find(key); found != config.end() && !found->is_null()) {
       if (found->is_number_integer() && found->get<int64_t>() > 0)
         return found->get<int64_t>();
-      notes.push_back(std::string("config.json: ") + key + " is no number above 0, so no position limit is known");
+      notes.push_back(std::string("config.json: ") + key + " is not a number above 0, so no position limit is known");
     }
   return 0;
 }

@@ -163,7 +163,7 @@ private:
         else if (entry.key() == "offset" || entry.key() == "length") {
           if (StringRef(entry.value()).getAsInteger(10, number))
             return fail("tensor '" + tensor.name() + "': external data " + entry.key() + " '" + entry.value() +
-                        "' is no number");
+                        "' is not a number");
           if (entry.key() == "offset")
             result.offset = number;
           else if (number != wanted)

@@ -34,7 +34,7 @@ struct InputBinding {
 /// What a user said: role or "logits" -> name of an input or output, in the order given.
 using RequestedRoles = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads "ROLE=NAME"; false with a sentence where it is no such thing.
+/// Reads "ROLE=NAME"; false with a sentence where it is neither.
 bool parseRequestedRole(llvm::StringRef text, RequestedRoles &roles, std::string &error);
 
 /// The output that is the logits (B, S, V), by shape and the vocabulary-sized product that leads to it. Null, with a

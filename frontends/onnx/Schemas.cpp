@@ -200,7 +200,7 @@ bool loadSchemas(Model &model, llvm::ArrayRef<std::pair<std::string, int64_t>> o
       model.schemas[node.signature] = findSchema(node, versions);
   bool usesDefault = llvm::any_of(model.nodes, [](const Node &node) { return node.domain.empty(); });
   if (usesDefault && !versions.count("")) {
-    error = "names no opset for ONNX's own operators: it is no valid ONNX model";
+    error = "names no opset for ONNX's own operators: it is not a valid ONNX model";
     return false;
   }
   return true;

@@ -70,7 +70,7 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
     }
     llvm::StringRef type = found->tensor->typeName;
     if (type != "F32" && type != "F16" && type != "BF16" && type != "F64") {
-      problems += "\n  " + parameter.name + " has type " + type.str() + ", which is no float type that ztc reads";
+      problems += "\n  " + parameter.name + " has type " + type.str() + ", which is not a float type that ztc reads";
       continue;
     }
     std::string path = absolute(found->file->path());

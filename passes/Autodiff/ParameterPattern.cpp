@@ -10,7 +10,7 @@ FailureOr<SmallVector<unsigned>> matchParameters(func::FuncOp function, StringRe
   std::string why;
   if (!expression.isValid(why))
     return emitError(function.getLoc(), "the ")
-           << option << " pattern '" << pattern << "' is no regular expression: " << why;
+           << option << " pattern '" << pattern << "' is not a regular expression: " << why;
   SmallVector<unsigned> matches;
   for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
     bool matched = expression.match(graph::argString(function, index, graph::kName));

@@ -27,7 +27,7 @@ FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patt
     Pattern pattern{text, llvm::Regex(text)};
     std::string why;
     if (!pattern.expression.isValid(why))
-      return emitError(loc, "the precision policy's pattern '") << text << "' is no regular expression: " << why;
+      return emitError(loc, "the precision policy's pattern '") << text << "' is not a regular expression: " << why;
     exceptions.patterns.push_back(std::move(pattern));
   }
   return exceptions;

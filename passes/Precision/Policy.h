@@ -24,7 +24,7 @@ llvm::DenseSet<mlir::Value> dataOnlyValues(mlir::Block &block);
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
 class Exceptions {
 public:
-  /// Fails, with a diagnostic at `loc`, on what is no regular expression.
+  /// Fails, with a diagnostic at `loc`, on what is not a regular expression.
   static llvm::FailureOr<Exceptions> parse(mlir::Location loc, llvm::ArrayRef<std::string> patterns);
 
   /// Those of a module that phase `precision` has seen.

@@ -77,7 +77,7 @@ public:
         continue;
       if (!dist::isFull(argument.getType()))
         return function.emitOpError("argument ")
-               << argument.getArgNumber() << " (" << role << ") is no whole bucket: " << argument.getType();
+               << argument.getArgNumber() << " (" << role << ") is not a whole bucket: " << argument.getType();
       argument.setType(asShard(argument.getType()));
     }
     LogicalResult done = success();

@@ -23,7 +23,7 @@ LogicalResult checkOnlyGraphOps(func::FuncOp function, StringRef constraint) {
   WalkResult result = function.getBody().walk([&](Operation *op) {
     if (isa<func::ReturnOp>(op) || isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
       return WalkResult::advance();
-    op->emitOpError() << constraint << ": is no graph op";
+    op->emitOpError() << constraint << ": is not a graph op";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -168,7 +168,7 @@ LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp functio
     if (!reductions.try_emplace(name.getValue(), reduce).second)
       return reduce.emitOpError("S5: reduces the gradient of ") << name << " a second time";
     if (!localGradientOf(reduce.getFull()))
-      return reduce.emitOpError("S5: reduces what is no dist.pack of local gradients");
+      return reduce.emitOpError("S5: reduces what is not a dist.pack of local gradients");
     if (reduce.getOnlyLast() != onlyLast)
       return reduce.emitOpError("S5: reduces ")
              << (onlyLast ? "every micro-step's gradient where they add up first"
@@ -261,7 +261,7 @@ LogicalResult checkLayouts(const ShardedModule &sharded) {
   WalkResult result = ModuleOp(sharded.module).walk([&](Operation *op) -> WalkResult {
     for (Type type : op->getResultTypes())
       if (FlatSymbolRefAttr name = dist::bucketOf(type); name && !sharded.bucket(name))
-        return op->emitOpError("S6: gives the layout of ") << name << ", which is no dist.bucket";
+        return op->emitOpError("S6: gives the layout of ") << name << ", which is not a dist.bucket";
     if (auto view = dyn_cast<dist::ViewOp>(op))
       if (dist::BucketOp bucket = sharded.bucket(dist::bucketOf(view.getBucket().getType()))) {
         int64_t end = view.getOffset() + cast<RankedTensorType>(view.getY().getType()).getNumElements();
@@ -320,7 +320,7 @@ LogicalResult checkNorm(func::FuncOp function) {
   Block &body = function.getBody().front();
   for (auto squares : body.getOps<graph::SumSquaresOp>())
     if (!dist::isShard(squares.getX().getType()))
-      return squares.emitOpError("S8: sums the squares of ") << squares.getX().getType() << ", which is no shard";
+      return squares.emitOpError("S8: sums the squares of ") << squares.getX().getType() << ", which is not a shard";
   auto reductions = body.getOps<dist::AllReduceOp>();
   auto count = std::distance(reductions.begin(), reductions.end());
   bool needsOne = !body.getOps<graph::SumSquaresOp>().empty();

@@ -153,7 +153,7 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const ExportOpti
     return text;
   Json json = parseJson<Json>(text);
   if (!json.is_object())
-    return dataLoss(fmt::format("{} is no JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
+    return dataLoss(fmt::format("{} is not a JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
   const char *type = torchName(mainType(planExport(plan, options)));
   const auto setType = [&](Json &config) {
     bool isKnown = false;

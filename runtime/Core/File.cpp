@@ -221,7 +221,7 @@ StatusOr<std::string> readWholeFile(const std::string &path) {
     return fileError("read", path, EISDIR);
   ZTC_ASSIGN_OR_RETURN(const uint64_t size, file.size());
   if (size > kLargestWholeFile)
-    return failedPrecondition(fmt::format("'{}' has {} bytes: that is no configuration or index", path, size));
+    return failedPrecondition(fmt::format("'{}' has {} bytes: that is not a configuration or index", path, size));
   std::string content(size, '\0');
   ZTC_RETURN_IF_ERROR(file.readAt(0, content.data(), size));
   return content;

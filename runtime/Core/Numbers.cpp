@@ -12,7 +12,7 @@ StatusOr<std::string> wholeNumber(std::string_view text) {
   if (error == std::errc::result_out_of_range && stop == end)
     return invalidArgument(fmt::format("'{}' is too large", text));
   if (text.empty() || error != std::errc() || stop != end)
-    return invalidArgument(fmt::format("'{}' is no whole number from 0", text));
+    return invalidArgument(fmt::format("'{}' is not a whole number from 0", text));
   return std::to_string(value);
 }
 
@@ -22,9 +22,9 @@ Status checkReal(std::string_view text) {
   const char *end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value);
   if (digits.empty() || stop != end || (error != std::errc() && error != std::errc::result_out_of_range))
-    return invalidArgument(fmt::format("'{}' is no number", text));
+    return invalidArgument(fmt::format("'{}' is not a number", text));
   if (error == std::errc::result_out_of_range || !std::isfinite(value))
-    return invalidArgument(fmt::format("'{}' is no finite number", text));
+    return invalidArgument(fmt::format("'{}' is not a finite number", text));
   return Status::ok();
 }
 

@@ -33,7 +33,7 @@ static StatusOr<std::unique_ptr<TokenSource>> openSource(const std::string &path
           path.ends_with(".jsonl") || path.ends_with(".json") ? "it, with the model's tokenizer and chat template"
                                                               : "such rows once they are written as .jsonl"));
   return invalidArgument(fmt::format(
-      "'{}' is no token file by its name (.safetensors, .bin, .idx); for text add --tokenizer=bytes", path));
+      "'{}' is not a token file by its name (.safetensors, .bin, .idx); for text add --tokenizer=bytes", path));
 }
 
 StatusOr<std::unique_ptr<DataSet>> DataSet::open(const DataOptions &options) {

@@ -94,7 +94,7 @@ StatusOr<std::unique_ptr<TokenSource>> openBinSource(const std::string &path, co
       return openLlmc(std::move(file), magic, 4, shape);
   }
   if (file.size() % 2 != 0)
-    return dataLoss(fmt::format("'{}' has {} bytes, which is no whole number of 16-bit tokens, and no known header",
+    return dataLoss(fmt::format("'{}' has {} bytes, which is not a whole number of 16-bit tokens, and no known header",
                                 path, file.size()));
   const uint64_t tokens = file.size() / 2;
   return makeStream<uint16_t>(std::move(file), 0, tokens, shape);

@@ -20,8 +20,8 @@ Status StepOperands::resolve(const plan::Step &step, const PrepareContext &conte
       const uint64_t shard = shardElements(size.elements(), context.shape.world) * size.element_bytes();
       const uint64_t offset = shard * context.rank;
       if (size.kind() != plan::SizeForm::FULL || offset > slot.bytes || shard > slot.bytes - offset)
-        return dataLoss(fmt::format("operand {} is the own shard of slot {}, which is no full bucket", places_.size(),
-                                    operand.slot()));
+        return dataLoss(fmt::format("operand {} is the own shard of slot {}, which is not a full bucket",
+                                    places_.size(), operand.slot()));
       places_.push_back({slot.offset + offset, shard});
       continue;
     }

@@ -75,7 +75,7 @@ StatusOr<LoadedPlan> parsePlan(std::string_view bytes, const std::string &name) 
   const google::protobuf::LogSilencer silence; // the status says it all
   if (payload >= (uint64_t(1) << 31) ||
       !loaded.plan.ParseFromArray(bytes.data() + kPlanHeaderBytes, static_cast<int>(payload)))
-    return dataLoss(fmt::format("the plan '{}' is corrupted: its payload is no plan message; compile again", name));
+    return dataLoss(fmt::format("the plan '{}' is corrupted: its payload is not a plan message; compile again", name));
   if (const Status valid = validatePlan(loaded.plan); !valid.isOk())
     return dataLoss(fmt::format("the plan '{}' is invalid: {}", name, valid.message()));
   return loaded;

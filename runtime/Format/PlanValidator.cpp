@@ -201,7 +201,8 @@ private:
     ZTC_RETURN_IF_ERROR(checkSharedSlot(other, where));
     const Slot &target = plan_.slots(static_cast<int>(other - 1));
     if (!target.accumulator() || target.persistent())
-      return dataLoss(fmt::format("{}: shares slot {} '{}', which is no accumulator", where, other - 1, target.name()));
+      return dataLoss(
+          fmt::format("{}: shares slot {} '{}', which is not an accumulator", where, other - 1, target.name()));
     if (slot.accumulator() || slot.persistent() || slot.same_as_at_one_rank() != 0)
       return dataLoss(
           fmt::format("{}: shares slot {} '{}', but has a lifetime of its own", where, other - 1, target.name()));

@@ -63,7 +63,7 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
     return dataLoss(fmt::format("'{}' is not a valid safetensors file: tensor '{}': {}", path, name, why));
   };
   if (!json.is_object())
-    return bad("its entry is no object");
+    return bad("its entry is not an object");
   const auto type = json.find("dtype"), shape = json.find("shape"), offsets = json.find("data_offsets");
   if (type == json.end() || !type->is_string() || shape == json.end() || !shape->is_array() || offsets == json.end() ||
       !offsets->is_array() || offsets->size() != 2)
@@ -74,7 +74,7 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
   for (const Json &extent : *shape) {
     const std::optional<uint64_t> number = unsignedNumber(extent);
     if (!number || *number > (uint64_t(1) << 62))
-      return bad("a dimension is no number from 0");
+      return bad("a dimension is not a whole number from 0");
     tensor.shape.push_back(static_cast<int64_t>(*number));
   }
   const std::optional<uint64_t> count = elementCount(tensor.shape);
@@ -112,7 +112,7 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
   const auto *text = reinterpret_cast<const char *>(head.data()) + 8;
   const Json json = parseJson<Json>({text, length});
   if (!json.is_object())
-    return dataLoss(fmt::format("'{}' is not a valid safetensors file: its header is no JSON object", path));
+    return dataLoss(fmt::format("'{}' is not a valid safetensors file: its header is not a JSON object", path));
   std::vector<SafetensorsTensor> tensors;
   for (auto it = json.begin(); it != json.end(); ++it) {
     if (it.key() == "__metadata__")
@@ -175,7 +175,7 @@ static StatusOr<std::map<std::string, std::string>> readIndex(const std::string 
     const auto *file = it.value().get_ptr<const std::string *>();
     // A shard lies beside its index: a name that leads elsewhere is no shard name.
     if (!file || file->empty() || file->find('/') != std::string::npos || file->find('\0') != std::string::npos)
-      return bad(fmt::format("the file of tensor '{}' is no file name", it.key()));
+      return bad(fmt::format("the file of tensor '{}' is not a file name", it.key()));
     files.emplace(it.key(), *file);
   }
   return files;

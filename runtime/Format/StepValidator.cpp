@@ -222,7 +222,7 @@ private:
     const Slot &slot = slotOf(index);
     if (slot.slot_class() != COMMUNICATION || slot.size().kind() != SizeForm::FULL || slot.size().elements() == 0 ||
         slot.size().element_bytes() != dataTypeBytes(collective.type()) || step_.operands(index).own_shard())
-      return dataLoss(fmt::format("operand {} (scratch): slot {} '{}' is no receive buffer", index,
+      return dataLoss(fmt::format("operand {} (scratch): slot {} '{}' is not a receive buffer", index,
                                   step_.operands(index).slot(), slot.name()));
     return Status::ok();
   }
@@ -270,7 +270,7 @@ private:
     const bool isBucket = slot.size().kind() == SizeForm::FULL || slot.size().kind() == SizeForm::SHARD;
     if (!isBucket || operand.offset() || operand.bytes() || operand.own_shard() ||
         slot.size().element_bytes() != dataTypeBytes(type))
-      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is no bucket or shard of {}", index, name,
+      return dataLoss(fmt::format("operand {} ({}): slot {} '{}' is not a bucket or shard of {}", index, name,
                                   operand.slot(), slot.name(), dataTypeName(type)));
     return Status::ok();
   }

@@ -14,7 +14,7 @@ Bytes encodeStatus(const Status &status) {
 
 Status decodeStatus(std::span<const std::byte> bytes) {
   if (bytes.empty() || static_cast<uint8_t>(bytes[0]) > static_cast<uint8_t>(StatusCode::Internal))
-    return internalError("a rank sent what is no status");
+    return internalError("a rank sent what is not a status");
   const auto code = static_cast<StatusCode>(bytes[0]);
   if (code == StatusCode::Ok)
     return Status::ok();

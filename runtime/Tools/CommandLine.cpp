@@ -208,7 +208,7 @@ std::string unknownOption(const CLI::App &app, int argc, const char *const *argv
       if (dashed == other)
         meant = ours;
     if (std::ranges::find(kCompileOptions, meant) != std::end(kCompileOptions))
-      return fmt::format("{} is no option of ztc-run: `ztc compile` has {}, and the plan keeps what it said", name,
+      return fmt::format("{} is not an option of ztc-run: `ztc compile` has {}, and the plan keeps what it said", name,
                          meant);
     if (meant == dashed)
       meant = nearestName(name, known);

@@ -58,7 +58,7 @@ StatusOr<uint64_t> TrainingLoop::takeBatch() {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     uint64_t counted = 0;
     if (all[rank].size() <= sizeof counted)
-      return internalError("a count of targets is no count");
+      return internalError("a count of targets is not a count");
     std::memcpy(&counted, all[rank].data(), sizeof counted);
     const Status filled = decodeStatus(std::span(all[rank]).subspan(sizeof counted));
     endedByRows_ = !filled.isOk();

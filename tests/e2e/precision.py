@@ -74,8 +74,8 @@ with scratch() as work:
     kept, steps = train(work, plan, folder, golden)
     check("a policy's run ends near the golden one", abs(steps[-1]["loss"] - golden["losses"][-1]) <= LIMITS["bf16"][2], steps[-1]["loss"])
     model = folder / "model.onnx"
-    for text, status, needs in (('{"fp32": ["layers.99"]}', 1, "matches no parameter and no layer"), ('{"fp32": ["("]}', 1, "no regular expression"),
-                                ('{"bf16": ["norm"]}', 1, "expected"), ("fp32", 1, "is no JSON"), ('{"fp32": []}', 1, "names no layer")):
+    for text, status, needs in (('{"fp32": ["layers.99"]}', 1, "matches no parameter and no layer"), ('{"fp32": ["("]}', 1, "not a regular expression"),
+                                ('{"bf16": ["norm"]}', 1, "expected"), ("fp32", 1, "is not JSON"), ('{"fp32": []}', 1, "names no layer")):
         policy.write_text(text)
         done = run("ztc", "compile", model, "--precision=bf16", f"--precision-policy={policy}", "-o", work / "x.bin", expect=status)
         check(f"policy {text} is refused", needs in done.stderr, done.stderr)

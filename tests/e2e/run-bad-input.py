@@ -48,7 +48,7 @@ with scratch() as work:
     refused("steps missing", plan, f"--data={data}", expect=2, needs=["--steps"])
     refused("save-every without save", plan, *train, "--save-every=2", expect=2, needs=["--save-every", "--save"])
     # Numbers that are not what they look like.
-    for arguments, needs in ((["--lr", ""], ["--lr", "no number"]), (["--lr", "nan"], ["--lr", "finite"]), (["--steps", "-1"], ["--steps", "-1"]),
+    for arguments, needs in ((["--lr", ""], ["--lr", "not a number"]), (["--lr", "nan"], ["--lr", "finite"]), (["--steps", "-1"], ["--steps", "-1"]),
                              (["--steps", "18446744073709551616"], ["--steps", "too large"]), (["--clip", "-1"], ["--clip", "not negative"]), (["--warmup", "1e3"], ["--warmup", "whole"]),
                              (["--accumulate", "4294967295"], ["--accumulate"])):
         refused(f"{' '.join(arguments)}", plan, f"--data={data}", *([] if "--steps" in arguments else ["--steps=2"]), "--no-save", *arguments, expect=2, needs=needs)

@@ -32,7 +32,7 @@ LogicalResult EmbeddingOp::verify() {
            << table.getElementType() << " and " << y.getElementType();
   // (C4) 0 <= padding < V
   if ((*this)->hasAttr(kPadding) && !(*this)->getAttrOfType<IntegerAttr>(kPadding))
-    return emitOpError("padding is no integer");
+    return emitOpError("padding is not an integer");
   if (std::optional<int64_t> padding = paddingOf(*this); padding && (*padding < 0 || *padding >= table.getDimSize(0)))
     return emitOpError("padding row ") << *padding << " is outside of the table: " << table;
   return success();

@@ -147,7 +147,7 @@ StatusOr<std::vector<CudaKernel>> CudaStep::gpuKernels(const google::protobuf::R
 Status CudaStep::requireAligned() const {
   for (size_t i = 0; i < operands_.count(); ++i)
     if (operands_.offset(i) % kGpuVectorBytes != 0)
-      return dataLoss(fmt::format("operand {} begins at byte {}, which is no multiple of {}", i, operands_.offset(i),
+      return dataLoss(fmt::format("operand {} begins at byte {}, which is not a multiple of {}", i, operands_.offset(i),
                                   kGpuVectorBytes));
   return Status::ok();
 }

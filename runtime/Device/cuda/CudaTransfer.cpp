@@ -62,7 +62,7 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.requireElements(1, {count}, sizeof(uint16_t)));
     ZTC_RETURN_IF_ERROR(requireAligned());
     if (count % kUnit != 0)
-      return dataLoss(fmt::format("{} elements are rounded, which is no multiple of {}", count, kUnit));
+      return dataLoss(fmt::format("{} elements are rounded, which is not a multiple of {}", count, kUnit));
     units_ = count / kUnit;
     inPlace_ = operands_.offset(0) == operands_.offset(1);
     if (!inPlace_ && operands_.offset(0) < operands_.offset(1) + count * sizeof(uint16_t) &&

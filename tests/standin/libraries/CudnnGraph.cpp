@@ -329,7 +329,7 @@ std::string CudnnGraph::mismatch() const {
       if (operation.kind == CudnnOperation::Matmul && tensor->uid && !tensor->isVirtual) {
         const size_t inner = std::ranges::find(tensor->strides, 1) - tensor->strides.begin();
         if (inner == tensor->strides.size() || tensor->dimensions[inner] % 8 != 0 || tensor->dimensions[inner] > 256)
-          return "heads whose length is no multiple of 8 up to 256";
+          return "heads whose length is not a multiple of 8 up to 256";
       }
   }
   return "";

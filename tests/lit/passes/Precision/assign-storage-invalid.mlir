@@ -4,7 +4,7 @@
 // RUN: not ztc-opt %s --ztc-assign-storage=precision=fp8 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not ztc-opt %s --ztc-assign-storage=precision=bf16 --ztc-assign-storage=precision=bf16 2>&1 | FileCheck %s --check-prefix=TWICE
 // UNUSED: the precision policy's pattern 'head' matches no parameter and no layer
-// REGEX: the precision policy's pattern 'e(' is no regular expression: parentheses not balanced
+// REGEX: the precision policy's pattern 'e(' is not a regular expression: parentheses not balanced
 // FP32: a precision policy that keeps layers fp32 changes nothing in precision fp32
 // UNKNOWN: there is no precision fp8, only fp32, bf16 and fp16
 // TWICE: 'graph.embedding' op reads 'tensor<7x4xbf16>' where a precision is chosen for f32

@@ -7,7 +7,7 @@ module {
 // -----
 
 module attributes {dist.zero = 1 : i64} {
-  // expected-error @+1 {{argument 0 (exp_avg_bucket) is no whole bucket: 'tensor<8xf32>'}}
+  // expected-error @+1 {{argument 0 (exp_avg_bucket) is not a whole bucket: 'tensor<8xf32>'}}
   func.func @update(%m: tensor<8xf32> {graph.role = "exp_avg_bucket", graph.bucket = @b}) {
     return
   }

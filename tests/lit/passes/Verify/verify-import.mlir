@@ -17,7 +17,7 @@ module {}
 
 module attributes {graph.batch = 2 : i64, graph.seq = 4 : i64, graph.vocabulary = 16 : i64} {
   func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}) -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
-    // expected-error@+1 {{'arith.constant' op I1: is no graph op}}
+    // expected-error@+1 {{'arith.constant' op I1: is not a graph op}}
     %y = arith.constant dense<0.0> : tensor<2x4x16xf32>
     return %y : tensor<2x4x16xf32>
   }

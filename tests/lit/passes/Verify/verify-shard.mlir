@@ -146,7 +146,7 @@ module attributes {dist.zero = 2 : i64} {
 dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
 func.func @microstep(%p: tensor<?xf32, #dist.full<@b>>, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "gradient", graph.bucket = @b}) {
-  // expected-error @+1 {{S5: reduces what is no dist.pack of local gradients}}
+  // expected-error @+1 {{S5: reduces what is not a dist.pack of local gradients}}
   %r = dist.reduce_scatter %p axis "data" : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
   %s = graph.accumulate %g, %r {first_writes} : tensor<?xf32, #dist.shard<@b>>
   return %s : tensor<?xf32, #dist.shard<@b>>
@@ -241,7 +241,7 @@ func.func @microstep(%a: tensor<8xf32>, %w: tensor<?xbf16, #dist.full<@b>> {grap
 // -----
 
 func.func @eval(%s: tensor<?xf32, #dist.shard<@a>>) {
-  // expected-error @+1 {{S6: gives the layout of @a, which is no dist.bucket}}
+  // expected-error @+1 {{S6: gives the layout of @a, which is not a dist.bucket}}
   %f = dist.all_gather %s axis "data" : tensor<?xf32, #dist.shard<@a>> -> tensor<?xf32, #dist.full<@a>>
   return
 }
@@ -306,7 +306,7 @@ module attributes {dist.zero = 3 : i64} {
 dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
 func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
-  // expected-error @+1 {{S8: sums the squares of 'tensor<?xf32, #dist.full<@b>>', which is no shard}}
+  // expected-error @+1 {{S8: sums the squares of 'tensor<?xf32, #dist.full<@b>>', which is not a shard}}
   %s = graph.sum_squares %x : tensor<?xf32, #dist.full<@b>> -> tensor<f32>
   %n = dist.all_reduce %s axis "data" : tensor<f32>
   return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
