@@ -15,7 +15,7 @@ class Config {
 public:
   /// `place` is for messages: "FOLDER/config.json", "FOLDER/config.json: text_config".
   Config(nlohmann::json object, std::string place) : object(std::move(object)), place(std::move(place)) {}
-  /// Fails with one message where the text is no JSON object, or nested deeper than any configuration.
+  /// Fails with one message where the text is not a JSON object, or nested deeper than any configuration.
   static StatusOr<Config> parse(const std::string &text, const std::string &place);
 
   /// Whether the key is there, also with null.
