@@ -66,7 +66,7 @@ public:
   StorageAssigner(func::FuncOp function, Type narrow, Exceptions &exceptions)
       : function(function), block(function.getBody().front()), narrow(narrow), exceptions(exceptions),
         builder(function.getContext()), f32(builder.getF32Type()), asked(valuesAskedFor(function)),
-        dataOnly(dataOnlyValues(block)) {
+        dataOnly(dataOnlyValues(block)), vectors(parameterVectors(function)) {
     for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
       if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
           kind && kind.getValue() == "loss")
@@ -129,12 +129,21 @@ private:
     if (isa<graph::CastOp>(op))
       return; // between integers and f32
     bool computesInside = isa<DecomposableOpInterface>(op) || isLibraryCall(op);
-    Type type = !computesInside && isWide(op) ? f32 : narrow;
+    bool isVector = op->getNumResults() == 1 && vectors.contains(op->getResult(0));
+    Type type = !computesInside && (isVector || isWide(op)) ? f32 : narrow;
     for (OpOperand &operand : op->getOpOperands())
-      convert(operand, type);
+      if (!computesInside || !readsWideVector(operand))
+        convert(operand, type);
     for (Value result : op->getResults())
       if (isReal(result))
         setElement(result, type);
+  }
+
+  /// Whether a macro op reads a vector of parameters beside its rows, as rms_norm reads 1 + w: it widens what it reads,
+  /// and only what has the shape of its result must have its type.
+  bool readsWideVector(OpOperand &operand) const {
+    auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+    return vectors.contains(operand.get()) && shapeOf(operand.get()) != shapeOf(operand.getOwner()->getResult(0));
   }
 
   /// Positions, masks, routing numbers: f32 whatever reads them, as their integers may be greater than a narrow type's.
@@ -213,7 +222,8 @@ private:
   /// part, is stored, hence rounded, and everybody reads what is stored.
   void roundStored(Value value) {
     if (!isReal(value) || elementOf(value) != f32 || isStatistic(value) || value.use_empty() ||
-        excepted.contains(value) || wideByRule.contains(value) || asked.contains(value) || dataOnly.contains(value))
+        excepted.contains(value) || wideByRule.contains(value) || asked.contains(value) || dataOnly.contains(value) ||
+        vectors.contains(value))
       return;
     Operation *op = value.getDefiningOp();
     if (isa<graph::ConstantOp, graph::BroadcastOp>(op) || movesElements(op))
@@ -259,6 +269,7 @@ private:
   Type f32;
   DenseSet<Value> asked;
   DenseSet<Value> dataOnly;   ///< f32 because no parameter has a part in it
+  DenseSet<Value> vectors;    ///< f32 because parameters alone have a part in it
   DenseSet<Value> excepted;   ///< f32 because the policy leaves their layer f32
   DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so
   DenseMap<Value, Value> narrowForms;

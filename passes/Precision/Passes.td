@@ -11,6 +11,7 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
       activation's gradient narrow; a statistic, the loss, logits that are returned and the gradient of a parameter f32;
     - an elementwise op is narrow where all its operands are; with a statistic, or a constant that the narrow type cannot hold, it is f32,
       and the chain of such ops is rounded where it ends or where a value of it has a second reader: what is stored is narrow;
+    - a vector that is computed from parameters and constants alone, as Gemma's 1 + w, is f32;
     - a layer that `keep` excepts is f32 throughout, its parameters too: patterns are matched against checkpoint names and against the
       module paths that ops carry as locations. A pattern that matches neither is an error.
 

@@ -52,6 +52,33 @@ DenseSet<Value> dataOnlyValues(Block &block) {
   return known;
 }
 
+DenseSet<Value> parameterVectors(func::FuncOp function) {
+  DenseSet<Value> known;
+  auto isVector = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && isa<FloatType>(type.getElementType()) && type.getRank() == 1;
+  };
+  auto isParameter = [&](Value value) {
+    while (isa_and_nonnull<graph::CastOp>(value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && graph::roleOf(function, argument.getArgNumber()) == "parameter";
+  };
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (!op.hasTrait<OpTrait::Elementwise>() || !llvm::all_of(op.getOperands(), isVector))
+      continue;
+    bool readsParameter = false, readsOthers = false;
+    for (Value operand : op.getOperands()) {
+      bool isOurs = isParameter(operand) || known.contains(operand);
+      readsParameter |= isOurs;
+      readsOthers |= !isOurs && !isa_and_nonnull<graph::ConstantOp>(operand.getDefiningOp());
+    }
+    if (readsParameter && !readsOthers && isVector(op.getResult(0)))
+      known.insert(op.getResult(0));
+  }
+  return known;
+}
+
 Exceptions Exceptions::of(ModuleOp module) {
   Exceptions exceptions;
   if (auto patterns = module->getAttrOfType<ArrayAttr>(kKeptFp32))

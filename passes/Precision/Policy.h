@@ -21,6 +21,10 @@ bool isStatistic(mlir::Value value);
 /// lowest number.
 llvm::DenseSet<mlir::Value> dataOnlyValues(mlir::Block &block);
 
+/// Vectors that are computed from parameters and constants alone, as 1 + w is. They are as small as statistics and
+/// multiply every row: none is worth rounding.
+llvm::DenseSet<mlir::Value> parameterVectors(mlir::func::FuncOp function);
+
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
 class Exceptions {
 public:

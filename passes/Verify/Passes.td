@@ -37,8 +37,8 @@ def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
     (N4) in `@update` a gradient has its parameter's type, both moments one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
     beside an f16 one an f32 master, beside f32 none.
     (N5) a value is rounded once to a type, and what is widened is not rounded back.
-    (N6) no f32 activation is kept: of what the backward part reads of the forward part only parameters, constants, statistics (one number a
-    row), what the op's row of the table says and what is excepted are f32.
+    (N6) no f32 activation is kept: of what the backward part reads of the forward part only parameters, vectors that are computed from
+    parameters alone, constants, statistics (one number a row), what the op's row of the table says and what is excepted are f32.
   }];
 }
 

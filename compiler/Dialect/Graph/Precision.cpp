@@ -11,8 +11,9 @@ using enum ztc::Storage;
 PrecisionRule MatmulOp::getPrecisionRule() {
   return {{Narrow, Narrow}, {Asked}};
 }
+// The weight is read as it is: a parameter narrow, 1 + w (Gemma) in f32.
 PrecisionRule RmsNormGradOp::getPrecisionRule() {
-  return {{Narrow, Narrow, Narrow}, {Narrow, Wide}};
+  return {{Narrow, Free, Narrow}, {Narrow, Wide}};
 }
 PrecisionRule EmbeddingGradOp::getPrecisionRule() {
   return {{Narrow, Narrow}, {Wide}};
