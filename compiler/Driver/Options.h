@@ -43,11 +43,14 @@ struct CompileOptions {
   std::string noDecayPattern;          ///< further parameters without weight decay
 
   std::vector<std::string> plugins;
-  std::vector<std::pair<std::string, std::string>> passOptions; ///< (name, value)
+  std::vector<std::string> mlirOptions; ///< "--mlir-timing" and the like, for MLIR itself
+  std::vector<std::string> passOptions; ///< "PASS.OPTION=VALUE"
   std::vector<std::string> disabledPasses;
-  std::string dumpFolder; ///< one numbered file per phase
-  std::string from, to;   ///< phase names: start from IR after `from`; stop after `to`
-  std::string remarks;    ///< regular expression over remark categories
+  std::string dumpFolder;     ///< one numbered file per phase
+  std::string from, to;       ///< phase names: start from IR after `from`; stop after `to`
+  std::string remarks;        ///< regular expression over the passes whose remarks are printed
+  std::string remarksFile;    ///< YAML file for remarks
+  bool printPipeline = false; ///< the passes of each phase are printed, as ztc-opt takes them
 };
 
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.

@@ -7,7 +7,6 @@
 #include "frontends/huggingface/Folder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/Format/PlanValidator.h"
@@ -40,6 +39,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"freeze", o.freezePattern},
       {"no-decay", o.noDecayPattern},
       {"disable-pass", join(o.disabledPasses)},
+      {"pass-option", join(o.passOptions)},
       {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},
   };
   llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
@@ -85,6 +85,8 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
   registerAllPasses();
   for (const std::string &file : opts.plugins)
     valid &= succeeded(loadPlugin(file, hooks));
+  valid &= succeeded(MlirOptions::parse(opts.mlirOptions));
+  mlirOptions = std::make_unique<MlirOptions>();
   for (const std::string &name : opts.disabledPasses)
     if (!PassInfo::lookup(name)) {
       llvm::errs() << "ztc: --disable-pass=" << name << " names no pass (ztc-opt --help lists them)\n";
@@ -93,6 +95,14 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
   // One thread: the IR of a step is small, and the thread pool costs more than it saves.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   disablePasses(*context, opts.disabledPasses);
+  FailureOr<Remarks> enabled = Remarks::enable(*context, opts.remarks, opts.remarksFile);
+  FailureOr<std::vector<PassOption>> parsed = parsePassOptions(opts.passOptions);
+  valid &= succeeded(enabled) && succeeded(parsed);
+  if (valid) {
+    remarks = std::move(*enabled);
+    passOptions = std::move(*parsed);
+    valid = passOptions.empty() || succeeded(checkPassOptions());
+  }
 }
 
 Session::~Session() = default;
@@ -164,10 +174,29 @@ LogicalResult Session::dump(const PhaseInfo &phase) {
   return success();
 }
 
-void Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
+LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
   hooks.addBefore(phase, pm);
   addPhase(phase, pm, opts);
   hooks.addAfter(phase, pm);
+  return setPassOptions(pm, passOptions);
+}
+
+LogicalResult Session::checkPassOptions() {
+  FailureOr<Phase> from = opts.from.empty() ? FailureOr<Phase>(Phase::Import) : parsePhase(opts.from);
+  if (failed(from))
+    return failure();
+  for (const PhaseInfo &info : allPhases()) {
+    PassManager pm(context.get(), ModuleOp::getOperationName());
+    if (info.phase > *from && failed(addPhaseWithHooks(info.phase, pm)))
+      return failure();
+  }
+  for (const PassOption &option : passOptions)
+    if (!option.used) {
+      llvm::errs() << "ztc: --pass-option=" << option.pass << "." << option.option
+                   << ": no pipeline of this compilation has that pass (--print-pipeline lists them)\n";
+      return failure();
+    }
+  return success();
 }
 
 StepProbe Session::probe() {
@@ -178,10 +207,13 @@ StepProbe Session::probe() {
     PassManager first(context.get(), ModuleOp::getOperationName()), rest(context.get(), ModuleOp::getOperationName());
     first.enableVerifier(false);
     rest.enableVerifier(false);
-    addPhaseWithHooks(Phase::Recompute, first);
+    if (failed(addPhaseWithHooks(Phase::Recompute, first)))
+      return failure();
     for (Phase phase : {Phase::Fuse, Phase::Schedule, Phase::Assign})
-      addPhaseWithHooks(phase, rest);
+      if (failed(addPhaseWithHooks(phase, rest)))
+        return failure();
     addPhase(Phase::Plan, rest, opts);
+    Remarks::Silence silence(remarks); // what is tried here is not what is done
     if (failed(first.run(copy)))
       return failure();
     int64_t againFlops = recomputeFlops(copy);
@@ -224,10 +256,17 @@ SmallVector<PlanShape> Session::budgetShapes() const {
 }
 
 LogicalResult Session::runPhase(const PhaseInfo &info) {
+  TimingScope scope = mlirOptions->scope(info.name);
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(true);
-  addPhaseWithHooks(info.phase, pm);
+  if (failed(addPhaseWithHooks(info.phase, pm)) || failed(mlirOptions->apply(pm, scope)))
+    return failure();
   addPhaseVerifier(info.phase, pm);
+  if (opts.printPipeline) {
+    llvm::outs() << info.name << ": ";
+    pm.printAsTextualPipeline(llvm::outs());
+    llvm::outs() << "\n";
+  }
   if (failed(pm.run(*moduleRef))) {
     failed_ = info.phase;
     if (!collecting)

@@ -1,7 +1,10 @@
 // One compilation: from an ONNX file, or from IR between two phases, to a plan.
 #pragma once
+#include "compiler/Driver/MlirOptions.h"
 #include "compiler/Driver/Options.h"
+#include "compiler/Driver/PassOptions.h"
 #include "compiler/Driver/Plugin.h"
+#include "compiler/Driver/Remarks.h"
 #include "compiler/Target/PlanWriter.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -20,7 +23,8 @@ PlanShape shapeOf(const CompileOptions &options, unsigned world, llvm::ArrayRef<
 /// Holds the context, the plugins and the module of one compilation.
 class Session {
 public:
-  /// Registers dialects and passes, loads the plugins. `isValid` is false where one did not load.
+  /// Registers dialects and passes, loads the plugins. `isValid` is false where one did not load, or an option about
+  /// passes names none.
   explicit Session(CompileOptions options);
   ~Session();
   bool isValid() const { return valid; }
@@ -68,7 +72,9 @@ public:
 
 private:
   llvm::LogicalResult importInput();
-  void addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
+  llvm::LogicalResult addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
+  /// Holds the options of passes against the pipelines of this compilation before anything runs.
+  llvm::LogicalResult checkPassOptions();
   PlanOptions planOptions(bool withKernels) const;
   /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
   llvm::SmallVector<PlanShape> budgetShapes() const;
@@ -79,6 +85,9 @@ private:
   PhaseHooks hooks;
   mlir::DialectRegistry registry;
   std::unique_ptr<mlir::MLIRContext> context;
+  Remarks remarks;
+  std::unique_ptr<MlirOptions> mlirOptions; ///< after its options are read
+  std::vector<PassOption> passOptions;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them

@@ -80,9 +80,19 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
   app.add_option("--disable-pass", o.disabledPasses, "skip a pass")->type_name("NAME");
+  app.add_option("--pass-option", o.passOptions, "an option of a pass, as in ztc-opt; repeatable")
+      ->type_name("PASS.OPTION=VALUE")
+      ->allow_extra_args(false);
+  app.add_flag("--print-pipeline", o.printPipeline, "print the passes of each phase, as ztc-opt takes them");
   app.add_option("--dump-phases", o.dumpFolder, "write the IR after each phase into this folder")->type_name("DIR");
   app.add_option("--from", o.from, "the input is IR after this phase")->type_name("PHASE");
-  app.add_option("--remarks", o.remarks, "print remarks whose category matches")->type_name("REGEX");
+  app.add_option("--remarks", o.remarks, "print what the passes whose name matches say about what they did")
+      ->type_name("REGEX");
+  app.add_option("--remarks-file", o.remarksFile,
+                 "the same as YAML, which opt-viewer reads; of all passes without --remarks")
+      ->type_name("FILE");
+  app.footer(
+      "MLIR's options are taken too: --mlir-timing, --mlir-print-ir-after=PASS, --mlir-print-ir-after-change, ...");
 }
 
 /// For which ranks a plan is laid out.
@@ -168,11 +178,10 @@ std::string unknownOption(const CLI::App &command, int argc, char **argv) {
   return "'" + (rest.empty() ? std::string() : rest.front()) + "' is one word too many" + help;
 }
 
-int run(int argc, char **argv) {
+int run(int argc, char **argv, CompileOptions o) {
   CLI::App app{"ztc compiles an ONNX Llama graph into a complete, memory-planned training step.", "ztc"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ztc ") + versionText());
-  CompileOptions o;
   ReportOptions r;
   std::string second;
 
@@ -250,7 +259,14 @@ int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   try {
-    return run(argc, argv);
+    std::vector<char *> words;
+    CompileOptions options;
+    for (int i = 0; i < argc; ++i)
+      if (std::string_view(argv[i]).starts_with("--mlir-"))
+        options.mlirOptions.push_back(argv[i]);
+      else
+        words.push_back(argv[i]);
+    return run(int(words.size()), words.data(), std::move(options));
   } catch (const std::exception &error) {
     std::cerr << "ztc: " << error.what() << "\n";
     return 1;

@@ -134,7 +134,7 @@ void FunctionPlacer::insertCopy(OpOperand &use, SlotPlace place, StringRef why) 
   auto copy = dist::CopyOp::create(builder, use.get().getLoc(), use.get().getType(), use.get());
   use.set(copy);
   places[copy] = place;
-  remark::missed(copy.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
+  remark::missed(copy.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE).function(function.getName()))
       << "a copy was unavoidable: " << why.str();
 }
 

@@ -59,7 +59,8 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
           bytes += tensorBytes(result.getType());
         }
     }
-    remark::passed(function.getLoc(), remark::RemarkOpts::name("recompute").category(DEBUG_TYPE))
+    remark::passed(function.getLoc(),
+                   remark::RemarkOpts::name("recompute").category(DEBUG_TYPE).function(function.getName()))
         << llvm::formatv("{0}: {1} values of {2} bytes are computed again instead of being kept, by {3} ops",
                          level == "choice" ? which->text() : level.getValue(), values, bytes, chosen.size())
                .str();

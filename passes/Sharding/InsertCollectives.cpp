@@ -135,7 +135,8 @@ void placeGathers(func::FuncOp function) {
     ++count[run.bucket];
   }
   for (auto [index, bucket] : llvm::enumerate(buckets)) {
-    remark::passed(bucket.gather.getLoc(), remark::RemarkOpts::name("gathers").category(DEBUG_TYPE))
+    remark::passed(bucket.gather.getLoc(),
+                   remark::RemarkOpts::name("gathers").category(DEBUG_TYPE).function(function.getName()))
         << llvm::formatv("bucket {0} is gathered {1} time{2} in @{3}",
                          dist::bucketOf(bucket.gather.getType()).getValue(), count[index], count[index] == 1 ? "" : "s",
                          function.getName())
