@@ -79,10 +79,13 @@ private:
 
 Status GlooCommunicator::connect(const GlooOptions &options) {
   ZtcGlooError error;
-  if (gloo_.open(rank(), world(), options.address.c_str(), options.timeoutMs, &handle_, &error))
-    return unavailable(fmt::format("rank {} cannot listen at {}: {}", rank(), options.address, error.message));
   const std::string prefix = options.prefix.empty() ? "gloo" : options.prefix;
   auto key = [&](uint32_t from, uint32_t to) { return fmt::format("{}/{}/{}", prefix, from, to); };
+  if (gloo_.open(rank(), world(), options.address.c_str(), options.timeoutMs, &handle_, &error)) {
+    // The others need not wait for the address.
+    ZTC_RETURN_IF_ERROR(forEachPeer([&](uint32_t peer) { return options.store.set(key(rank(), peer), ""); }));
+    return unavailable(fmt::format("rank {} cannot listen at {}: {}", rank(), options.address, error.message));
+  }
   ZTC_RETURN_IF_ERROR(forEachPeer([&](uint32_t peer) {
     std::string bytes(kMaxAddressBytes, '\0');
     uint64_t size = 0;
@@ -97,6 +100,8 @@ Status GlooCommunicator::connect(const GlooOptions &options) {
     auto bytes = options.store.wait(key(peer, rank()), options.timeoutMs);
     if (!bytes.isOk())
       return bytes.status().withContext(fmt::format("rank {} waits for rank {}", rank(), peer));
+    if (bytes->empty())
+      return unavailable(fmt::format("rank {} cannot listen", peer));
     if (gloo_.connect(handle_, peer, bytes->data(), bytes->size(), &error))
       return unavailable(
           fmt::format("rank {} at {} cannot connect with rank {}: {}", rank(), options.address, peer, error.message));

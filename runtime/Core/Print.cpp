@@ -1,6 +1,90 @@
 #include "runtime/Core/Print.h"
+#include "runtime/Core/BackgroundWriter.h"
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace ztc {
+
+namespace {
+
+constexpr size_t kMostUnreadBytes = size_t(1) << 20;
+
+/// One of the standard streams.
+struct Stream {
+  std::shared_ptr<BackgroundWriter> writer; ///< null: as usual
+  uint64_t dropped = 0;                     ///< lines since the last one that found room
+};
+
+struct Streams {
+  std::mutex mutex;
+  Stream out, err;
+  Stream *of(std::FILE *file) { return file == stdout ? &out : file == stderr ? &err : nullptr; }
+};
+
+Streams &streams() {
+  static Streams all;
+  return all;
+}
+
+/// Whether both lead to one place, so that the order of their lines matters.
+bool areOneFile(int one, int other) {
+  struct stat a{}, b{};
+  return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+} // namespace
+
+void printText(std::FILE *to, std::string_view text) {
+  {
+    std::lock_guard lock(streams().mutex);
+    Stream *stream = streams().of(to);
+    if (stream && stream->writer) {
+      std::string withNotice;
+      if (stream->dropped) {
+        withNotice = fmt::format("... {} lines that nobody read are left out ...\n{}", stream->dropped, text);
+        text = withNotice;
+      }
+      if (stream->writer->write(text))
+        stream->dropped = 0;
+      else
+        ++stream->dropped;
+      return;
+    }
+  }
+  (void)!std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+size_t unreadBytes(std::FILE *to) {
+  std::lock_guard lock(streams().mutex);
+  const Stream *stream = streams().of(to);
+  return stream && stream->writer ? stream->writer->pendingBytes() : 0;
+}
+
+OutputInBackground::OutputInBackground() {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  std::lock_guard lock(streams().mutex);
+  streams().out = {std::make_shared<BackgroundWriter>(STDOUT_FILENO, kMostUnreadBytes)};
+  streams().err = areOneFile(STDOUT_FILENO, STDERR_FILENO)
+                      ? Stream{streams().out.writer}
+                      : Stream{std::make_shared<BackgroundWriter>(STDERR_FILENO, kMostUnreadBytes)};
+}
+
+OutputInBackground::~OutputInBackground() {
+  std::shared_ptr<BackgroundWriter> out, err;
+  {
+    std::lock_guard lock(streams().mutex);
+    out = std::move(streams().out.writer);
+    err = std::move(streams().err.writer);
+  }
+  err->end(BackgroundWriter::kPatienceSeconds);
+  if (out != err)
+    out->end(BackgroundWriter::kPatienceSeconds);
+}
 
 /// Bytes of the UTF-8 sequence at the front, 0 where there is none.
 static size_t sequenceLength(std::string_view text) {

@@ -1,5 +1,6 @@
 #include "runtime/Ranks/ControlServer.h"
 #include "runtime/Core/SteadyClock.h"
+#include "runtime/Ranks/RunSecret.h"
 #include "runtime/Ranks/Sockets.h"
 #include "runtime/Ranks/Watchdog.h"
 #include "runtime/Ranks/Wire.h"
@@ -27,11 +28,18 @@ constexpr double kTickSeconds = 0.2;
 constexpr double kCauseSeconds = 1.0;
 /// The survivors' answer to "where are you?" is awaited so long.
 constexpr double kProbeSeconds = 0.3;
+/// Who has not proved by then that it is a rank is none.
+constexpr double kHelloSeconds = 60;
+/// The person hears who is awaited after so long, and then after twice, four times, ... as long.
+constexpr double kNoticeSeconds = 10;
 constexpr size_t kMessageBytes = kMaxValueBytes + 4096;
 
 struct Peer {
   explicit Peer(int descriptor) : connection(descriptor) {}
   Connection connection;
+  const std::string nonce = makeNonce(); ///< of its greeting
+  const double since = steadySeconds();
+  std::string welcome;          ///< what proves to it that this is rank 0 of its run
   std::optional<uint32_t> rank; ///< known after its Hello
   bool said = false;            ///< Bye
   bool answered = false;        ///< the probe
@@ -93,6 +101,11 @@ private:
   void give(uint32_t rank, MessageReader &message);
   void lose(Peer &peer);
   void tick(double now);
+  uint32_t joined() const {
+    return uint32_t(std::ranges::count_if(byRank_, [](const Peer *peer) { return peer != nullptr; }));
+  }
+  std::string missingRanks() const;
+  void awaitRanks(double waited);
   void say(const std::string &message);
   void refuse(Peer &peer, bool mayTryAgain, const std::string &text);
   /// Why a failure is told by whom and when.
@@ -122,7 +135,8 @@ private:
   ObservedClock clock_;
   std::list<Peer> peers_;
   std::vector<Peer *> byRank_;
-  uint32_t joined_ = 0, left_ = 0;
+  uint32_t left_ = 0;
+  double nextNotice_ = kNoticeSeconds;
   bool complete_ = false; ///< every rank is there and was welcomed
   bool decided_ = false;  ///< a failure was told to all
   std::optional<Pending> pending_;
@@ -169,7 +183,8 @@ void Server::serve() {
 
 void Server::greet(int socket) {
   Peer &peer = peers_.emplace_back(socket);
-  peer.connection.send(MessageWriter(MessageType::Greeting).number(kWireMagic).number(kWireVersion).take());
+  peer.connection.send(
+      MessageWriter(MessageType::Greeting).number(kWireMagic).number(kWireVersion).text(peer.nonce).take());
 }
 
 void Server::acceptAll() {
@@ -199,14 +214,18 @@ void Server::refuse(Peer &peer, bool mayTryAgain, const std::string &text) {
 void Server::welcome(Peer &peer, MessageReader &message) {
   uint64_t magic = message.number<uint64_t>();
   uint32_t wire = message.number<uint32_t>();
-  std::string runId(message.text());
-  uint32_t rank = message.number<uint32_t>(), world = message.number<uint32_t>();
-  std::string version(message.text());
   if (!message.isGood() || magic != kWireMagic || wire != kWireVersion)
     return refuse(peer, false, "rank 0 runs another version of ztc-run");
-  if (runId != options_.runId)
-    return refuse(peer, true,
-                  fmt::format("rank 0 there belongs to another run ('{}', not '{}')", options_.runId, runId));
+  const std::string nonce(message.text());
+  const std::string_view claims = message.rest();
+  const uint32_t rank = message.number<uint32_t>(), world = message.number<uint32_t>();
+  const std::string version(message.text());
+  const std::string_view claim = claims.substr(0, claims.size() - message.rest().size());
+  const std::string_view proof = message.text();
+  // Before anything that it says is believed, or answered: a stranger learns nothing and changes nothing.
+  if (!message.isGood() || !isSameProof(proof, proofOf(options_.secret, "rank", peer.nonce, nonce, claim)))
+    return refuse(peer, true, "rank 0 there belongs to another run, or has another plan or ZTC_RUN_SECRET");
+  peer.welcome = proofOf(options_.secret, "rank 0", peer.nonce, nonce, claim);
   if (decided_) // too late: what happened is told to it too
     return refuse(peer, false, pending_->text);
   if (complete_) // whatever is wrong with it, the run goes on
@@ -235,7 +254,8 @@ void Server::welcome(Peer &peer, MessageReader &message) {
   peer.rank = rank;
   peer.connection.setLimit(kMessageBytes);
   byRank_[rank] = &peer;
-  if (++joined_ == options_.world)
+  // Not where one that was there has left again: that ends the run.
+  if (joined() == options_.world && !pending_)
     welcomeAll();
 }
 
@@ -250,7 +270,10 @@ void Server::welcomeAll() {
   for (uint32_t rank = 0; rank < options_.world; ++rank) {
     Connection &connection = byRank_[rank]->connection;
     std::string far = farAddress(connection.descriptor());
-    connection.send(MessageWriter(MessageType::Welcome).text(far.empty() || isLoopback(far) ? own : far).take());
+    connection.send(MessageWriter(MessageType::Welcome)
+                        .text(far.empty() || isLoopback(far) ? own : far)
+                        .text(byRank_[rank]->welcome)
+                        .take());
   }
 }
 
@@ -392,18 +415,35 @@ void Server::decide() {
           .take());
 }
 
+std::string Server::missingRanks() const {
+  std::string missing;
+  for (uint32_t rank = 0; rank < options_.world; ++rank)
+    if (!byRank_[rank] && missing.size() < 60)
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  return missing;
+}
+
+/// Not all are there yet.
+void Server::awaitRanks(double waited) {
+  if (waited > options_.joinSeconds)
+    return cause(Kind::Verdict, 0, StatusCode::Unavailable,
+                 fmt::format("after {:.0f} s {} of {} ranks are here, missing: rank {}; start them with the same plan, "
+                             "and see that their hosts reach rank 0",
+                             options_.joinSeconds, joined(), options_.world, missingRanks()));
+  if (waited < nextNotice_ || !options_.notice)
+    return;
+  nextNotice_ *= 2;
+  options_.notice(fmt::format("rank 0 waits for rank {}{}; it gives up after {:.0f} s (--timeout)", missingRanks(),
+                              options_.place.empty() ? "" : " at " + options_.place, options_.joinSeconds));
+}
+
 void Server::tick(double now) {
   double passed = clock_.advance(now);
-  if (!complete_ && !decided_ && !pending_ && now - began_ > options_.joinSeconds) {
-    std::string missing;
-    for (uint32_t rank = 0; rank < options_.world; ++rank)
-      if (!byRank_[rank] && missing.size() < 60)
-        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-    cause(Kind::Verdict, 0, StatusCode::Unavailable,
-          fmt::format("after {:.0f} s {} of {} ranks are here, missing: rank {}; start them, and see that their hosts "
-                      "reach rank 0",
-                      options_.joinSeconds, joined_, options_.world, missing));
-  }
+  if (!complete_ && !decided_ && !pending_)
+    awaitRanks(now - began_);
+  // Each takes a descriptor.
+  for (Peer &peer : peers_)
+    peer.closing |= !peer.rank && now - peer.since > kHelloSeconds;
   std::optional<Hang> hang;
   std::optional<std::string> straggler;
   if (complete_) {

@@ -10,11 +10,12 @@ namespace ztc {
 
 struct ServerOptions {
   uint32_t world = 1;
-  std::string runId = {};      ///< processes with another one belong to another run and are sent away
+  std::string secret = {};     ///< of the run: who does not prove that it has it is sent away, and changes nothing
   std::string version = {};    ///< of ztc: all ranks run the same
   double timeoutSeconds = 300; ///< of the watchdog
   double joinSeconds = 300;    ///< until every rank must be there
-  /// Lines for the person (stragglers), from the server's thread. May be empty.
+  std::string place = {};      ///< where it listens, for the person
+  /// Lines for the person (ranks that are late, stragglers), from the server's thread. May be empty.
   std::function<void(const std::string &)> notice = {};
 };
 

@@ -121,7 +121,6 @@ void Launcher::becomeRank(const RankProcess &rank, int listener, int output) {
   arguments.push_back(nullptr);
   execv("/proc/self/exe", arguments.data());
   ztc::print(stderr, "{}cannot start rank {}: {}\n", kErrorPrefix, rank.identity.rank, std::strerror(errno));
-  std::fflush(stderr);
   _exit(kFailed);
 }
 
@@ -177,8 +176,7 @@ void Launcher::print(const RankProcess &rank, const std::string &line) {
   if (line.starts_with(kErrorPrefix) && !errors_.insert(line).second)
     return;
   std::string text = rank.identity.rank == 0 ? line + "\n" : fmt::format("rank {}: {}\n", rank.identity.rank, line);
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  printText(stderr, text);
 }
 
 void Launcher::read(RankProcess &rank) {
@@ -213,7 +211,6 @@ void Launcher::reap() {
       ztc::print(stderr, "ztc-run: rank {} was ended by signal {} ({}){}\n", rank.identity.rank, WTERMSIG(status),
                  strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? ": by hand, or by the kernel for lack of memory" : "");
-    std::fflush(stderr);
     if (failedAt_ < 0 && rank.status != 0 && rank.status != 3)
       failedAt_ = steadySeconds();
   }
@@ -276,6 +273,7 @@ StatusOr<int> Launcher::run() {
   sigprocmask(SIG_BLOCK, &mask, &before_);
   signals_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
   ZTC_RETURN_IF_ERROR(start());
+  const OutputInBackground output; // a terminal that stands still does not keep the launcher from watching
   watch();
   std::vector<int> ends;
   for (const RankProcess &rank : ranks_)

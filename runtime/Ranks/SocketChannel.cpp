@@ -1,6 +1,7 @@
 #include "runtime/Ranks/SocketChannel.h"
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Ranks/ControlServer.h"
+#include "runtime/Ranks/RunSecret.h"
 #include "runtime/Ranks/ThreadChannels.h"
 #include "runtime/Ranks/Watchdog.h"
 #include "runtime/Ranks/Wire.h"
@@ -30,6 +31,15 @@ constexpr auto kCancelWait = std::chrono::milliseconds(100);
 /// The last words of a rank that is lost are at most so old.
 constexpr double kReportSeconds = 0.25;
 constexpr auto kRetryWait = std::chrono::milliseconds(100);
+/// The person hears what is awaited after so long, and then after twice, four times, ... as long.
+constexpr double kNoticeSeconds = 10;
+
+/// What a rank says of itself, as its Hello has it.
+std::string claimOf(uint32_t rank, uint32_t world, std::string_view version) {
+  MessageWriter claim(MessageType::Hello);
+  claim.number(rank).number(world).text(version);
+  return claim.take().substr(5); // without length and type
+}
 
 /// How the attempt to become a rank of a run ended.
 struct Joined {
@@ -140,6 +150,7 @@ private:
   uint64_t lastRequest_ = 0;
   RankProgress firstRank_; ///< as its server last told
   bool greeted_ = false;   ///< the channel's thread only
+  std::string expected_;   ///< the proof in the Welcome of rank 0; the channel's thread only
   double silentSeconds_ = 0;
   std::mutex callbackMutex_;
   std::function<void(const Status &)> callback_;
@@ -203,6 +214,7 @@ void SocketChannel::handle(MessageReader message) {
   case MessageType::Greeting: {
     uint64_t magic = message.number<uint64_t>();
     uint32_t wire = message.number<uint32_t>();
+    const std::string serverNonce(message.text()), nonce = makeNonce();
     std::lock_guard lock(mutex_);
     if (magic != kWireMagic || wire != kWireVersion) {
       refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but not as this ztc-run does")), false};
@@ -210,13 +222,16 @@ void SocketChannel::handle(MessageReader message) {
       break;
     }
     greeted_ = true;
+    const std::string claim = claimOf(rank_, world_, options_.version);
+    expected_ = proofOf(options_.secret, "rank 0", serverNonce, nonce, claim);
     send(MessageWriter(MessageType::Hello)
              .number(kWireMagic)
              .number(kWireVersion)
-             .text(options_.runId)
+             .text(nonce)
              .number(rank_)
              .number(world_)
              .text(options_.version)
+             .text(proofOf(options_.secret, "rank", serverNonce, nonce, claim))
              .take());
     break;
   }
@@ -230,7 +245,9 @@ void SocketChannel::handle(MessageReader message) {
   case MessageType::Welcome: {
     std::lock_guard lock(mutex_);
     localAddress_ = message.text();
-    welcomed_ = true;
+    welcomed_ = !expected_.empty() && isSameProof(message.text(), expected_);
+    if (!welcomed_)
+      refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but is not rank 0 of this run")), true};
     changed_.notify_all();
     break;
   }
@@ -382,10 +399,11 @@ StatusOr<std::unique_ptr<SocketChannel>> serveRun(const JoinOptions &options) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return internalError(fmt::format("socketpair: {}", std::strerror(errno)));
   ServerOptions server{.world = options.world,
-                       .runId = options.runId,
+                       .secret = options.secret,
                        .version = options.version,
                        .timeoutSeconds = options.timeoutSeconds,
                        .joinSeconds = options.timeoutSeconds,
+                       .place = options.place.port ? options.place.text() : std::string(),
                        .notice = options.notice};
   return std::make_unique<SocketChannel>(options, pair[0],
                                          ControlServer::start(std::move(server), options.listener, {pair[1]}));
@@ -410,7 +428,8 @@ JoinResult joinRun(JoinOptions options) {
       return joined.failure;
     return std::unique_ptr<ControlChannel>(std::move(*channel));
   }
-  const double deadline = steadySeconds() + options.timeoutSeconds;
+  const double began = steadySeconds(), deadline = began + options.timeoutSeconds;
+  double nextNotice = kNoticeSeconds;
   while (true) {
     Status last;
     auto socket = connectOnce(options.place);
@@ -427,6 +446,13 @@ JoinResult joinRun(JoinOptions options) {
     }
     if (options.cancelled && options.cancelled())
       return alone(unavailable("stopped by a signal before rank 0 was reached"));
+    if (last.code() == StatusCode::Internal) // waiting does not help
+      return alone(last);
+    if (steadySeconds() - began >= nextNotice && options.notice) {
+      nextNotice *= 2;
+      options.notice(fmt::format("rank {} waits for rank 0 at {}: {}; it gives up after {:g} s (--timeout)",
+                                 options.rank, options.place.text(), last.message(), options.timeoutSeconds));
+    }
     if (steadySeconds() > deadline)
       return alone(unavailable(fmt::format("rank {} does not reach rank 0 at {} within {:g} s: {}", options.rank,
                                            options.place.text(), options.timeoutSeconds, last.message())));

@@ -14,11 +14,12 @@ struct JoinOptions {
   uint32_t world = 1;
   HostPort place = {};      ///< where rank 0 listens
   int listener = -1;        ///< rank 0: a socket that listens there already; taken over
-  std::string runId = {};   ///< the same on all ranks of a run, and on no other run that may meet it
+  std::string secret = {};  ///< of the run: the same on all its ranks, and nobody else's
   std::string version = {}; ///< of ztc
   /// Ranks may come so late, and hang so long, in seconds.
   double timeoutSeconds = 300;
-  /// Rank 0: lines about ranks that wait for slower ones, from the channel's thread. May be empty.
+  /// Lines for the person: who is awaited at the start, and on rank 0, from the channel's thread, ranks that wait for
+  /// slower ones. May be empty.
   std::function<void(const std::string &)> notice = {};
   /// Asked while ranks are awaited: true ends the waiting (a signal came). May be empty.
   std::function<bool()> cancelled = {};

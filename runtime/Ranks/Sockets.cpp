@@ -69,10 +69,41 @@ StatusOr<int> listenAnywhere(uint16_t port) {
   return last;
 }
 
+std::string addressText(const sockaddr_storage &address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in &>(address).sin_addr, text, sizeof text);
+  } else if (address.ss_family == AF_INET6) {
+    const in6_addr &six = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&six))
+      inet_ntop(AF_INET, six.s6_addr + 12, text, sizeof text);
+    else
+      inet_ntop(AF_INET6, &six, text, sizeof text);
+  }
+  return text;
+}
+
+/// The name of this host: at the address that the others get for it, and at that alone. A host's own name may be
+/// 127.0.1.1 here and something else elsewhere: then all addresses are listened at.
+StatusOr<int> listenAtName(const HostPort &place) {
+  auto list = resolve(place.host.c_str(), place.port, AI_PASSIVE);
+  for (const addrinfo *address = list.isOk() ? list->get() : nullptr; address; address = address->ai_next) {
+    sockaddr_storage storage{};
+    std::memcpy(&storage, address->ai_addr, address->ai_addrlen);
+    const std::string text = addressText(storage);
+    if (isLoopback(text) && text != "127.0.0.1" && text != "::1")
+      continue;
+    auto made = listenOn(*address, false);
+    if (made.isOk() || made.status().code() == StatusCode::ResourceExhausted)
+      return made;
+  }
+  return listenAnywhere(place.port);
+}
+
 StatusOr<int> listenOnce(const HostPort &place) {
   auto numeric = resolve(place.host.c_str(), place.port, AI_NUMERICHOST | AI_PASSIVE);
   if (!numeric.isOk())
-    return listenAnywhere(place.port);
+    return listenAtName(place);
   auto made = listenOn(**numeric, false);
   if (made.isOk() || made.status().code() == StatusCode::ResourceExhausted)
     return made;
@@ -86,20 +117,6 @@ bool isOwnEnd(int descriptor) {
   return getsockname(descriptor, reinterpret_cast<sockaddr *>(&near), &nearSize) == 0 &&
          getpeername(descriptor, reinterpret_cast<sockaddr *>(&far), &farSize) == 0 && nearSize == farSize &&
          std::memcmp(&near, &far, nearSize) == 0;
-}
-
-std::string addressText(const sockaddr_storage &address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in &>(address).sin_addr, text, sizeof text);
-  } else if (address.ss_family == AF_INET6) {
-    const in6_addr &six = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&six))
-      inet_ntop(AF_INET, six.s6_addr + 12, text, sizeof text);
-    else
-      inet_ntop(AF_INET6, &six, text, sizeof text);
-  }
-  return text;
 }
 
 } // namespace
@@ -187,6 +204,10 @@ StatusOr<int> connectOnce(const HostPort &place) {
     }
     last = unavailable(std::strerror(number));
     close(descriptor);
+    sockaddr_storage far{};
+    std::memcpy(&far, address->ai_addr, address->ai_addrlen);
+    if (number == ENETUNREACH && isLoopback(addressText(far))) // it does not come up by itself
+      return internalError("the loopback interface of this host is down: `ip link set lo up`");
   }
   return last;
 }

@@ -10,12 +10,12 @@
 namespace ztc {
 
 /// Raised with every change of a message: ranks of different versions refuse one another by name.
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kWireVersion = 2;
 inline constexpr uint64_t kWireMagic = 0x736b6e61722d7a74; // "tz-ranks"
 
 enum class MessageType : uint8_t {
   // From a rank.
-  Hello,  ///< magic, version, run id, rank, world, ztc version
+  Hello,  ///< magic, version, nonce, rank, world, ztc version, proof
   Post,   ///< exchange, number, bytes
   Set,    ///< key, bytes
   Get,    ///< request, key
@@ -23,9 +23,9 @@ enum class MessageType : uint8_t {
   Failed, ///< code, text
   Bye,    ///< this rank is done
   // From the server.
-  Greeting, ///< magic, version: so that a rank knows whom it reached
+  Greeting, ///< magic, version, nonce: so that a rank knows whom it reached
   Refused,  ///< may try again, text
-  Welcome,  ///< the rank's address; all ranks are here
+  Welcome,  ///< the rank's address, proof; all ranks are here
   Result,   ///< exchange, number, bytes of every rank
   Value,    ///< request, bytes
   Pulse,    ///< rank 0's progress, as often as it reports
@@ -78,6 +78,8 @@ public:
     return value;
   }
   std::string_view text() { return take(number<uint32_t>()); }
+  /// What is not read yet.
+  std::string_view rest() const { return rest_; }
   Bytes bytes() {
     std::string_view raw = text();
     const auto *data = reinterpret_cast<const std::byte *>(raw.data());

@@ -22,11 +22,16 @@ StatusOr<std::variant<RankIdentity, LaunchOrder>> describeLaunch(const RunOption
 RunOptions withDefaultDevice(RunOptions options, const Environment &environment);
 
 /// With what the environment says of a run: ZTC_CUDA_TUNE, the seconds that measuring algorithms may take (0: none is
-/// measured), and the cache of this user, ztc in XDG_CACHE_HOME or ~/.cache. InvalidArgument: usage.
+/// measured), the cache of this user, ztc in XDG_CACHE_HOME or ~/.cache, and TMPDIR. InvalidArgument: usage.
 StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &environment);
 
+/// What the ranks of a run share and strangers do not have: what ztc-run's launcher made up for its children, else the
+/// plan and ZTC_RUN_SECRET. Fails where the plan cannot be read.
+StatusOr<std::string> runSecret(const RunOptions &options, const Environment &environment,
+                                const RankIdentity &identity);
+
 /// Meets the other ranks; at one rank there is nobody to meet.
-JoinResult joinRanks(const RunOptions &options, const RankIdentity &identity);
+JoinResult joinRanks(const RunOptions &options, const Environment &environment, const RankIdentity &identity);
 
 /// Worker threads of this rank: --threads, or its share of the cores that it may use. Ranks of one host that may use
 /// the same cores share them; a launcher that bound each rank to cores of its own has divided them already.

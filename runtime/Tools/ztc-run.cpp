@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <new>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,7 +28,6 @@ constexpr int kUsage = 2;
 constexpr int kStopped = 3; ///< by a signal, resumable
 
 int report(const Status &status, int exitStatus) {
-  std::fflush(stdout);
   print(stderr, "ztc-run: error: {}\n", printable(status.message()));
   return exitStatus;
 }
@@ -124,8 +124,12 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   if (auto *order = std::get_if<LaunchOrder>(&*described))
     return launch(options, *order, arguments);
 
+  // Text that is asked for comes as fast as it is read; what a run tells of itself never makes a step wait.
+  std::optional<OutputInBackground> output;
+  if (options.trains())
+    output.emplace();
   const RankIdentity identity = std::get<RankIdentity>(*described);
-  JoinResult joined = joinRanks(options, identity);
+  JoinResult joined = joinRanks(options, environment, identity);
   if (auto *failure = std::get_if<RunFailure>(&joined))
     return reportsHere(*failure, identity) ? report(failure->status, kFailed) : kFailed;
   ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);

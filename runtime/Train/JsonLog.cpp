@@ -6,12 +6,15 @@
 #include <cstring>
 #include <fcntl.h>
 #include <iterator>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 namespace ztc {
 
 namespace {
+
+constexpr size_t kMostUnreadBytes = size_t(8) << 20;
 
 template <typename Buffer, typename Real> void appendNumber(Buffer &buffer, Real value) {
   if (!std::isfinite(value))
@@ -90,7 +93,8 @@ std::string_view JsonObject::end() {
 }
 
 JsonLog::~JsonLog() {
-  if (descriptor_ >= 0)
+  const bool isTaken = !writer_ || writer_->end(BackgroundWriter::kPatienceSeconds);
+  if (descriptor_ >= 0 && isTaken)
     ::close(descriptor_);
   if (isNew_)
     ::unlink(path_.c_str());
@@ -99,12 +103,25 @@ JsonLog::~JsonLog() {
 Status JsonLog::open(const std::string &path, bool append) {
   path_ = path;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : 0), 0666);
+  // A pipe without a reader would wait for one.
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (append ? O_APPEND : 0), 0666);
   if (descriptor_ < 0)
-    return notFound("--log-json: cannot write " + path + ": " + std::strerror(errno));
+    return notFound("--log-json: cannot write " + path + ": " +
+                    (errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno)));
+  ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+  struct stat file{};
+  if (::fstat(descriptor_, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || ::isatty(descriptor_)))
+    writer_ = std::make_unique<BackgroundWriter>(descriptor_, kMostUnreadBytes);
   isNew_ = !exists;
   replaces_ = !append;
   return Status::ok();
+}
+
+void JsonLog::close(const char *why) {
+  print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, why);
+  if (!writer_) // else its thread may stand in a write
+    ::close(descriptor_);
+  descriptor_ = -1;
 }
 
 void JsonLog::write(std::string_view object) {
@@ -116,6 +133,11 @@ void JsonLog::write(std::string_view object) {
   line_.clear();
   line_.append(object);
   line_.push_back('\n');
+  if (writer_) {
+    if (!writer_->write({line_.data(), line_.size()}))
+      close(writer_->error() ? std::strerror(writer_->error()) : "nobody reads it");
+    return;
+  }
   const char *from = line_.data();
   size_t left = line_.size();
   while (left > 0) {
@@ -123,9 +145,7 @@ void JsonLog::write(std::string_view object) {
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0) {
-      print(stderr, "ztc-run: warning: the log {} ends here: {}\n", path_, std::strerror(errno));
-      ::close(descriptor_);
-      descriptor_ = -1;
+      close(std::strerror(errno));
       return;
     }
     from += written;

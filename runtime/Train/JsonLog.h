@@ -1,8 +1,10 @@
 // --log-json: one object a line, each written and flushed at once.
 #pragma once
+#include "runtime/Core/BackgroundWriter.h"
 #include "runtime/Core/Status.h"
 #include <cstdint>
 #include <fmt/format.h>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -30,7 +32,8 @@ private:
   fmt::basic_memory_buffer<char, 4096> text_;
 };
 
-/// The log file. A line that cannot be written (disk full) ends the log with one warning, not the run.
+/// The log file. A line that cannot be written (disk full, a pipe whose reader stands still) ends the log with one
+/// warning, not the run.
 class JsonLog {
 public:
   JsonLog() = default;
@@ -44,10 +47,13 @@ public:
   void write(std::string_view object);
 
 private:
+  /// Ends the log: the lines so far are what there is.
+  void close(const char *why);
   std::string path_;
   int descriptor_ = -1;
-  bool isNew_ = false;    ///< open() made the file and no line is in it
-  bool replaces_ = false; ///< the old content goes with the first line
+  std::unique_ptr<BackgroundWriter> writer_; ///< of a pipe or terminal, whose writes would wait for a reader
+  bool isNew_ = false;                       ///< open() made the file and no line is in it
+  bool replaces_ = false;                    ///< the old content goes with the first line
   fmt::basic_memory_buffer<char, 4096> line_;
 };
 

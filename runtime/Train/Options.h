@@ -25,8 +25,9 @@ struct RunOptions {
   double timeoutSeconds = 300;
 
   // From the environment.
-  double tuneSeconds = 20; ///< that measuring algorithms of GPU libraries may take; 0: none is measured
-  std::string cacheFolder; ///< of this user, for what was measured; empty: nothing is kept
+  double tuneSeconds = 20;              ///< that measuring algorithms of GPU libraries may take; 0: none is measured
+  std::string cacheFolder;              ///< of this user, for what was measured; empty: nothing is kept
+  std::string temporaryFolder = "/tmp"; ///< where a model goes that no other folder takes
 
   // What it learns from.
   std::vector<std::string> data;

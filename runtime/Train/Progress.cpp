@@ -23,7 +23,7 @@ std::string progressText(const ProgressState &state) {
 }
 
 bool Progress::isDue(double now, bool last) const {
-  return out_ && (last || now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds));
+  return out_ && (last || (now - lastShown_ >= (live_ ? kLiveSeconds : kPlainSeconds) && unreadBytes(out_) == 0));
 }
 
 void Progress::show(std::string_view text, double now) {
@@ -35,7 +35,6 @@ void Progress::show(std::string_view text, double now) {
   else
     print(out_, "{}\n", text);
   lineOpen_ = live_;
-  std::fflush(out_);
 }
 
 void Progress::note(std::string_view text) {
@@ -43,14 +42,12 @@ void Progress::note(std::string_view text) {
     return;
   finishLine();
   print(out_, "{}\n", printable(text));
-  std::fflush(out_);
 }
 
 void Progress::finishLine() {
   if (!lineOpen_)
     return;
-  std::fputc('\n', out_);
-  std::fflush(out_);
+  print(out_, "\n");
   lineOpen_ = false;
 }
 

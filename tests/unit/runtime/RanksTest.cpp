@@ -317,10 +317,11 @@ TEST(TcpRanks, DifferentVersions) {
 TEST(TcpRanks, AnotherRunOnThePort) {
   auto results = joinAll(2, [](JoinOptions &o) {
     o.timeoutSeconds = 0.5;
-    o.runId = o.rank == 0 ? "one" : "two";
+    o.secret = o.rank == 0 ? "one" : "two";
   });
   EXPECT_THAT(messageOf(results[0]), HasSubstr("1 of 2 ranks are here, missing: rank 1"));
-  EXPECT_THAT(messageOf(results[1]), HasSubstr("belongs to another run ('one', not 'two')"));
+  EXPECT_THAT(messageOf(results[1]), HasSubstr("belongs to another run, or has another plan"));
+  EXPECT_THAT(messageOf(results[1]), Not(HasSubstr("one"))); // rank 0 keeps its secret to itself
 }
 
 TEST(TcpRanks, ARankThatDoesNotReachTheFirstSaysWhere) {
