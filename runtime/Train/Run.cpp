@@ -13,6 +13,7 @@
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
 #include "runtime/Train/RankComparison.h"
+#include "runtime/Train/Rescue.h"
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
@@ -80,7 +81,11 @@ private:
   /// Writes a checkpoint, unless that of this step is there.
   Status save(const LoopPosition &position);
   LoopHooks loopHooks();
+  Status exportTo(const ExportOptions &options);
   Status finish(LoopEnd end, const LoopPosition &position);
+  /// The end of a run whose state no place of its own took, for `failed`: another one does, or it waits for room.
+  /// Returns `failed`, with where the state is.
+  Status rescueState(const Status &failed, const LoopPosition &position);
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
   Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
 
@@ -444,24 +449,77 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
     kept = save(position);
   if (!kept.isOk() && saved_)
     kept = Status(kept.code(), fmt::format("{} (whole is {})", kept.message(), saved_->second));
-  if (kept.code() != StatusCode::Ok && kept.code() != StatusCode::ResourceExhausted)
-    return kept;
   // A disk that is full for the checkpoint may be large enough for the model, or be another one.
-  if (complete && !export_.folder.empty()) {
-    control_.progress().enterPhase("exporting");
-    ZTC_RETURN_IF_ERROR(exportModel(session_->state(), export_));
-    progress_.note(fmt::format("exported {} ({})", export_.folder, describeExport(session_->plan(), export_)));
-  }
-  return kept;
+  Status exported;
+  const bool exports = complete && !export_.folder.empty();
+  if (exports && control_.status().isOk())
+    exported = exportTo(export_);
+  const bool isSaved = saved_ && saved_->first == position.step;
+  if (isSaved || (exports && exported.isOk()))
+    return kept.isOk() ? exported : kept;
+  const Status &failed = kept.isOk() ? exported : kept;
+  return failed.isOk() ? failed : rescueState(failed, position);
+}
+
+Status Run::exportTo(const ExportOptions &options) {
+  control_.progress().enterPhase("exporting");
+  ZTC_RETURN_IF_ERROR(exportModel(session_->state(), options));
+  progress_.note(fmt::format("exported {} ({})", options.folder, describeExport(session_->plan(), options)));
+  return Status::ok();
+}
+
+Status Run::rescueState(const Status &failed, const LoopPosition &position) {
+  if (!control_.status().isOk())
+    return failed;
+  progress_.note(fmt::format("warning: {}; another place is looked for", failed.message()));
+  RescueOptions options;
+  options.places = {parentFolder(options_.plan), ".", options_.temporaryFolder};
+  options.name = defaultOutputFolder(options_.plan);
+  options.name = options.name.substr(options.name.rfind('/') + 1) + "-rescued";
+  options.mayWait = stopSignal() == 0;
+  options.note = [this](const std::string &text) { progress_.note(text); };
+  ExportOptions elsewhere = export_;
+  if (export_.folder.empty()) // what was not asked for loses nothing
+    elsewhere.type = plan::F32;
+  const std::string meant = saveFolder_;
+  const auto writeInto = [&](const std::string &folder) -> Status {
+    ZTC_RETURN_IF_ERROR(claim(folder));
+    Status written = failed;
+    if (export_.folder.empty()) {
+      saveFolder_ = folder;
+      written = save(position);
+    }
+    elsewhere.folder = folder;
+    return written.isOk() || !control_.status().isOk() ? written : exportTo(elsewhere);
+  };
+  options.write = [&](const std::string &folder) {
+    const Status written = writeInto(folder);
+    if (!written.isOk() && !folders_.empty() && folders_.back().is(folder))
+      folders_.pop_back(); // and with it the empty folder
+    return written;
+  };
+  options.tryAgain = [&] {
+    saveFolder_ = meant;
+    return export_.folder.empty() ? save(position) : exportTo(export_);
+  };
+  const StatusOr<std::string> found = rescue(control_, options);
+  if (!found.isOk())
+    return failed;
+  if (found->empty())
+    return Status::ok();
+  return Status(failed.code(), fmt::format("{}; nothing is lost: it is in {} instead", failed.message(), *found));
 }
 
 Status Run::saveBeforeBadRows(const Status &error, const LoopPosition &position) {
   if (options_.isTrial() || saveFolder_.empty() || position.step == facts_.firstStep)
     return error;
-  const Status kept = save(position);
-  return Status(error.code(), kept.isOk()
-                                  ? fmt::format("{} (the weights so far are in {})", error.message(), saved_->second)
-                                  : fmt::format("{}; {}", error.message(), kept.message()));
+  Status kept = save(position);
+  if (!kept.isOk())
+    kept = rescueState(kept, position);
+  if (!kept.isOk())
+    return Status(error.code(), fmt::format("{}; {}", error.message(), kept.message()));
+  return Status(error.code(), fmt::format("{} (the weights so far are in {})", error.message(),
+                                          saved_ ? saved_->second : export_.folder));
 }
 
 StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
@@ -564,8 +622,7 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
                                                          *options_.prompt, *options_.generate, [&](char c) {
                                                            if (!speaks)
                                                              return;
-                                                           std::fputc(c, screen_.out);
-                                                           std::fflush(screen_.out);
+                                                           print(screen_.out, "{}", c);
                                                          }));
   return complete ? RunEnd::Done : RunEnd::Stopped;
 }

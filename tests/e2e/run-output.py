@@ -83,8 +83,59 @@ with scratch() as work, contextlib.ExitStack() as stack:
             check("a last checkpoint that has no room: exit status 1, one message", status == 1 and len(said) == 1 and "was not saved" in said[0], (status, said))
             check("it names the whole one", len(checkpoints(folder)) == 1 and checkpoints(folder)[0] in said[0], (said, checkpoints(folder)))
             check("nothing half-written is left", sorted(p.name for p in folder.iterdir()) == checkpoints(folder), sorted(folder.iterdir()))
+            rescued = checkpoints(work / "grouped-out-rescued") or list(work.glob("*-rescued"))
+            check("what it learned since then is elsewhere", "nothing is lost" in said[0] and len(rescued) == 1, (said, sorted(work.iterdir())))
         filler.unlink()
         step = int(checkpoints(folder)[0][5:])
         run("ztc-run", plan, DATA, "--device=cpu", "--steps=1000000", f"--stop-after={step + 1}", f"--resume={folder}", f"--save={folder}")
         check("the run goes on from it", checkpoints(folder)[-1] == f"step-{step + 1:08}", checkpoints(folder))
+
+# A disk that is full when the run ends: another place takes the model, and without one the run waits for room.
+with scratch() as work, contextlib.ExitStack() as stack:
+    disk = work / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
+        print("left out (needs root and tmpfs): a disk that is full at the end")
+    else:
+        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+        plan, long = compile_golden(work, "grouped"), ["--device=cpu", "--threads=1", "--steps=4000", DATA]
+        want = work / "want"
+        run("ztc-run", plan, *long, f"--export={want}")
+        want = (want / "model.safetensors").read_bytes()
+
+        def filled_while_running(plan, screen, *arguments, **more):
+            """A run that has begun, on a disk that has filled up since."""
+            running = Running(["sh", "-c", 'screen=$1; shift; exec "$@" >"$screen" 2>&1', "sh", screen, BIN / "ztc-run", plan, *long, *arguments], **more)
+            wait_until(lambda: screen.exists() and "step " in screen.read_text(), 60)
+            with open(disk / "filler", "ab", buffering=0) as out, contextlib.suppress(OSError):
+                while True:
+                    out.write(bytes(4096))
+            return running
+
+        # In the order: an export alone, checkpoints alone.
+        with filled_while_running(plan, work / "screen", f"--export={disk / 'model'}") as child:
+            status = child.finish(120)
+            said = errors((work / "screen").read_text())
+            rescued = [*work.glob("*-rescued/model.safetensors")]
+            check("an export that has no room: exit status 1, one message that says where it is",
+                  status == 1 and len(said) == 1 and all(x in said[0] for x in (str(disk), "space", "nothing is lost", "-rescued")), (status, said))
+            check("the model is whole in the plan's folder", len(rescued) == 1 and rescued[0].read_bytes() == want, rescued)
+            check("nothing half-written is left", [p.name for p in disk.iterdir()] == ["filler"], list(disk.iterdir()))
+        (disk / "filler").unlink()
+        with filled_while_running(plan, work / "screen2", f"--save={disk / 'ck'}") as child:
+            status = child.finish(120)
+            rescued = [*work.glob("*-rescued-2/step-*")]
+            check("a checkpoint that has no room is elsewhere", status == 1 and [p.name for p in rescued] == ["step-00004000"], (status, rescued, (work / "screen2").read_text()[-500:]))
+            run("ztc-run", plan, "--device=cpu", "--threads=1", "--steps=4000", DATA, f"--resume={rescued[0].parent}", f"--export={work / 'resumed'}")
+            check("and holds the same model", (work / "resumed/model.safetensors").read_bytes() == want)
+        (disk / "filler").unlink()
+        # The plan, the working folder and the temporary one are on the full disk too.
+        inside = disk / "plan.bin"
+        inside.write_bytes(plan.read_bytes())
+        screen = work / "screen3"
+        with filled_while_running(inside, screen, f"--export={disk / 'model'}", cwd=disk, env={**os.environ, "TMPDIR": str(disk)}) as child:
+            check("it waits, and says so", wait_until(lambda: "waits and tries again" in screen.read_text(), 120) and child.process.poll() is None, screen.read_text()[-500:])
+            (disk / "filler").unlink()
+            status = child.finish(60)
+            check("with room it goes where it was meant for", status == 0 and (disk / "model/model.safetensors").read_bytes() == want, (status, screen.read_text()[-500:]))
 finish()
