@@ -5,6 +5,7 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Core/Version.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/Support/FileSystem.h"
@@ -19,7 +20,7 @@ using namespace mlir;
 namespace ztc {
 
 const char *versionText() {
-  return "0.1.0";
+  return ZTC_VERSION;
 }
 
 static int fail(const std::string &message, int status = 1) {

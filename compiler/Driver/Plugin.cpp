@@ -1,7 +1,13 @@
 #include "compiler/Driver/Plugin.h"
+#include "compiler/Driver/PluginStamp.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
-#include "llvm/Support/DynamicLibrary.h"
+#include "runtime/Core/Sha256.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <dlfcn.h>
 
 using namespace mlir;
 
@@ -19,16 +25,65 @@ void ztc::PhaseHooks::add(const Table &table, Phase phase, OpPassManager &pm) {
       pm.addPass(factory());
 }
 
-LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks) {
-  llvm::Expected<PassPlugin> plugin = PassPlugin::load(file.str());
-  if (!plugin) {
-    llvm::errs() << "ztc: cannot load the pass plugin '" << file << "': " << llvm::toString(plugin.takeError()) << "\n";
-    return failure();
+/// The text of the note that ztc_add_plugin writes; empty where there is none.
+static llvm::Expected<std::string> stampOf(llvm::MemoryBufferRef file) {
+  auto object = llvm::object::ObjectFile::createObjectFile(file);
+  if (!object)
+    return object.takeError();
+  for (const llvm::object::SectionRef &section : (*object)->sections()) {
+    llvm::Expected<StringRef> name = section.getName();
+    if (!name)
+      return name.takeError();
+    if (*name != ".note.ztc")
+      continue;
+    llvm::Expected<StringRef> content = section.getContents();
+    if (!content)
+      return content.takeError();
+    return content->substr(offsetof(ztc::PluginNote, text)).take_until([](char c) { return c == 0; }).str();
   }
+  return std::string();
+}
+
+llvm::Error ztc::checkPlugin(StringRef file, std::string *hash) {
+  auto buffer = llvm::MemoryBuffer::getFile(file);
+  if (!buffer)
+    return llvm::createStringError(buffer.getError().message());
+  llvm::Expected<std::string> stamp = stampOf((*buffer)->getMemBufferRef());
+  if (!stamp)
+    return llvm::createStringError("it is not a shared library: " + llvm::toString(stamp.takeError()));
+  if (stamp->empty())
+    return llvm::createStringError(
+        "it carries no stamp of the ztc it was built for; build it with ztc_add_plugin of CMake's package Ztc");
+  if (*stamp != ZTC_PLUGIN_STAMP)
+    return llvm::createStringError("it was built for " + *stamp +
+                                   "; this is " ZTC_PLUGIN_STAMP ". Build it again with this ztc's package");
+  if (hash)
+    *hash = Sha256::hex(Sha256::of((*buffer)->getBufferStart(), (*buffer)->getBufferSize())).substr(0, 16);
+  return llvm::Error::success();
+}
+
+LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks, std::string *identity) {
+  auto refuse = [&](const Twine &why) {
+    llvm::errs() << "ztc: cannot load the pass plugin '" << file << "': " << why << "\n";
+    return failure();
+  };
+  std::string hash, path = file.str();
+  if (llvm::Error error = checkPlugin(file, &hash))
+    return refuse(llvm::toString(std::move(error)));
+  // A word without a slash would be looked for where libraries are installed. All symbols now: one that is missing is
+  // said by name here, and does not end the program in the middle of a pass.
+  if (!StringRef(path).contains('/'))
+    path = "./" + path;
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return refuse(dlerror());
+  llvm::Expected<PassPlugin> plugin = PassPlugin::load(path);
+  if (!plugin)
+    return refuse(llvm::toString(plugin.takeError()));
   plugin->registerPassRegistryCallbacks();
-  std::string error;
-  llvm::sys::DynamicLibrary library = llvm::sys::DynamicLibrary::getPermanentLibrary(file.str().c_str(), &error);
-  if (void *address = library.isValid() ? library.getAddressOfSymbol("ztcRegisterPhaseHooks") : nullptr)
+  if (void *address = dlsym(library, "ztcRegisterPhaseHooks"))
     reinterpret_cast<void (*)(PhaseHooks &)>(address)(hooks);
+  if (identity)
+    *identity = llvm::formatv("{0} {1} ({2})", plugin->getPluginName(), plugin->getPluginVersion(), hash);
   return success();
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,9 +42,14 @@ private:
   Table before_, after_;
 };
 
-/// Loads a plugin. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt
+/// Fails where `file` is not a plugin that was built for exactly this ztc and its LLVM: the note that `ztc_add_plugin`
+/// left in it is read, no code of it runs. `hash`, if given, gets 16 digits of its SHA-256.
+llvm::Error checkPlugin(llvm::StringRef file, std::string *hash = nullptr);
+
+/// Checks a plugin and loads it. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt
 /// --load-pass-plugin` works too), and, where it wants to take part in `ztc compile`, `extern "C" void
-/// ztcRegisterPhaseHooks(ztc::PhaseHooks &)`. Fails with a message to stderr.
-llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks);
+/// ztcRegisterPhaseHooks(ztc::PhaseHooks &)`. `identity`, if given, gets "name version (hash)". Fails with a message to
+/// stderr.
+llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks, std::string *identity = nullptr);
 
 } // namespace ztc

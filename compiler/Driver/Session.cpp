@@ -83,8 +83,11 @@ static void disablePasses(MLIRContext &context, const std::vector<std::string> &
 Session::Session(CompileOptions options) : opts(std::move(options)) {
   registerAllDialects(registry);
   registerAllPasses();
-  for (const std::string &file : opts.plugins)
-    valid &= succeeded(loadPlugin(file, hooks));
+  for (const std::string &file : opts.plugins) {
+    std::string identity;
+    valid &= succeeded(loadPlugin(file, hooks, &identity));
+    pluginIdentities.push_back(std::move(identity));
+  }
   valid &= succeeded(MlirOptions::parse(opts.mlirOptions));
   mlirOptions = std::make_unique<MlirOptions>();
   for (const std::string &name : opts.disabledPasses)
@@ -358,6 +361,8 @@ PlanOptions Session::planOptions(bool withKernels) const {
   findConfig(opts, options);
   for (auto &[name, value] : describe(opts))
     options.options[name] = value;
+  if (!pluginIdentities.empty())
+    options.options["load-pass-plugin"] = llvm::join(pluginIdentities, ",");
   if (!freshWeights.empty())
     options.options["fresh-weights"] = "normal:" + freshWeights;
   options.withKernels = withKernels;

@@ -83,6 +83,7 @@ private:
 
   CompileOptions opts;
   PhaseHooks hooks;
+  std::vector<std::string> pluginIdentities; ///< "name version (hash)", as the plan keeps them
   mlir::DialectRegistry registry;
   std::unique_ptr<mlir::MLIRContext> context;
   Remarks remarks;

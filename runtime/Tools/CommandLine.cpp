@@ -3,16 +3,13 @@
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Core/Version.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 #include <optional>
 #include <type_traits>
-
-#ifndef ZTC_VERSION
-#define ZTC_VERSION "0.1.0"
-#endif
 
 namespace ztc {
 

@@ -3,6 +3,7 @@
 #include "runtime/Collective/nccl/NcclCommunicator.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Core/Sha256.h"
+#include "runtime/Core/Version.h"
 #include "runtime/Device/cuda/CudaDevice.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Format/PlanFile.h"
@@ -22,10 +23,6 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
-
-#ifndef ZTC_VERSION
-#define ZTC_VERSION "0.1.0"
-#endif
 
 namespace ztc {
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the sample plugin outside ztc's own build: headers from the source tree, symbols from libZtc.so at load time.
-#   samples/passes/build.sh [BUILD_FOLDER] [OUTPUT.so]
+# Builds the sample plugins, outside of ztc's own build.
+#   samples/passes/build.sh [PACKAGE [OUTPUT_FOLDER]]      PACKAGE: the folder of ZtcConfig.cmake; default: that of build/
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build=${1:-$root/build}
-output=${2:-$build/LayerCosts.so}
-clang++-22 -std=c++20 -O1 -fPIC -shared -fno-exceptions -Wno-unused-parameter -I"$root" -I"$build" -I"$(llvm-config-22 --includedir)" \
-  "$here/LayerCosts.cpp" -o "$output" -L"$build/lib" -lZtc -L"$(llvm-config-22 --libdir)" -lMLIR -lLLVM -Wl,-rpath,"$build/lib"
-echo "$output"
+package=${1:-$root/build/lib/cmake/Ztc}
+output=${2:-$root/build/samples-passes}
+cmake -S "$here" -B "$output" -G Ninja -DCMAKE_CXX_COMPILER=clang++-22 -DCMAKE_C_COMPILER=clang-22 -DCMAKE_BUILD_TYPE=Release -DZtc_DIR="$package" >/dev/null
+cmake --build "$output" >/dev/null
+echo "$output/LayerCosts.so"

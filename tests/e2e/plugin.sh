@@ -6,7 +6,7 @@ bin=${ZTC_BIN:-$root/build/bin}
 build=${ZTC_BUILD:-$root/build}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$root/samples/passes/build.sh" "$build" "$work/LayerCosts.so"
+"$root/samples/passes/build.sh" "$build/lib/cmake/Ztc" "$work"
 model=$root/tests/golden/grouped/model.onnx
 
 "$bin/ztc" compile "$model" --batch=2 --seq=16 --load-pass-plugin="$work/LayerCosts.so" -o "$work/plan.bin" >"$work/compile.txt"

@@ -1,0 +1,11 @@
+# Writes OUTPUT: a hash over names and contents of the files that LIST names, relative to ROOT.
+file(STRINGS ${LIST} names)
+set(all "")
+foreach(name ${names})
+  file(SHA256 ${ROOT}/${name} hash)
+  string(APPEND all "${name} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#define ZTC_PUBLIC_HEADERS \"${hash}\"\n")
+file(TOUCH ${OUTPUT})

@@ -1,0 +1,26 @@
+# `cmake --install`: programs and their modules, and, with the compiler, libZtc.so, headers, definitions and the CMake package.
+# Two components: `runtime` for a machine that trains (no LLVM there), `compiler` for the rest.
+foreach(target ztc-run ztc ztc-opt ztc-reduce ztc-lsp-server)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+    install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT $<IF:$<STREQUAL:${target},ztc-run>,runtime,compiler>)
+  endif()
+endforeach()
+foreach(target ztc-gloo ztc-cudnn)
+  if(TARGET ${target})
+    install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT runtime)
+  endif()
+endforeach()
+if(NOT ZTC_BUILD_COMPILER)
+  return()
+endif()
+install(TARGETS Ztc LIBRARY DESTINATION lib COMPONENT compiler)
+foreach(folder ${ztc_public_folders})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.def")
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
+          FILES_MATCHING PATTERN "*.inc" PATTERN "*.h" PATTERN "CMakeFiles" EXCLUDE)
+endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/install/ZtcConfig.cmake ${CMAKE_BINARY_DIR}/install/ZtcConfigVersion.cmake
+              ${CMAKE_SOURCE_DIR}/compiler/Driver/PluginStamp.cpp.in
+        DESTINATION lib/cmake/Ztc COMPONENT compiler)
