@@ -95,6 +95,10 @@ write("tokens", "megatron", b"\1" + megatron + PART_END + tokens)
 write("tokens", "safetensors", b"\2" + file)
 write("tokens", "text", b"\3" + b"Friends are those who know you. " * 4)
 
+for folder in sorted((GOLDEN / "tokenizers").iterdir()):
+    first = json.loads((folder / "expected.jsonl").read_text().splitlines()[0])
+    write("tokenizer", folder.name, (folder / "tokenizer.json").read_bytes() + PART_END + first["text"].encode())
+
 write("json", "trainer", json.dumps({"version": 1, "step": 3, "adam_count": 3, "epoch": 0, "rows": 6, "global_batch": 2, "seed": 1, "good_steps": 1, "skipped_in_a_row": 0, "shuffle": True,
                                      "loss_scale": 1.0, "environment": {"threads": "2"}, "algorithms": {"key": "cuBLASLt", "algorithms": {"64x64x64": "0a00"}}}).encode())
 write("json", "manifest", json.dumps({"version": 1, "files": [{"name": "model.safetensors", "size": 100, "sha256": ["00" * 32]}]}).encode())

@@ -7,7 +7,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parents[2]
 L2 = ["compiler/" + x for x in ("Interfaces", "Dialect", "Analysis", "Reference", "Conversion", "Codegen", "Target", "Support")]
 L0 = ["runtime/Core", "runtime/Format"]
-L1 = ["runtime/" + x for x in ("Memory", "Device", "Collective", "Ranks", "Executor", "Checkpoint", "Train", "Data")]
+L1 = ["runtime/" + x for x in ("Memory", "Device", "Collective", "Ranks", "Executor", "Checkpoint", "Train", "Data", "Text")]
 # folder prefix -> prefixes it may include
 rules = {
     **{x: L0 for x in L0},
