@@ -1,9 +1,13 @@
 # `cmake --install`: programs and their modules, and, with the compiler, libZtc.so, headers, definitions and the CMake package.
 # Two components: `runtime` for a machine that trains (no LLVM there), `compiler` for the rest.
 foreach(target ztc-run ztc ztc-opt ztc-reduce ztc-lsp-server)
+  set(component compiler)
+  if(target STREQUAL ztc-run)
+    set(component runtime)
+  endif()
   if(TARGET ${target})
     set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-    install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT $<IF:$<STREQUAL:${target},ztc-run>,runtime,compiler>)
+    install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT ${component})
   endif()
 endforeach()
 foreach(target ztc-gloo ztc-cudnn)

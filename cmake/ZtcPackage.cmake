@@ -1,0 +1,26 @@
+# Debian packages, made by `cpack` in the build folder (cmake/package-debian.sh): ztc-run for a machine that trains, ztc with the compiler, headers and
+# the CMake package.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ztc)
+set(CPACK_PACKAGE_VENDOR "the ztc authors")
+set(CPACK_PACKAGE_CONTACT "the ztc authors <ztc@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compiles language models into memory-planned training steps, and runs them")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_COMPONENTS_ALL runtime)
+if(ZTC_BUILD_COMPILER)
+  list(APPEND CPACK_COMPONENTS_ALL compiler)
+endif()
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # the libraries that the programs are linked with
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ztc-run)
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "ztc-run trains what ztc compiled, without Python, a framework or LLVM.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libdnnl2")
+set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME ztc)
+set(CPACK_COMPONENT_COMPILER_DESCRIPTION "ztc compiles ONNX graphs and Hugging Face folders into training steps; headers and a CMake package for plugins.")
+set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS "ztc-run (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_COMPILER_PACKAGE_SUGGESTS "libmlir-22-dev, clang-22, cmake, ninja-build") # to build plugins
+include(CPack)
