@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 from support import BUILD, GOLDEN, ROOT, check, finish, run, scratch
 
@@ -69,6 +70,23 @@ with scratch() as work:
                               [str(x) for x in (program, *arguments, f"--load-pass-plugin={foreign}")], capture_output=True, text=True)
         check(f"{program.name}: one for another ztc is refused, both stamps named", done.returncode == status and "headers 0" in done.stderr and stamp.decode() in done.stderr, done.stderr)
     check("no code of it ran", not (work / "opened").exists())
+    # A pass of one's own: a test that fails, an edit, a test that passes.
+    own = work / "own"
+    command(ROOT / "samples/passes/new_pass.py", "scale-residuals", own)
+    command("cmake", "-S", own, "-B", own / "build", "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-22", "-DCMAKE_C_COMPILER=clang-22", f"-DCMAKE_PREFIX_PATH={prefix}")
+    build = ["cmake", "--build", str(own / "build"), "--target", "check-ScaleResiduals"]
+    said = subprocess.run(build, capture_output=True, text=True)
+    check("new_pass.py: the test fails at first, for what is not there yet", said.returncode != 0 and "CHECK: graph.tanh" in said.stdout, said.stdout[-800:] + said.stderr)
+    code = own / "ScaleResiduals.cpp"
+    code.write_text(re.sub(r"      mlir::remark::analysis.*?;\n", "      mlir::OpBuilder builder(op);\n      op.replaceAllUsesWith(ztc::graph::TanhOp::create(builder, "
+                           "op.getLoc(), op.getX()).getResult());\n", code.read_text(), flags=re.S))
+    started = time.monotonic()
+    said = subprocess.run(build, capture_output=True, text=True)
+    check("and passes after an edit", said.returncode == 0, said.stdout[-2000:] + said.stderr)
+    print(f"from the edit to the test's end: {time.monotonic() - started:.1f} s")
+    refused = subprocess.run([ROOT / "samples/passes/new_pass.py", "scale-residuals", own], capture_output=True, text=True)
+    check("new_pass.py overwrites nothing", refused.returncode == 1 and "not empty" in refused.stderr, refused.stderr)
+
     plain = work / "plain.so"
     command("clang++-22", "-shared", "-fPIC", "-std=c++20", source / "Missing.cpp", "-o", plain)
     said = compiled(plain, expect=2).stderr
