@@ -42,7 +42,7 @@ logging.disable(logging.WARNING)
 transformers.utils.logging.disable_progress_bar()
 WARMUP, LR, LR_MIN, BETAS, EPSILON, DECAY, CLIP = 5, 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 USUAL = ["plain", "dynamic", "mask", "torchscript"]
-EXPORTS = USUAL + ["cache", "noopt", "wrapped", "labels", "eager", "op18", "op23", "op23mask", "op24", "torchscript-static"]
+EXPORTS = USUAL + ["dynamic1", "past", "cache", "noopt", "wrapped", "labels", "eager", "op18", "op23", "op23mask", "op24", "torchscript-static"]
 
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -81,6 +81,21 @@ class WithCache(torch.nn.Module):
 
     def forward(self, input_ids):
         done = self.model(input_ids=input_ids, use_cache=True)
+        return done.logits, *[t for layer in done.past_key_values.layers for t in (layer.keys, layer.values)]
+
+
+class WithPast(torch.nn.Module):
+    """The same with the keys and values of earlier tokens as inputs, in the order and with the names that optimum gives them."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask, *past):
+        cache = transformers.DynamicCache()
+        for layer in range(len(past) // 2):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        done = self.model(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
         return done.logits, *[t for layer in done.past_key_values.layers for t in (layer.keys, layer.values)]
 
 
@@ -201,6 +216,9 @@ def export(model, ours, ids, kind, path):
     elif kind == "dynamic":
         torch.onnx.export(model if ours else Logits(model), (ids,), str(path), dynamo=True, input_names=["tokens"], output_names=["scores"],
                           dynamic_shapes=(free,) if ours else {"input_ids": free})
+    elif kind == "dynamic1":  # an example of one row
+        torch.onnx.export(model if ours else Logits(model), (ids[:1],), str(path), dynamo=True, input_names=["input_ids"], output_names=["logits"],
+                          dynamic_axes={"input_ids": {0: "batch", 1: "sequence"}, "logits": {0: "batch", 1: "sequence"}})
     elif kind == "noopt":
         torch.onnx.export(model, (ids,), str(path), dynamo=True, external_data=False, optimize=False)
     elif kind == "torchscript":
@@ -214,6 +232,14 @@ def export(model, ours, ids, kind, path):
         positions = torch.arange(ids.shape[1])[None].expand(ids.shape[0], -1).contiguous()
         inputs = {"input_ids": ids, "attention_mask": mask}
         torch.onnx.export(model, (), str(path), kwargs=inputs, dynamo=True, dynamic_shapes={n: free for n in inputs}, opset_version=18)
+    elif kind == "past":
+        past = [torch.zeros(ids.shape[0], *t.shape[1:2], 3, t.shape[3]) for t in WithCache(model)(ids)[1:]]
+        joined = torch.ones(ids.shape[0], 3 + ids.shape[1], dtype=torch.int64)
+        names = [f"past_key_values.{i // 2}.{('key', 'value')[i % 2]}" for i in range(len(past))]
+        grown = {0: "batch", 1: "total"}
+        torch.onnx.export(WithPast(model), (ids, joined, *past), str(path), dynamo=False, opset_version=17,
+                          input_names=["input_ids", "attention_mask", *names], output_names=["logits", *(n.replace("past_key_values", "present") for n in names)],
+                          dynamic_axes={"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": grown} | {n: {0: "batch", 2: "past"} for n in names})
     elif kind == "cache":
         torch.onnx.export(WithCache(model), (ids,), str(path), dynamo=True)
     elif kind == "wrapped":
@@ -286,7 +312,12 @@ def check(path, ids, logits):
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        feed = {i.name: (torch.ones_like(ids) if "mask" in i.name else ids).numpy() for i in session.get_inputs()}
+        feed = {}
+        for i in session.get_inputs():
+            if "past" in i.name:  # of length 0
+                feed[i.name] = torch.zeros([n if isinstance(n, int) else len(ids) if d == 0 else 0 for d, n in enumerate(i.shape)]).numpy()
+            else:
+                feed[i.name] = (torch.ones_like(ids) if "mask" in i.name else ids).numpy()
         found = [torch.from_numpy(y) for y in session.run(None, feed) if y.shape == tuple(logits.shape)]
     except Exception as error:  # of several classes without a common one
         return f"onnxruntime: {one_line(error)[:200]}"
