@@ -128,6 +128,7 @@ std::string listed(llvm::ArrayRef<const GraphValue *> values) {
 struct Use {
   bool isRead = false;
   int64_t rows = 0;              ///< of the table that it indexes without arithmetic on the way
+  bool isCounted = false;        ///< a sum runs over it
   bool isPosition = false;       ///< angles, rotary positions, rows of a table after arithmetic
   bool isMask = false;           ///< truth values, counts, what is added to scores
   bool isCompared = false;       ///< with other positions
@@ -235,6 +236,7 @@ private:
       use.pastAxis = axis < 0 ? axis + int64_t(input.shape.size()) : axis;
       return false;
     }
+    use.isCounted |= op == "CumSum";
     if (op == "CumSum" || StringRef(op).starts_with("Reduce") || op == "Not" || op == "And" || op == "Or" ||
         (op == "Cast" && node.integer("to", 0) == int64_t(ElementType::Bool)) || (op == "Where" && k == 0) ||
         op == "GatherND") {
@@ -424,7 +426,9 @@ private:
     if (rank == 2 && (use.rows == 2 || (use.rows && (name.contains("type") || name.contains("segment")))))
       return InputRole::Zeros; // token types
     if (use.rows && use.rows == vocabulary())
-      return std::nullopt; // a second input of tokens
+      return std::nullopt;          // a second input of tokens
+    if (rank == 2 && use.isCounted) // positions are made of it, and may be looked up
+      return InputRole::AttentionMask;
     if (use.rows || use.isPosition)
       return rank == 1 || rank == 2 ? std::optional(InputRole::Positions) : std::nullopt;
     if (rank == 1)
