@@ -2,6 +2,7 @@
 #include "frontends/onnx/HostTensor.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 
 using llvm::StringRef;
@@ -9,10 +10,13 @@ using llvm::StringRef;
 namespace ztc::importer {
 namespace {
 
-/// Rows of a table that a checkpoint has.
-struct Rows {
-  std::string table; ///< its name in the graph's own terms
-  int64_t tableRows = 0, first = 0;
+/// What a constant holds of a tensor of the checkpoint: consecutive rows, or all of it.
+struct Source {
+  std::string tensor; ///< its name in the graph's own terms
+  Shape shape;        ///< the tensor's
+  Shape spread;       ///< the constant's, with 1 where it only repeats
+  bool isRows = true;
+  int64_t first = 0; ///< of the rows
   bool byValue = true;
 };
 
@@ -40,38 +44,146 @@ bool isCalledLookup(StringRef name) {
   return name.starts_with("embedding") || (name.starts_with("/") && name.contains("/Gather"));
 }
 
-class TableFinder {
+Shape withoutOnes(llvm::ArrayRef<int64_t> shape) {
+  Shape result;
+  llvm::copy_if(shape, std::back_inserter(result), [](int64_t size) { return size != 1; });
+  return result;
+}
+
+/// (R, W) of a table, which may have been kept as (1, R, W); empty for another shape.
+Shape tableShape(llvm::ArrayRef<int64_t> shape) {
+  while (shape.size() > 2 && shape.front() == 1)
+    shape = shape.drop_front();
+  return shape.size() == 2 ? Shape(shape) : Shape();
+}
+
+/// A constant and its elements without the dimensions along which they only repeat: these have size 1 in `shape`.
+struct Core {
+  Shape shape;
+  std::vector<double> elements;
+
+  Core(llvm::ArrayRef<int64_t> full, std::vector<double> values) : shape(full), elements(std::move(values)) {
+    for (unsigned d = 0; d < shape.size(); ++d)
+      dropRepeats(d);
+  }
+
+private:
+  void dropRepeats(unsigned dimension) {
+    int64_t size = shape[dimension], inner = 1;
+    for (int64_t after : llvm::ArrayRef<int64_t>(shape).drop_front(dimension + 1))
+      inner *= after;
+    if (size <= 1 || elements.empty())
+      return;
+    for (int64_t i = 0; i < int64_t(elements.size()); ++i)
+      if (elements[i] != elements[i - (i / inner) % size * inner])
+        return;
+    std::vector<double> kept;
+    for (int64_t i = 0; i < int64_t(elements.size()); ++i)
+      if ((i / inner) % size == 0)
+        kept.push_back(elements[i]);
+    elements = std::move(kept);
+    shape[dimension] = 1;
+  }
+};
+
+/// A constant that data meet, and whether it is added to them.
+struct Candidate {
+  const Initializer *constant;
+  bool isAdded;
+};
+
+class SourceFinder {
 public:
-  TableFinder(Model &model, int64_t positionLimit, std::optional<SafetensorsCollection> files)
+  SourceFinder(Model &model, int64_t positionLimit, std::optional<SafetensorsCollection> files)
       : model(model), positionLimit(positionLimit), files(std::move(files)) {}
 
-  /// The rows that a constant (1, S, H) or (S, H) holds.
-  std::optional<Rows> find(const Initializer &constant) const {
-    std::string error;
-    int64_t width = constant.shape.back(), count = constant.count() / width;
-    std::vector<double> wanted = elementsOf(constant.type, constant.shape, model.bytesOf(constant, error));
-    std::vector<Rows> byLimit;
+  std::optional<Source> find(const Candidate &candidate) const {
+    const Initializer &constant = *candidate.constant;
+    std::optional<Core> core; // read when a shape fits
+    std::vector<Source> byLimit;
     for (const auto &file : files->files())
       for (const SafetensorsTensor &tensor : file->tensors()) {
-        if (tensor.shape.size() != 2 || tensor.shape[1] != width || tensor.shape[0] < count)
+        Shape table = tableShape(llvm::ArrayRef<int64_t>(tensor.shape));
+        bool mayBeRows = candidate.isAdded && !table.empty() && constant.shape.size() >= 2 &&
+                         table[1] == constant.shape.back() && table[0] >= rowsOf(constant);
+        bool mayBeSpread = isParameter(tensor) && isUnread(tensor.name) && hasDimensionsOf(constant, tensor);
+        if (!mayBeRows && !mayBeSpread)
           continue;
+        if (!core)
+          core.emplace(constant.shape, valuesOf(constant));
         auto data = file->data(tensor);
         StringRef bytes(reinterpret_cast<const char *>(data.data()), data.size());
-        if (std::optional<int64_t> first = findRows(tensor, bytes, constant, wanted))
-          return Rows{graphName(tensor.name), tensor.shape[0], *first, true};
-        if (positionLimit == tensor.shape[0] && isUnread(tensor.name))
-          byLimit.push_back({graphName(tensor.name), tensor.shape[0], 0, false});
+        Source source{graphName(tensor.name), Shape(llvm::ArrayRef<int64_t>(tensor.shape)), core->shape};
+        if (mayBeRows && isOneTable(*core)) {
+          source.spread[source.spread.size() - 2] = rowsOf(constant);
+          source.spread.back() = table[1];
+          if (std::optional<int64_t> first = findRows(tensor, table, bytes, constant, core->elements)) {
+            source.first = *first;
+            return source;
+          }
+          if (positionLimit == table[0] && isUnread(tensor.name)) {
+            byLimit.push_back(source);
+            byLimit.back().byValue = false;
+          }
+        }
+        if (mayBeSpread && withoutOnes(core->shape) == withoutOnes(tensor.shape) &&
+            equals(tensor, bytes, constant, core->elements)) {
+          source.spread = core->shape;
+          source.isRows = false;
+          return source;
+        }
       }
     if (byLimit.size() == 1 && isCalledLookup(constant.name))
       return byLimit.front();
     return std::nullopt;
   }
 
+  static int64_t rowsOf(const Initializer &constant) { return constant.shape[constant.shape.size() - 2]; }
+
 private:
-  std::optional<int64_t> findRows(const SafetensorsTensor &tensor, StringRef bytes, const Initializer &constant,
-                                  llvm::ArrayRef<double> wanted) const {
+  std::vector<double> valuesOf(const Initializer &constant) const {
+    std::string error;
+    return elementsOf(constant.type, constant.shape, model.bytesOf(constant, error));
+  }
+
+  /// Nothing but a table: what stands in front of the rows repeats.
+  static bool isOneTable(const Core &core) {
+    return llvm::all_of(llvm::ArrayRef<int64_t>(core.shape).drop_back(2), [](int64_t size) { return size == 1; });
+  }
+
+  /// The exporter's signature says so, or a vector in a file without one: buffers of more dimensions (masks, rotary
+  /// tables) stand in checkpoints too.
+  bool isParameter(const SafetensorsTensor &tensor) const {
+    Shape sizes = withoutOnes(tensor.shape);
+    if (model.parameterTargets.empty())
+      return sizes.size() == 1;
+    std::string name = graphName(tensor.name);
+    return !sizes.empty() &&
+           llvm::any_of(model.parameterTargets, [&](const auto &entry) { return entry.second == name; });
+  }
+
+  /// The tensor's dimensions stand among the constant's, in this order.
+  static bool hasDimensionsOf(const Initializer &constant, const SafetensorsTensor &tensor) {
+    Shape sizes = withoutOnes(tensor.shape);
+    llvm::ArrayRef<int64_t> left = sizes;
+    for (int64_t size : constant.shape)
+      if (!left.empty() && left.front() == size)
+        left = left.drop_front();
+    return left.empty();
+  }
+
+  static bool equals(const SafetensorsTensor &tensor, StringRef bytes, const Initializer &constant,
+                     llvm::ArrayRef<double> wanted) {
+    std::vector<double> elements = elementsOf(elementTypeOf(tensor.typeName), tensor.shape, bytes);
+    for (double &element : elements)
+      element = roundTo(element, constant.type);
+    return !elements.empty() && llvm::ArrayRef<double>(elements) == wanted;
+  }
+
+  std::optional<int64_t> findRows(const SafetensorsTensor &tensor, llvm::ArrayRef<int64_t> table, StringRef bytes,
+                                  const Initializer &constant, llvm::ArrayRef<double> wanted) const {
     ElementType type = elementTypeOf(tensor.typeName);
-    int64_t width = tensor.shape[1];
+    int64_t width = table[1];
     uint64_t rowBytes = uint64_t(width) * elementBytes(type);
     auto row = [&](int64_t r) { // as the graph stores it
       std::vector<double> elements = elementsOf(type, {width}, bytes.substr(uint64_t(r) * rowBytes, rowBytes));
@@ -79,10 +191,10 @@ private:
         element = roundTo(element, constant.type);
       return elements;
     };
-    if (wanted.empty() || type == ElementType::Undefined)
+    int64_t count = rowsOf(constant);
+    if (type == ElementType::Undefined || int64_t(wanted.size()) != count * width)
       return std::nullopt;
-    int64_t count = int64_t(wanted.size()) / width;
-    for (int64_t first = 0; first + count <= tensor.shape[0]; ++first) {
+    for (int64_t first = 0; first + count <= table[0]; ++first) {
       int64_t equal = 0;
       while (equal < count && llvm::ArrayRef<double>(row(first + equal)) == wanted.slice(equal * width, width))
         ++equal;
@@ -107,77 +219,108 @@ private:
   std::optional<SafetensorsCollection> files;
 };
 
-/// Constants (1, S, H) or (S, H) with more than one row that are added to something computed.
-std::vector<const Initializer *> candidatesOf(const Model &model) {
-  std::vector<const Initializer *> found;
+/// Values computed from a row of a table that is looked up, which is what the network works on: no position, no mask.
+llvm::StringSet<> dataOf(const Model &model) {
+  llvm::StringSet<> data;
   for (const Node &node : model.nodes) {
-    if (node.op != "Add" || node.inputs.size() != 2)
+    if (node.op == "Shape" || node.op == "Size")
       continue;
-    for (unsigned i = 0; i < 2; ++i) {
-      const Initializer *constant = model.initializer(node.inputs[i]);
-      if (!constant || !model.producer(node.inputs[1 - i]) || !isFloat(constant->type))
+    const Initializer *table = node.inputs.empty() ? nullptr : model.initializer(node.inputs[0]);
+    bool isLookup = node.op == "Gather" && table && isFloat(table->type) && table->shape.size() == 2;
+    if (isLookup || llvm::any_of(node.inputs, [&](const std::string &input) { return data.contains(input); }))
+      data.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return data;
+}
+
+/// Constants of more than one number and two dimensions or more that data meet element by element, or stand beside.
+std::vector<Candidate> candidatesOf(const Model &model) {
+  std::vector<Candidate> found;
+  llvm::StringSet<> data = dataOf(model);
+  for (const Node &node : model.nodes) {
+    bool isAdd = node.op == "Add" && node.inputs.size() == 2;
+    if (!isAdd && node.op != "Concat" && node.op != "Mul" && node.op != "Sub" && node.op != "Div")
+      continue;
+    if (llvm::none_of(node.inputs, [&](const std::string &input) { return data.contains(input); }))
+      continue;
+    for (const std::string &input : node.inputs) {
+      const Initializer *constant = model.initializer(input);
+      if (!constant || !isFloat(constant->type) || constant->shape.size() < 2 || constant->count() < 2)
         continue;
-      llvm::ArrayRef<int64_t> shape = constant->shape;
-      bool isTable = shape.size() == 2 || (shape.size() == 3 && shape[0] == 1);
-      if (isTable && shape.back() > 1 && shape[shape.size() - 2] > 1 && !llvm::is_contained(found, constant))
-        found.push_back(constant);
+      auto known = llvm::find_if(found, [&](const Candidate &candidate) { return candidate.constant == constant; });
+      if (known == found.end())
+        found.push_back({constant, isAdd});
+      else
+        known->isAdded |= isAdd;
     }
   }
   return found;
 }
 
-/// Rows [first, first + count) of the table, in the constant's shape, for all who read the constant.
-void replace(Model &model, const Initializer &constant, const Rows &rows) {
-  int64_t count = constant.count() / constant.shape.back();
-  std::string value = constant.name + "/rows";
-  Initializer table;
-  table.name = rows.table;
-  table.type = constant.type;
-  table.shape = {rows.tableRows, constant.shape.back()};
-  if (!model.initializer(table.name)) {
-    model.initializers.push_back(table);
-    model.initializerOf[table.name] = &model.initializers.back();
+/// The rows, or the tensor, in the constant's shape, for all who read the constant.
+void replace(Model &model, const Initializer &constant, const Source &source) {
+  const std::string value = constant.name + "/parameter";
+  if (!model.initializer(source.tensor)) {
+    Initializer tensor;
+    tensor.name = source.tensor;
+    tensor.type = constant.type;
+    tensor.shape = source.shape;
+    model.initializers.push_back(tensor);
+    model.initializerOf[source.tensor] = &model.initializers.back();
   }
   for (Node &node : model.nodes)
     for (std::string &input : node.inputs)
       if (input == constant.name)
         input = value;
-  Node slice, reshape;
-  slice.name = value + "/slice";
-  slice.op = slice.signature = "Slice";
-  slice.inputs = {table.name, model.addIntegers(value + "/start", {rows.first}).name,
-                  model.addIntegers(value + "/end", {rows.first + count}).name,
-                  model.addIntegers(value + "/axis", {0}).name};
-  slice.outputs = {value + "/slice"};
-  reshape.name = value;
-  reshape.op = reshape.signature = "Reshape";
-  reshape.inputs = {slice.outputs[0], model.addIntegers(value + "/shape", constant.shape).name};
-  reshape.outputs = {value};
-  model.nodes.insert(model.nodes.begin(), {slice, reshape});
+  std::vector<Node> chain;
+  std::string last = source.tensor;
+  auto add = [&](const char *op, std::vector<std::string> inputs, const std::string &name) {
+    Node node;
+    node.name = name;
+    node.op = node.signature = op;
+    node.inputs = std::move(inputs);
+    node.outputs = {name};
+    chain.push_back(node);
+    last = name;
+  };
+  if (source.isRows) {
+    const int64_t axis = int64_t(source.shape.size()) - 2;
+    add("Slice",
+        {last, model.addIntegers(value + "/start", {source.first}).name,
+         model.addIntegers(value + "/end", {source.first + SourceFinder::rowsOf(constant)}).name,
+         model.addIntegers(value + "/axis", {axis}).name},
+        value + "/slice");
+  }
+  add("Reshape", {last, model.addIntegers(value + "/shape", source.spread).name}, value + "/reshape");
+  add("Expand", {last, model.addIntegers(value + "/whole", constant.shape).name}, value);
+  model.nodes.insert(model.nodes.begin(), chain.begin(), chain.end());
   model.indexProducers();
 }
 
 } // namespace
 
-bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit,
+bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit, llvm::StringSet<> &restored,
                          std::vector<std::string> &notes, std::string &error) {
   std::optional<SafetensorsCollection> files;
   if (!weights.empty())
     if (StatusOr<SafetensorsCollection> opened = SafetensorsCollection::open(weights); opened.isOk())
       files = std::move(*opened);
   bool hasFiles = files.has_value();
-  TableFinder finder(model, positionLimit, std::move(files));
-  for (const Initializer *constant : candidatesOf(model)) {
-    std::optional<Rows> rows = hasFiles ? finder.find(*constant) : std::nullopt;
-    if (rows) {
-      int64_t count = constant->count() / constant->shape.back();
-      notes.push_back("'" + constant->name + "' in the graph is rows " + std::to_string(rows->first) + " to " +
-                      std::to_string(rows->first + count - 1) + " of " + rows->table +
-                      (rows->byValue ? ", by value" : ", by the position limit of config.json") +
-                      ": trained as this table");
-      replace(model, *constant, *rows);
-    } else if (isCalledLookup(constant->name)) {
-      error = "rows of a learned table were folded into the constant '" + constant->name + "'" +
+  SourceFinder finder(model, positionLimit, std::move(files));
+  for (const Candidate &candidate : candidatesOf(model)) {
+    const Initializer &constant = *candidate.constant;
+    if (std::optional<Source> source = hasFiles ? finder.find(candidate) : std::nullopt) {
+      std::string part = source->isRows
+                             ? "rows " + std::to_string(source->first) + " to " +
+                                   std::to_string(source->first + SourceFinder::rowsOf(constant) - 1) + " of "
+                             : "";
+      notes.push_back("'" + constant.name + "' in the graph is " + part + source->tensor +
+                      (source->byValue ? ", by value" : ", by the position limit of config.json") +
+                      ": trained as this " + (source->isRows ? "table" : "parameter"));
+      replace(model, constant, *source);
+      restored.insert(source->tensor);
+    } else if (candidate.isAdded && constant.shape.size() <= 3 && isCalledLookup(constant.name)) {
+      error = "rows of a learned table were folded into the constant '" + constant.name + "'" +
               (hasFiles ? ", and no table of " + weights + " has them" : "") + ": it would not be trained. " +
               (hasFiles ? "Export" : "Give the checkpoint with --weights, or export") +
               " with optimize=False (dynamo) or do_constant_folding=False, or with free batch and sequence";

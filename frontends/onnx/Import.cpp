@@ -10,6 +10,7 @@
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
 #include "frontends/onnx/Sequences.h"
+#include "frontends/onnx/SizeAdvice.h"
 #include "frontends/onnx/Ties.h"
 #include "frontends/onnx/Weights.h"
 #include "mlir/IR/Verifier.h"
@@ -138,6 +139,8 @@ public:
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
+    for (const auto &entry : restored)
+      parameters.insert(entry.getKey());
     if (!findLiveness(
             *model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness,
             error))
@@ -147,7 +150,7 @@ public:
 
     OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
     Emitter emitter(*module, *model, names, liveness, binding, report.isSymbolic, report);
-    if (failed(emitter.run()))
+    if (failed(emit(emitter, liveness)))
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
@@ -191,7 +194,7 @@ private:
     keepOnly(*model, std::string(logits->name));
     std::vector<std::string> saidLater; // bind() reads it again
     const int64_t positionLimit = positionLimitOf(readConfig(path, saidLater), saidLater);
-    if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) ||
+    if (!restoreFoldedTables(*model, options.weights, positionLimit, restored, report.notes, error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
@@ -230,8 +233,12 @@ private:
       return success();
     };
     int64_t defaultSequence = report.positionLimit ? std::min<int64_t>(report.positionLimit, 2048) : 2048;
-    if (failed(choose(fixedBatch, options.batch, 1, "batch", binding.batch)) ||
-        failed(choose(fixedSequence, options.seq, defaultSequence, "sequence", binding.sequence)))
+    auto otherwise = [&](unsigned dimension, int64_t usual) {
+      int64_t fixed = fixedByLogits(*model, liveness, dimension);
+      return fixed > 0 ? fixed : usual;
+    };
+    if (failed(choose(fixedBatch, options.batch, otherwise(0, 1), "batch", binding.batch)) ||
+        failed(choose(fixedSequence, options.seq, otherwise(1, defaultSequence), "sequence", binding.sequence)))
       return failure();
     if (report.positionLimit && binding.sequence > report.positionLimit)
       return fail("sequence " + llvm::Twine(binding.sequence) + " is above the position limit " +
@@ -245,6 +252,16 @@ private:
       report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) +
                              " and " + std::to_string(binding.sequence));
     return success();
+  }
+
+  /// A message about sizes that do not fit says what is known of the reason and what to do.
+  LogicalResult emit(Emitter &emitter, const Liveness &liveness) {
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (isAboutSizes(diagnostic.str()))
+        diagnostic << reasonOfSizes(*model, liveness, binding);
+      return failure(); // others go on with it
+    });
+    return emitter.run();
   }
 
   /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for: they
@@ -300,6 +317,7 @@ private:
   ImportReport &report;
   std::unique_ptr<Model> model;
   std::vector<std::string> checkpoint; ///< names of the tensors that --weights gives
+  llvm::StringSet<> restored;          ///< parameters that the exporter had folded into constants
   Binding binding;
   nlohmann::json config;
 };

@@ -1,5 +1,6 @@
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/HostTensor.h"
+#include "frontends/onnx/PositionTables.h"
 
 using llvm::StringRef;
 
@@ -62,6 +63,7 @@ llvm::StringSet<> findParameters(const Model &model, const Names &names, const L
         else if (i == 0 && passesThrough(node))
           candidates[node.outputs[0]] = initializer;
       }
+  addPositionTables(model, names, found);
   return found;
 }
 
