@@ -199,7 +199,12 @@ def goldens(model, ours, name, folder, steps, batch, sequence):
 
 
 def export(model, ours, ids, kind, path):
-    """One export. The names say what the user did; see EXPORTS."""
+    """One export. The names say what the user did; see EXPORTS. "dynamic@extended": another tool worked on that file."""
+    if "@" in kind:
+        base, tool = kind.split("@")
+        if not path.with_name(f"{base}.onnx").exists():
+            export(model, ours, ids, base, path.with_name(f"{base}.onnx"))
+        return optimise(path.with_name(f"{base}.onnx"), tool, path)
     model = copy.deepcopy(model)
     mask = torch.ones_like(ids)
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -251,6 +256,24 @@ def export(model, ours, ids, kind, path):
         torch.onnx.export(model, (), str(path), kwargs={"input_ids": ids}, dynamo=True, dynamic_shapes={"input_ids": free}, opset_version=18)
     else:
         raise ValueError(f"no export '{kind}'")
+
+
+def optimise(path, tool, out):
+    """What users do with an export: onnxruntime's graph at a level (basic, extended, all), or the graph as a simplifier leaves it."""
+    import onnx
+    if tool == "slim":
+        import onnxslim
+        onnx.save(onnxslim.slim(str(path)), out)
+    elif tool == "sim":
+        import onnxsim
+        onnx.save(onnxsim.simplify(onnx.load(path))[0], out)
+    else:
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{tool.upper()}")
+        options.optimized_model_filepath = str(out)
+        onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def strip(path):
@@ -365,7 +388,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="families (default: all)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("families"))
-    parser.add_argument("--exports", default=",".join(USUAL), help=f"of {', '.join(EXPORTS)}")
+    parser.add_argument("--exports", default=",".join(USUAL), help=f"of {', '.join(EXPORTS)}; with @basic, @extended, @all (onnxruntime), @slim or @sim "
+                        "behind it what that tool makes of the file")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--sequence", type=int, default=21)
