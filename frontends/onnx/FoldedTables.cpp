@@ -265,6 +265,7 @@ void replace(Model &model, const Initializer &constant, const Source &source) {
     tensor.name = source.tensor;
     tensor.type = constant.type;
     tensor.shape = source.shape;
+    tensor.isRestored = true;
     model.initializers.push_back(tensor);
     model.initializerOf[source.tensor] = &model.initializers.back();
   }
@@ -299,7 +300,7 @@ void replace(Model &model, const Initializer &constant, const Source &source) {
 
 } // namespace
 
-bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit, llvm::StringSet<> &restored,
+bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit,
                          std::vector<std::string> &notes, std::string &error) {
   std::optional<SafetensorsCollection> files;
   if (!weights.empty())
@@ -318,7 +319,6 @@ bool restoreFoldedTables(Model &model, const std::string &weights, int64_t posit
                       (source->byValue ? ", by value" : ", by the position limit of config.json") +
                       ": trained as this " + (source->isRows ? "table" : "parameter"));
       replace(model, constant, *source);
-      restored.insert(source->tensor);
     } else if (candidate.isAdded && constant.shape.size() <= 3 && isCalledLookup(constant.name)) {
       error = "rows of a learned table were folded into the constant '" + constant.name + "'" +
               (hasFiles ? ", and no table of " + weights + " has them" : "") + ": it would not be trained. " +

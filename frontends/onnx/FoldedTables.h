@@ -2,7 +2,6 @@
 // spread over batch or sequence: parameters again.
 #pragma once
 #include "frontends/onnx/Model.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace ztc::importer {
 
@@ -12,7 +11,7 @@ namespace ztc::importer {
 /// it is not known, proves the rows of a table with as many where the checkpoint has other values. Each replacement is
 /// a sentence in `notes`. False, with a sentence in `error`, for a constant that the exporter calls a looked up row and
 /// that cannot be traced.
-bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit, llvm::StringSet<> &restored,
+bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit,
                          std::vector<std::string> &notes, std::string &error);
 
 } // namespace ztc::importer

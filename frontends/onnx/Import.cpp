@@ -139,8 +139,6 @@ public:
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
     llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
-    for (const auto &entry : restored)
-      parameters.insert(entry.getKey());
     if (!findLiveness(
             *model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness,
             error))
@@ -194,7 +192,7 @@ private:
     keepOnly(*model, std::string(logits->name));
     std::vector<std::string> saidLater; // bind() reads it again
     const int64_t positionLimit = positionLimitOf(readConfig(path, saidLater), saidLater);
-    if (!restoreFoldedTables(*model, options.weights, positionLimit, restored, report.notes, error) ||
+    if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
@@ -317,7 +315,6 @@ private:
   ImportReport &report;
   std::unique_ptr<Model> model;
   std::vector<std::string> checkpoint; ///< names of the tensors that --weights gives
-  llvm::StringSet<> restored;          ///< parameters that the exporter had folded into constants
   Binding binding;
   nlohmann::json config;
 };

@@ -54,6 +54,7 @@ struct Initializer {
   bool isExternal = false; ///< the elements are in another file: `location`, relative to the model's folder
   std::string location;
   uint64_t offset = 0, length = 0;
+  bool isRestored = false;     ///< a parameter that the exporter had folded, under the checkpoint's name for it
   bool holdsTranspose = false; ///< of the matrix that its name stands for in a checkpoint
 
   int64_t count() const;

@@ -50,7 +50,7 @@ llvm::StringSet<> findParameters(const Model &model, const Names &names, const L
     if (!isFloat(initializer.type))
       continue;
     Names::Kind kind = names.kindOf(initializer);
-    if (kind == Names::Kind::Parameter)
+    if (kind == Names::Kind::Parameter || initializer.isRestored)
       found.insert(initializer.name);
     else if (kind == Names::Kind::Unknown && initializer.count() > 1)
       candidates[initializer.name] = &initializer;

@@ -39,6 +39,8 @@ WeightFacts::WeightFacts(const Model &model, const Names &names, StringRef famil
 
 WeightFact WeightFacts::of(const Parameter &parameter) const {
   const Initializer &initializer = *parameter.initializer;
+  if (initializer.isRestored)
+    return {};
   // Exporters rename what they compute: a kept name is an untouched tensor. (The onnxruntime-genai builder, whose
   // names are its own, is recognised by its operators and folds 1 + w under the norm's name.)
   bool isBuilder = llvm::any_of(model.nodes, [](const Node &node) {
