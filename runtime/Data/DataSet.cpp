@@ -26,14 +26,18 @@ static StatusOr<std::unique_ptr<TokenSource>> openSource(const std::string &path
   }
   if (!pathExists(path))
     return notFound(fmt::format("cannot open '{}': no such file", path));
+  if (options.text.tokenizer)
+    return openTokenizedSource(path, shape, options.text);
   for (const char *ending : {".jsonl", ".json", ".parquet", ".arrow", ".csv"})
     if (path.ends_with(ending))
       return invalidArgument(fmt::format(
           "'{}' holds texts or chats, not tokens: samples/data/prepare_chat.py makes a token file of {}", path,
           path.ends_with(".jsonl") || path.ends_with(".json") ? "it, with the model's tokenizer and chat template"
                                                               : "such rows once they are written as .jsonl"));
-  return invalidArgument(fmt::format(
-      "'{}' is not a token file by its name (.safetensors, .bin, .idx); for text add --tokenizer=bytes", path));
+  return invalidArgument(fmt::format("'{}' is not a token file by its name (.safetensors, .bin, .idx); for text add "
+                                     "--tokenizer=FOLDER, with a tokenizer.json, or "
+                                     "--tokenizer=bytes",
+                                     path));
 }
 
 StatusOr<std::unique_ptr<DataSet>> DataSet::open(const DataOptions &options) {

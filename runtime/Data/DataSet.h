@@ -1,6 +1,7 @@
 // Rows of tokens and targets from files, in an order that depends on nothing but seed, epoch and row.
 #pragma once
 #include "runtime/Core/Status.h"
+#include "runtime/Text/TokenFile.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@ struct DataOptions {
   uint64_t seed = 0;
   uint64_t seq = 0;        ///< S of the plan
   uint64_t vocabulary = 0; ///< of the plan
+  TextOptions text = {};   ///< of files that are text
 };
 
 /// One file of rows. Thread-safe; reading allocates nothing unless it fails.
@@ -51,8 +53,8 @@ public:
 class DataSet {
 public:
   /// Opens and checks all files. The format follows the name: .safetensors (input_ids and labels), .bin (llm.c by its
-  /// magic, Megatron where an .idx stands beside it, else nanoGPT's headerless uint16), .idx (Megatron); text with
-  /// bytesTokenizer.
+  /// magic, Megatron where an .idx stands beside it, else nanoGPT's headerless uint16), .idx (Megatron); else text:
+  /// bytes with bytesTokenizer, tokens with a tokenizer.
   static StatusOr<std::unique_ptr<DataSet>> open(const DataOptions &options);
 
   uint64_t rows() const { return rows_; }

@@ -28,6 +28,11 @@ StatusOr<std::unique_ptr<TokenSource>> openMegatronSource(const std::string &ind
 /// A text: tokens are bytes.
 StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, const RowShape &shape);
 
+/// A text or .jsonl file, tokenized: the documents one after the other, in rows as those of token files. Tokens of
+/// prompts are no targets that count. InvalidArgument, with the token's text, where one lies beyond the vocabulary.
+StatusOr<std::unique_ptr<TokenSource>> openTokenizedSource(const std::string &path, const RowShape &shape,
+                                                           const TextOptions &text);
+
 /// Reads ranges of a file that others may cut or replace while a run goes on: such a read of mapped memory would end
 /// the process by a signal. Thread-safe.
 class RowReader {

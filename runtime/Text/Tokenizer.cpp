@@ -3,6 +3,7 @@
 #include "runtime/Core/Print.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Text/Unicode.h"
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -151,6 +152,18 @@ StatusOr<std::string> Tokenizer::decode(std::span<const int32_t> tokens, bool sk
   for (const std::string &text : texts)
     all += (decoder_ || all.empty() ? "" : " ") + text;
   return StatusOr<std::string>(std::move(all));
+}
+
+Tokenizer::Surroundings Tokenizer::surroundings() const {
+  constexpr int32_t kHere = -2; // no token
+  std::vector<int32_t> tokens{kHere};
+  postProcessor_.apply(tokens, 0);
+  const auto here = std::find(tokens.begin(), tokens.end(), kHere);
+  Surroundings out;
+  out.before.assign(tokens.begin(), here);
+  if (here != tokens.end())
+    out.behind.assign(here + 1, tokens.end());
+  return out;
 }
 
 std::optional<std::string> Tokenizer::textOf(int32_t token) const {

@@ -49,6 +49,12 @@ public:
   Status encode(std::string_view text, bool addsSpecial, std::vector<int32_t> &tokens, WordCache &cache) const;
   StatusOr<std::string> decode(std::span<const int32_t> tokens, bool skipsSpecial) const;
 
+  /// The tokens that the post-processor puts before and behind a text.
+  struct Surroundings {
+    std::vector<int32_t> before, behind;
+  };
+  Surroundings surroundings() const;
+
   /// The token's text as the file has it; nothing where no token has this id.
   std::optional<std::string> textOf(int32_t token) const;
   std::optional<int32_t> idOf(std::string_view text) const;

@@ -82,10 +82,14 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
 
 void addDataOptions(CLI::App &app, RunOptions &o) {
   const OptionGroup data{app, "Data"};
-  data.option("--data", o.data, "FILE...",
-              "token files (llm.c, nanoGPT, Megatron), .safetensors with input_ids and labels, or text with "
-              "--tokenizer=bytes; without it: a trial run on random tokens");
-  data.option("--tokenizer", o.tokenizer, "NAME", "bytes: read --data and --eval-data as text, one token a byte");
+  data.option(
+      "--data", o.data, "FILE...",
+      "token files (llm.c, nanoGPT, Megatron), .safetensors with input_ids and labels, or text and .jsonl (`text`, "
+      "or `prompt` and `completion`) with --tokenizer; without it: a trial run on random tokens");
+  data.option(
+      "--tokenizer", o.tokenizer, "DIR",
+      "folder with the tokenizer.json that makes tokens of text, in --data, --eval-data and --prompt; or bytes: "
+      "one token a byte");
   data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
   data.option("--seed", o.seed, "S", "seed of --shuffle, --init and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",

@@ -125,7 +125,6 @@ Status checkRanges(const RunOptions &o) {
       {zero(o.generate), "--generate: at least 1"},
       {o.prompt && o.prompt->empty(), "--prompt: at least one byte"},
       {!o.profile.empty() && o.profile != "kernels" && o.profile != "steps", "--profile: kernels or steps"},
-      {!o.tokenizer.empty() && o.tokenizer != "bytes", "--tokenizer: only bytes is known"},
   };
   for (const auto &[wrong, message] : bad)
     if (wrong)

@@ -31,7 +31,7 @@ struct RunOptions {
 
   // What it learns from.
   std::vector<std::string> data;
-  std::string tokenizer; ///< empty (token files) or bytes
+  std::string tokenizer; ///< empty (token files), bytes, or a folder with a tokenizer.json
   bool shuffle = false;
   std::string weights;
   std::string init; ///< empty or normal:STD
@@ -73,6 +73,8 @@ struct RunOptions {
   std::optional<std::string> prompt;
 
   bool trains() const { return !generate; }
+  /// The tokenizer is that of a folder.
+  bool hasTokenizerFolder() const { return !tokenizer.empty() && tokenizer != "bytes"; }
   /// Without data a run is a trial on random tokens: nothing is saved.
   bool isTrial() const { return trains() && data.empty(); }
 };

@@ -17,6 +17,7 @@
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
+#include "runtime/Train/TextRun.h"
 #include "runtime/Train/TrainingLoop.h"
 #include <algorithm>
 #include <cmath>
@@ -59,7 +60,7 @@ private:
   Status findResume();
   Status chooseBatch(const plan::Plan &plan);
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
-                                              bool shuffle) const;
+                                              bool shuffle);
   Status openAllData(const plan::Plan &plan);
   Status claim(const std::string &folder);
   Status prepareOutput(const plan::Plan &plan);
@@ -96,7 +97,8 @@ private:
   RunScreen screen_;
   std::unique_ptr<Session> session_;
   std::optional<FoundCheckpoint> resumed_;
-  std::unique_ptr<DataSet> data_; ///< null in a trial
+  std::shared_ptr<const TokenizerFolder> tokenizer_; ///< null without --tokenizer=DIR
+  std::unique_ptr<DataSet> data_;                    ///< null in a trial
   std::unique_ptr<DataSet> evalData_;
   std::vector<OutputFolder> folders_; ///< that this run writes into; rank 0's
   JsonLog log_;
@@ -160,13 +162,14 @@ Status Run::chooseBatch(const plan::Plan &plan) {
 }
 
 StatusOr<std::unique_ptr<DataSet>> Run::openData(const plan::Plan &plan, const std::vector<std::string> &files,
-                                                 bool shuffle) const {
+                                                 bool shuffle) {
   return DataSet::open({.files = files,
                         .bytesTokenizer = options_.tokenizer == "bytes",
                         .shuffle = shuffle,
                         .seed = facts_.seed,
                         .seq = plan.model().seq(),
-                        .vocabulary = plan.model().vocabulary()});
+                        .vocabulary = plan.model().vocabulary(),
+                        .text = textOptions(options_, tokenizer_, control_, progress_)});
 }
 
 /// Targets that all are -100 are seen before the first step, not after the last.
@@ -184,6 +187,8 @@ Status Run::openAllData(const plan::Plan &plan) {
   if (options_.isTrial())
     return Status::ok();
   uint64_t globalBatch = ranks_.world() * accumulate_ * plan.model().batch();
+  control_.progress().enterPhase("reading data");
+  ZTC_ASSIGN_OR_RETURN(tokenizer_, openTokenizer(options_));
   ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
   ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
   ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
