@@ -9,6 +9,7 @@
 #include "frontends/onnx/PaddingRow.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/Raise.h"
+#include "frontends/onnx/ResolveBranches.h"
 #include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/SizeAdvice.h"
 #include "frontends/onnx/Ties.h"
@@ -145,6 +146,8 @@ public:
       return fail(error);
     if (failed(bind(liveness)))
       return failure();
+    if (!takeBranches(liveness, error))
+      return fail(error);
 
     OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
     Emitter emitter(*module, *model, names, liveness, binding, report.isSymbolic, report);
@@ -250,6 +253,22 @@ private:
       report.notes.push_back("batch and sequence are free in the graph: taken as " + std::to_string(binding.batch) +
                              " and " + std::to_string(binding.sequence));
     return success();
+  }
+
+  /// With sizes bound, what an `If` does not choose is dropped.
+  bool takeBranches(Liveness &liveness, std::string &error) {
+    if (!resolveBranches(*model, liveness, binding, error))
+      return true;
+    if (!error.empty())
+      return false;
+    keepOnly(*model, std::string(model->outputs[0].name));
+    Liveness chosen;
+    chosen.roles = liveness.roles;
+    auto isParameter = [&](const Initializer &initializer) { return liveness.parameters.contains(initializer.name); };
+    if (!findLiveness(*model, isParameter, chosen, error))
+      return false;
+    liveness = std::move(chosen);
+    return true;
   }
 
   /// A message about sizes that do not fit says what is known of the reason and what to do.

@@ -2,6 +2,7 @@
 // them are caught here.
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/CheckNodes.h"
+#include "frontends/onnx/InlineBranches.h"
 #include "frontends/onnx/InlineFunctions.h"
 #include "onnx/onnx_pb.h"
 #include "runtime/Core/File.h"
@@ -325,7 +326,7 @@ std::unique_ptr<Model> read(std::shared_ptr<Storage> storage, const std::string 
     error = "is not an ONNX model, or a truncated one";
     return nullptr;
   }
-  if (!inlineFunctions(storage->proto, error))
+  if (!inlineFunctions(storage->proto, error) || !inlineBranches(storage->proto, error))
     return nullptr;
   if (!storage->proto.graph().node_size()) {
     error = "is an ONNX model without nodes";

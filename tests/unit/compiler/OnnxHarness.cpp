@@ -45,6 +45,8 @@ std::string attributeProto(const std::string &name, const OnnxWriter::Attribute 
       bytes += number(8, entry);
     return bytes + number(20, 7);
   }
+  if (auto *graph = std::get_if<OnnxWriter::Graph>(&value))
+    return bytes + message(6, graph->bytes) + number(20, 5);
   float real = std::get<float>(value);
   std::string raw(4, '\0');
   std::memcpy(raw.data(), &real, 4);
@@ -130,6 +132,10 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
 std::string OnnxWriter::bytes() const {
   return number(1, 8) + message(8, message(1, "") + number(2, opset)) +
          message(8, message(1, "com.microsoft") + number(2, 1)) + message(7, graph + message(2, "test"));
+}
+
+OnnxWriter::Graph OnnxWriter::asGraph() const {
+  return {graph + message(2, "branch")};
 }
 
 TemporaryFolder::TemporaryFolder() {

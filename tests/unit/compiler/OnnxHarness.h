@@ -18,7 +18,11 @@ namespace ztc::test {
 class OnnxWriter {
 public:
   using Dimension = std::variant<int64_t, std::string>;
-  using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
+  /// A GraphProto.
+  struct Graph {
+    std::string bytes;
+  };
+  using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, Graph>;
 
   explicit OnnxWriter(int64_t opset = 18);
   void input(const std::string &name, importer::ElementType type, const std::vector<Dimension> &shape);
@@ -35,6 +39,8 @@ public:
             const std::vector<std::pair<std::string, Attribute>> &attributes = {}, const std::string &scope = "",
             const std::string &name = "");
   std::string bytes() const;
+  /// The same as a branch of an `If`.
+  Graph asGraph() const;
 
 private:
   void tensor(const std::string &name, const std::vector<int64_t> &shape, importer::ElementType type,
