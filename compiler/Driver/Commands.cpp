@@ -4,6 +4,7 @@
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
+#include "compiler/Report/ReportPage.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Core/Version.h"
 #include "runtime/Format/PlanFile.h"
@@ -42,8 +43,7 @@ static std::string unusable(const CompileOptions &o) {
   return {};
 }
 
-/// Whether a file begins as plans do.
-static bool isPlanFile(const std::string &path) {
+bool isPlanFile(const std::string &path) {
   const llvm::StringRef magic("ZTCPLAN\0", 8); // runtime/Format/PlanFile.h
   llvm::sys::fs::file_status status;
   if (llvm::sys::fs::status(path, status) || status.type() != llvm::sys::fs::file_type::regular_file)
@@ -168,8 +168,10 @@ int runCompile(const CompileOptions &given) {
   return 0;
 }
 
-/// A row per number of ranks, of the module as it is before phase `shard`; --recompute=auto decides for each row.
-static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &table, bool explain) {
+/// A row per number of ranks, and a part of the page where there is to be one, of the module as it is before phase
+/// `shard`; --recompute=auto decides for each row.
+static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &table, bool explain,
+                             llvm::json::Array *pages) {
   const CompileOptions options = session.options();
   if (failed(session.run(Phase::Shard)))
     return failure();
@@ -207,6 +209,10 @@ static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &tabl
       return failure();
     }
     table.add(*probed, shape, stage, *memory, options.memoryReserve, decision, explain);
+    if (pages)
+      pages->push_back(pagePlan(probed->plan, shape, *memory,
+                                "ZeRO-" + std::to_string(stage) + " on " + std::to_string(world) +
+                                    (world == 1 ? " rank" : " ranks")));
   }
   return success();
 }
@@ -231,15 +237,20 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
     return 1;
   Session::Snapshot before = session.snapshot();
   MemoryTable table(options.memoryBudget);
+  llvm::json::Array pages;
   for (unsigned stage : stages) {
     CompileOptions one = options;
     one.zero = stage;
     session.restore(before, one);
-    if (failed(addRows(session, stage, table, report.explain)))
+    if (failed(addRows(session, stage, table, report.explain, report.html.empty() ? nullptr : &pages)))
       return 1;
   }
   report.json ? table.printJson(llvm::outs()) : table.printText(llvm::outs());
-  return 0;
+  if (report.html.empty())
+    return 0;
+  return writeText(report.html, [&](llvm::raw_ostream &out) {
+    printPage(out, "ztc memory: " + options.input, "What each rank will need, before the run.", {}, std::move(pages));
+  });
 }
 
 int runCheck(const CompileOptions &options, const ReportOptions &form) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/Driver/Options.h"
 #include <string>
+#include <vector>
 
 namespace ztc {
 
@@ -13,6 +14,7 @@ struct ReportOptions {
   bool memory = false;
   bool kernels = false;
   std::string kernelOrder; ///< bytes or flops
+  std::string html;        ///< file of a page with the memory over time
 };
 
 int runCompile(const CompileOptions &options);
@@ -21,6 +23,12 @@ int runCheck(const CompileOptions &options, const ReportOptions &report);
 int runInspect(const CompileOptions &options, const ReportOptions &report);
 /// `options` say for which ranks; 1 where the plans differ.
 int runDiff(const CompileOptions &options, const std::string &a, const std::string &b);
+
+/// A page about logs of runs and plans, in `output`.
+int runReport(const std::vector<std::string> &inputs, const std::string &output);
+
+/// Whether a file begins as plans do.
+bool isPlanFile(const std::string &path);
 
 /// The version as it stands in plans and logs.
 const char *versionText();

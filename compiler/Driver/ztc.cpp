@@ -200,6 +200,8 @@ int run(int argc, char **argv, CompileOptions o) {
   memory->add_option("--zero", o.stages, "ZeRO stages")->delimiter(',')->check(CLI::Range(0, 3));
   memory->add_option("--gpus", o.gpus, "world sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
   memory->add_flag("--json", r.json, "machine-readable output");
+  memory->add_option("--html", r.html, "write a page with the memory over time and the tensors at the peak")
+      ->type_name("FILE");
   memory->add_flag("--explain", r.explain, "attribute the bytes at the peak to tensors");
 
   CLI::App *check =
@@ -223,6 +225,13 @@ int run(int argc, char **argv, CompileOptions o) {
   diff->add_option("a", o.input, "a plan file")->required();
   diff->add_option("b", second, "another plan file")->required();
   addShape(*diff, o);
+
+  CLI::App *report = app.add_subcommand("report", "a page about runs: curves, memory, kernels, communication");
+  std::vector<std::string> reported;
+  report->add_option("files", reported, "logs of --log-json, which are compared, and plans")
+      ->required()
+      ->type_name("RUN.jsonl... [PLAN]");
+  report->add_option("-o,--output", o.output, "the page")->required()->type_name("FILE.html");
 
   if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1]))
     return usageError(unknownCommand(app, argv[1]));
@@ -252,6 +261,8 @@ int run(int argc, char **argv, CompileOptions o) {
     return runCheck(o, r);
   if (*inspect)
     return runInspect(o, r);
+  if (*report)
+    return runReport(reported, o.output);
   return runDiff(o, o.input, second);
 }
 

@@ -50,6 +50,21 @@ static StatusOr<std::vector<std::string>> listCheckpoints(const std::string &fol
   return names;
 }
 
+StatusOr<std::vector<CheckpointEntry>> readCheckpointEntries(const std::string &folder) {
+  std::vector<CheckpointEntry> entries;
+  if (!isFolder(folder))
+    return entries;
+  ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listCheckpoints(folder));
+  for (const std::string &name : names) {
+    const std::string path = folder + "/" + name + "/trainer.json";
+    const StatusOr<std::string> text = readWholeFile(path);
+    const StatusOr<TrainerState> state = text.isOk() ? parseTrainerState(*text, path) : text.status();
+    if (state.isOk())
+      entries.push_back({name, state->step, state->run, state->evalLoss});
+  }
+  return entries;
+}
+
 static Status checkSpace(const plan::Plan &plan, const std::string &folder, const SavePlan &wanted) {
   ZTC_RETURN_IF_ERROR(checkWritable(folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(folder));
@@ -85,7 +100,7 @@ namespace {
 
 /// The tensor files of a checkpoint, in the order in which they are written.
 struct CheckpointFiles {
-  explicit CheckpointFiles(const plan::Plan &plan) {
+  CheckpointFiles(const plan::Plan &plan, CompanionFiles companions) : companions(std::move(companions)) {
     for (const KindName &kind : kKinds)
       sets.push_back(planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false));
   }
@@ -105,21 +120,44 @@ struct CheckpointFiles {
       for (const PlannedFile &file : sets[i].files)
         names.push_back(file.name);
     }
+    if (!companions.config.empty())
+      names.emplace_back("config.json");
+    names.insert(names.end(), companions.names.begin(), companions.names.end());
     std::sort(names.begin(), names.end());
     return names;
   }
   std::vector<FileSet> sets;
+  CompanionFiles companions; ///< those that were copied, once createFiles() is done
 };
 
 } // namespace
 
+/// Copies what makes the folder one of Hugging Face's. A tokenizer that is gone by now is no reason to lose a state.
+static Status copyCompanions(CompanionFiles &companions, const std::string &folder, std::span<std::byte> staging) {
+  if (!companions.config.empty())
+    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/config.json", companions.config));
+  std::vector<std::string> copied;
+  for (const std::string &name : companions.names) {
+    if (!pathExists(companions.folder + "/" + name))
+      continue;
+    ZTC_ASSIGN_OR_RETURN(const File file, File::open(folder + "/" + name, File::Mode::Create));
+    ZTC_RETURN_IF_ERROR(copyFile(companions.folder + "/" + name, file, staging));
+    ZTC_RETURN_IF_ERROR(file.sync());
+    copied.push_back(name);
+  }
+  companions.names = std::move(copied);
+  return Status::ok();
+}
+
 /// All files but the manifest, complete except for the tensors.
-static Status createFiles(const CheckpointFiles &files, const TrainerState &state, const std::string &folder) {
+static Status createFiles(CheckpointFiles &files, const TrainerState &state, const std::string &folder,
+                          std::span<std::byte> staging) {
   ZTC_RETURN_IF_ERROR(makeFolders(folder));
   for (const FileToWrite &file : files.in(folder))
     ZTC_RETURN_IF_ERROR(createTensorFile(*file.planned, file.path));
   for (size_t i = 0; i < files.sets.size(); ++i)
     ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + CheckpointFiles::indexName(i), printIndex(files.sets[i])));
+  ZTC_RETURN_IF_ERROR(copyCompanions(files.companions, folder, staging));
   return writeSynced(folder + "/trainer.json", printTrainerState(state));
 }
 
@@ -139,11 +177,28 @@ static Status removeCheckpoint(const std::string &folder, const std::string &nam
   return removeAll(aside);
 }
 
-static Status removeOldest(const std::string &folder, const std::string &written, uint64_t keep) {
-  ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listCheckpoints(folder));
-  std::erase(names, written); // never the one just written, whatever its number
-  for (size_t i = 0; i + keep < names.size() + 1; ++i)
-    ZTC_RETURN_IF_ERROR(removeCheckpoint(folder, names[i]));
+/// Removes what `options` says, once `written` is whole. An older run's checkpoints are never counted.
+static Status removeOthers(const std::string &folder, const std::string &written, const TrainerState &state,
+                           const SaveOptions &options) {
+  ZTC_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, readCheckpointEntries(folder));
+  std::erase_if(entries, [&](const CheckpointEntry &entry) { return entry.name == written; }); // whatever its number
+  if (options.replacesOthers) {
+    const auto isLeft = [&](const CheckpointEntry &entry) { return entry.run != state.run || entry.step > state.step; };
+    for (const CheckpointEntry &entry : entries)
+      if (isLeft(entry))
+        ZTC_RETURN_IF_ERROR(removeCheckpoint(folder, entry.name));
+    std::erase_if(entries, isLeft);
+  }
+  std::erase_if(entries, [&](const CheckpointEntry &entry) { return entry.run != state.run; });
+  if (options.keepBest) {
+    std::optional<double> least = state.evalLoss;
+    for (const CheckpointEntry &entry : entries)
+      if (entry.evalLoss && (!least || *entry.evalLoss < *least))
+        least = entry.evalLoss;
+    std::erase_if(entries, [&](const CheckpointEntry &entry) { return entry.evalLoss && entry.evalLoss == least; });
+  }
+  for (size_t i = 0; options.keep && i + options.keep < entries.size() + 1; ++i)
+    ZTC_RETURN_IF_ERROR(removeCheckpoint(folder, entries[i].name));
   return Status::ok();
 }
 
@@ -162,40 +217,51 @@ static Status publish(const Manifest &manifest, const std::string &temporary, co
 
 /// All ranks; `temporary` is known at rank 0 and told to the others.
 static Status writeCheckpoint(const StateContext &context, const TrainerState &state, const std::string &path,
-                              const std::function<void()> &hasRead, std::string &temporary) {
+                              const SaveOptions &options, const std::function<void()> &hasRead,
+                              std::string &temporary) {
   ControlChannel *const control = context.control;
-  const CheckpointFiles files(context.plan);
+  CheckpointFiles files(context.plan, options.companions);
+  // What ranks take the checksums of: rank 0 knows which files there are, which have no tab in their names.
+  std::vector<std::string> names;
   StatusOr<std::string> created = temporary;
-  if (isFirstRank(control))
-    if (const Status status = createFiles(files, state, temporary); !status.isOk())
-      created = status;
-  ZTC_ASSIGN_OR_RETURN(temporary, fromFirstRank(control, "checkpoint created", created));
+  if (isFirstRank(control)) {
+    const Status status = createFiles(files, state, temporary, context.staging);
+    created = status.isOk() ? StatusOr<std::string>(fmt::format("{}\t{}", temporary, fmt::join(files.names(), "\t")))
+                            : StatusOr<std::string>(status);
+  }
+  ZTC_ASSIGN_OR_RETURN(const std::string told, fromFirstRank(control, "checkpoint created", created));
+  for (size_t at = 0; at <= told.size();) {
+    const size_t end = std::min(told.find('\t', at), told.size());
+    names.push_back(told.substr(at, end - at));
+    at = end + 1;
+  }
+  temporary = names.front();
+  names.erase(names.begin());
   ZTC_RETURN_IF_ERROR(writeTogether(context, files.in(temporary), 1.0f, hasRead));
-  ZTC_ASSIGN_OR_RETURN(const Manifest manifest, describeTogether(control, temporary, files.names(), context.staging));
+  ZTC_ASSIGN_OR_RETURN(const Manifest manifest, describeTogether(control, temporary, names, context.staging));
   const Status published = isFirstRank(control) ? publish(manifest, temporary, path) : Status::ok();
   return agree(control, "checkpoint complete", published);
 }
 
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep, const std::function<void()> &hasRead, SaveKind kind) {
+                                     const SaveOptions &options, const std::function<void()> &hasRead) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  const bool first = isFirstRank(context.control);
-  const std::string name = (kind == SaveKind::Diverged ? "diverged-" : "") + checkpointName(state.step),
-                    path = folder + "/" + name;
+  const bool first = isFirstRank(context.control), isGood = options.kind == SaveKind::Good;
+  const std::string name = (isGood ? "" : "diverged-") + checkpointName(state.step), path = folder + "/" + name;
   std::string temporary = fmt::format("{}/{}{}-{}", folder, kTemporaryPrefix, state.step, ::getpid());
   const auto prepare = [&]() -> Status {
     ZTC_RETURN_IF_ERROR(makeFolders(folder));
     return removeTemporaries(folder);
   };
   ZTC_RETURN_IF_ERROR(agree(context.control, "checkpoint begun", first ? prepare() : Status::ok()));
-  const Status written = writeCheckpoint(context, state, path, hasRead, temporary);
+  const Status written = writeCheckpoint(context, state, path, options, hasRead, temporary);
   if (!written.isOk()) {
     // What cannot be removed now goes with the next save.
     const Status removed = first ? removeAll(temporary) : Status::ok();
     return Status(written.code(), fmt::format("checkpoint of step {} was not saved: {}{}", state.step,
                                               written.message(), removed.isOk() ? "" : "; " + removed.message()));
   }
-  const Status tidied = first && keep && kind == SaveKind::Good ? removeOldest(folder, name, keep) : Status::ok();
+  const Status tidied = first && isGood ? removeOthers(folder, name, state, options) : Status::ok();
   ZTC_RETURN_IF_ERROR(agree(context.control, "older checkpoints", tidied));
   return path;
 }
@@ -266,9 +332,21 @@ static StatusOr<FoundCheckpoint> examineTogether(const std::string &path, std::s
   return FoundCheckpoint{path, std::move(state), {}};
 }
 
+/// Which of two runs goes on is not for the higher number of steps to decide.
+static Status checkOneRun(const std::string &folder) {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, readCheckpointEntries(folder));
+  for (size_t i = 1; i < entries.size(); ++i)
+    if (entries[i].run != entries[0].run)
+      return failedPrecondition(fmt::format("cannot resume: '{0}' has checkpoints of several runs, {1} is of another "
+                                            "one than {2}: name the one to go on from, as in --resume {0}/{2}",
+                                            folder, entries[0].name, entries[i].name));
+  return Status::ok();
+}
+
 /// Names of the checkpoints, newest first, one a line.
 static StatusOr<std::string> candidates(const std::string &folder) {
   constexpr size_t kTried = 1000; // more broken ones than this are not looked at
+  ZTC_RETURN_IF_ERROR(checkOneRun(folder));
   ZTC_ASSIGN_OR_RETURN(std::vector<std::string> names, listCheckpoints(folder));
   std::reverse(names.begin(), names.end());
   names.resize(std::min(names.size(), kTried));

@@ -1,5 +1,6 @@
 // Checkpoints: step-00000010/ with model, exp_avg and exp_avg_sq files, trainer.json and manifest.json.
 #pragma once
+#include "runtime/Checkpoint/CompanionFiles.h"
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
@@ -21,9 +22,12 @@ struct TrainerState {
   uint64_t globalBatch = 0; ///< rows per optimizer step, W * M * B
   uint64_t seed = 0;
   bool shuffle = false;
-  double lossScale = 1;       ///< fp16
-  uint64_t goodSteps = 0;     ///< since the scale last changed
-  uint64_t skippedInARow = 0; ///< fp16
+  double lossScale = 1;           ///< fp16
+  uint64_t goodSteps = 0;         ///< since the scale last changed
+  uint64_t skippedInARow = 0;     ///< fp16
+  std::string run;                ///< which run this is, the same in its log and export; empty: of an older ztc-run
+  std::optional<double> evalLoss; ///< of an evaluation after these steps
+  std::map<std::string, std::string> settings; ///< by option: what decides how the run learns; a resume names changes
   std::map<std::string, std::string>
       environment;             ///< what bits depend on: versions, instruction set, threads; a resume names what differs
   AlgorithmChoices algorithms; ///< of the device's libraries; key empty: it had no choice
@@ -51,17 +55,37 @@ struct SavePlan {
 Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, ControlChannel *control = nullptr,
                           const SavePlan &wanted = {});
 
+/// What trainer.json says of a checkpoint without a look at its tensors.
+struct CheckpointEntry {
+  std::string name;
+  uint64_t step = 0;
+  std::string run;
+  std::optional<double> evalLoss;
+};
+/// The checkpoints of a folder that can be read that far, oldest first; empty where there is no such folder. At one
+/// rank.
+StatusOr<std::vector<CheckpointEntry>> readCheckpointEntries(const std::string &folder);
+
 /// What is saved: the state of a run that goes well, as step-N, or of one that has diverged, as diverged-step-N, which
 /// --keep does not count and --resume does not take: its weights may be broken.
 enum class SaveKind { Good, Diverged };
 
+/// Which checkpoints of the folder stay once a new one is whole, and what lies in it beside the state.
+struct SaveOptions {
+  SaveKind kind = SaveKind::Good;
+  uint64_t keep = 0;     ///< the newest of this run; 0: all
+  bool keepBest = false; ///< and the one with the least evaluation loss
+  /// --overwrite: those of other runs go, and those of steps that this run has left behind.
+  bool replacesOthers = false;
+  CompanionFiles companions = {}; ///< of a Hugging Face folder
+};
+
 /// Writes `folder`/step-N in one go: a temporary folder (no name like step-*), every rank its ranges, all files synced,
 /// the manifest, the rename. On failure the temporary folder is gone and older checkpoints are as they were. Then
-/// removes the oldest ones above `keep` (0: keep all). Returns the checkpoint's path. `hasRead`, where set, is called
-/// as soon as this rank's state may change again; after a failure it may never be.
+/// removes what `options` says of the checkpoints that have the run of `state`. Returns the checkpoint's path.
+/// `hasRead`, where set, is called as soon as this rank's state may change again; after a failure it may never be.
 StatusOr<std::string> saveCheckpoint(const StateContext &context, const TrainerState &state, const std::string &folder,
-                                     uint64_t keep, const std::function<void()> &hasRead = nullptr,
-                                     SaveKind kind = SaveKind::Good);
+                                     const SaveOptions &options = {}, const std::function<void()> &hasRead = nullptr);
 
 /// A checkpoint that was found whole.
 struct FoundCheckpoint {
@@ -71,7 +95,8 @@ struct FoundCheckpoint {
 };
 
 /// The newest whole checkpoint in `folder` (which may itself be a step-* folder): sizes and checksums agree with its
-/// manifest. Rank 0 chooses, all ranks read their part of the files. NotFound where there is none.
+/// manifest. Rank 0 chooses, all ranks read their part of the files. NotFound where there is none, FailedPrecondition
+/// where the folder has checkpoints of several runs.
 StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging,
                                          ControlChannel *control = nullptr);
 

@@ -1,9 +1,14 @@
 #include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Core/NamedRange.h"
 #include <set>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utility>
 
 namespace ztc {
+
+/// As `nice` counts.
+static constexpr int kLowestPriority = 19;
 
 bool onlyUpdateWritesState(const plan::Plan &plan) {
   std::set<uint32_t> state;
@@ -28,19 +33,23 @@ CheckpointWriter::~CheckpointWriter() {
     thread_.join();
 }
 
-void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, uint64_t keep,
-                             SaveKind kind) {
+void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options) {
   isUnderWay_ = true;
   isRead_ = false;
   outcome_.reset();
-  auto write = [this, context, state = std::move(state), folder = std::move(folder), keep, kind] {
+  auto write = [this, context, state = std::move(state), folder = std::move(folder), options = std::move(options)] {
     const NamedRange range("save");
     const auto hasRead = [this] {
-      std::lock_guard lock(mutex_);
-      isRead_ = true;
-      changed_.notify_all();
+      {
+        std::lock_guard lock(mutex_);
+        isRead_ = true;
+        changed_.notify_all();
+      }
+      // Checksums are not worth a step's time: from here on nobody waits.
+      if (beside_)
+        ::setpriority(PRIO_PROCESS, id_t(::gettid()), kLowestPriority);
     };
-    StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, keep, hasRead, kind);
+    StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, options, hasRead);
     std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
     isRead_ = true; // it may have failed before

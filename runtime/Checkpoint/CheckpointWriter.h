@@ -28,8 +28,7 @@ public:
   bool isBeside() const { return beside_; }
   /// Only while none is on its way. What the context refers to has to live until end(), and nobody else may use its
   /// staging buffer.
-  void begin(const StateContext &context, TrainerState state, std::string folder, uint64_t keep,
-             SaveKind kind = SaveKind::Good);
+  void begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options = {});
   bool isUnderWay() const { return isUnderWay_; }
   /// What this rank owns has been read, or there is nothing to read: its state may change.
   void awaitReading();

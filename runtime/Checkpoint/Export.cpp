@@ -19,24 +19,6 @@ using Json = nlohmann::ordered_json;
 /// Of files that are being written.
 static constexpr std::string_view kTemporaryPrefix = ".ztc-export-";
 
-/// What a Hugging Face folder has beside weights and config.json. Files that are not there are not copied.
-static constexpr const char *kCompanions[] = {"generation_config.json",
-                                              "tokenizer.json",
-                                              "tokenizer_config.json",
-                                              "tokenizer.model",
-                                              "special_tokens_map.json",
-                                              "added_tokens.json",
-                                              "vocab.json",
-                                              "vocab.txt",
-                                              "merges.txt",
-                                              "spiece.model",
-                                              "tekken.json",
-                                              "chat_template.jinja",
-                                              "chat_template.json",
-                                              "preprocessor_config.json",
-                                              "processor_config.json",
-                                              "video_preprocessor_config.json"};
-
 StatusOr<std::optional<plan::DataType>> parseExportType(const std::string &name) {
   using Result = std::optional<plan::DataType>;
   if (name.empty())
@@ -77,7 +59,7 @@ static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &op
   plan::DataType source = plan::DATA_TYPE_UNSPECIFIED;
   if (const auto found = options.weightTypes.find(parameter.name()); found != options.weightTypes.end())
     source = found->second;
-  else if (options.weights.empty() && !parameter.source().path().empty())
+  else if (options.companions.weights.empty() && !parameter.source().path().empty())
     source = parameter.source().type();
   if (source == plan::F64) // nothing is kept that wide
     return plan::F32;
@@ -101,77 +83,6 @@ static plan::DataType mainType(const FileSet &set) {
   return most == bytes.end() ? plan::F32 : most->first;
 }
 
-/// The folder that --weights stands for; empty where there is none.
-static std::string weightsFolder(const ExportOptions &options) {
-  if (options.weights.empty())
-    return {};
-  return isFolder(options.weights) ? options.weights : parentFolder(options.weights);
-}
-
-/// Where the files beside the weights come from; empty where no folder is known.
-static std::string companionFolder(const plan::Plan &plan, const ExportOptions &options) {
-  if (!options.hfConfig.empty())
-    return options.hfConfig;
-  if (const std::string folder = weightsFolder(options); !folder.empty() && pathExists(folder + "/config.json"))
-    return folder;
-  const auto compiled = plan.options().find(kModelFolder);
-  return compiled != plan.options().end() ? compiled->second : std::string();
-}
-
-static std::vector<std::string> companions(const std::string &folder) {
-  std::vector<std::string> names;
-  if (folder.empty())
-    return names;
-  for (const char *name : kCompanions)
-    if (pathExists(folder + "/" + name))
-      names.emplace_back(name);
-  // The classes of a model that transformers does not have itself.
-  if (const StatusOr<std::vector<std::string>> present = listFolder(folder); present.isOk())
-    for (const std::string &name : *present)
-      for (const char *prefix : {"configuration_", "modeling_", "tokenization_"})
-        if (name.starts_with(prefix) && name.ends_with(".py"))
-          names.push_back(name);
-  return names;
-}
-
-static const char *torchName(plan::DataType type) {
-  return type == plan::BF16 ? "bfloat16" : type == plan::F16 ? "float16" : "float32";
-}
-
-/// The text of config.json, with the type of the weights in it; empty where there is none.
-static StatusOr<std::string> configText(const plan::Plan &plan, const ExportOptions &options) {
-  std::string text = plan.model().hf_config();
-  std::string file = weightsFolder(options) + "/config.json";
-  if (!options.hfConfig.empty())
-    file = options.hfConfig + "/config.json";
-  else if (options.weights.empty() || !pathExists(file))
-    file.clear();
-  if (!file.empty()) {
-    ZTC_ASSIGN_OR_RETURN(text, readWholeFile(file));
-  }
-  if (text.empty())
-    return text;
-  Json json = parseJson<Json>(text);
-  if (!json.is_object())
-    return dataLoss(fmt::format("{} is not a JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
-  const char *type = torchName(mainType(planExport(plan, options)));
-  const auto setType = [&](Json &config) {
-    bool isKnown = false;
-    for (const char *key : {"dtype", "torch_dtype"}) // transformers 5 and 4
-      if (config.contains(key)) {
-        config[key] = type;
-        isKnown = true;
-      }
-    return isKnown;
-  };
-  bool isKnown = setType(json);
-  if (json.contains("text_config") && json["text_config"].is_object())
-    isKnown |= setType(json["text_config"]);
-  if (!isKnown)
-    json["torch_dtype"] = type; // both versions read it
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string describeExport(const plan::Plan &plan, const ExportOptions &options) {
   const FileSet set = planExport(plan, options);
   const plan::DataType type = mainType(set);
@@ -183,13 +94,10 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
     }
   if (set.files.size() > 1)
     text += fmt::format(", {} shards", set.files.size());
-  const StatusOr<std::string> config = configText(plan, options);
-  const std::string folder = companionFolder(plan, options);
-  const std::vector<std::string> names = companions(folder);
-  const bool hasTokenizer = std::ranges::any_of(names, [](const std::string &name) {
-    return name.starts_with("token") || name.starts_with("vocab") || name == "tekken.json" || name == "spiece.model";
-  });
-  const bool hasConfig = config.isOk() && !config->empty();
+  const StatusOr<CompanionFiles> found = findCompanions(plan, options.companions, type);
+  const CompanionFiles files = found.isOk() ? *found : CompanionFiles();
+  const std::string &folder = files.folder;
+  const bool hasTokenizer = files.hasTokenizer(), hasConfig = !files.config.empty();
   if (hasConfig)
     text += ", config.json";
   if (hasTokenizer)
@@ -203,8 +111,8 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
 }
 
 static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) {
-  if (const StatusOr<std::string> config = configText(plan, options); !config.isOk())
-    return config.status().withContext("--hf-config");
+  if (const auto files = findCompanions(plan, options.companions, plan::F32); !files.isOk())
+    return files.status().withContext("--hf-config");
   ZTC_RETURN_IF_ERROR(checkWritable(options.folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(options.folder));
   const uint64_t needed = planExport(plan, options).fileBytes();
@@ -220,18 +128,6 @@ Status prepareExport(const plan::Plan &plan, const ExportOptions &options, Contr
   ZTC_RETURN_IF_ERROR(
       agree(control, "export folder", isFirstRank(control) ? checkFolder(plan, options) : Status::ok()));
   return checkSharedFolder(control, options.folder);
-}
-
-static Status copyFile(const std::string &from, const File &to, std::span<std::byte> staging) {
-  ZTC_ASSIGN_OR_RETURN(const File source, File::open(from, File::Mode::Read));
-  ZTC_ASSIGN_OR_RETURN(const uint64_t bytes, source.size());
-  for (uint64_t at = 0; at < bytes;) {
-    const uint64_t piece = std::min<uint64_t>(staging.size(), bytes - at);
-    ZTC_RETURN_IF_ERROR(source.readAt(at, staging.data(), piece));
-    ZTC_RETURN_IF_ERROR(to.writeAt(at, staging.data(), piece));
-    at += piece;
-  }
-  return Status::ok();
 }
 
 /// A weight file of an earlier export that is not part of this one: left there, a reader would mix two models.
@@ -299,12 +195,13 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
   };
   if (set.files.size() > 1)
     ZTC_RETURN_IF_ERROR(addText("model.safetensors.index.json", printIndex(set)));
-  ZTC_ASSIGN_OR_RETURN(const std::string config, configText(context.plan, options));
-  if (!config.empty())
-    ZTC_RETURN_IF_ERROR(addText("config.json", config));
-  const std::string folder = companionFolder(context.plan, options);
-  for (const std::string &name : companions(folder)) {
-    const std::string from = folder + "/" + name;
+  ZTC_ASSIGN_OR_RETURN(const CompanionFiles files, findCompanions(context.plan, options.companions, mainType(set)));
+  if (!files.config.empty())
+    ZTC_RETURN_IF_ERROR(addText("config.json", files.config));
+  if (!options.record.empty())
+    ZTC_RETURN_IF_ERROR(addText("ztc_run.json", options.record));
+  for (const std::string &name : files.names) {
+    const std::string from = files.folder + "/" + name;
     ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, context.staging); }));
   }
   return Status::ok();

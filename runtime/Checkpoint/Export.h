@@ -1,5 +1,6 @@
 // Models for others to read: a Hugging Face folder, and gradients for comparison.
 #pragma once
+#include "runtime/Checkpoint/CompanionFiles.h"
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Format/plan.pb.h"
@@ -13,19 +14,16 @@ namespace ztc {
 /// Where Hugging Face's writers of version 4 begin a new shard; later ones do at 50 GB.
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
 
-/// The option of a plan that names the folder with the model's config.json, an absolute path.
-inline constexpr const char *kModelFolder = "model-folder";
-
 struct ExportOptions {
   std::string folder;
   /// F32, BF16 or F16 for all tensors, rounded to nearest even. Without: each has the type that its weights had, and
   /// what the plan computes in where they are not known.
   std::optional<plan::DataType> type;
-  std::string hfConfig; ///< --hf-config: a folder with config.json
-  std::string weights;  ///< --weights: a folder or a file
+  CompanionSource companions;
   /// Of --weights, by parameter name; the plan knows those of its own sources.
   std::map<std::string, plan::DataType> weightTypes;
   uint64_t shardBytes = kDefaultShardBytes;
+  std::string record = {}; ///< text of ztc_run.json: which run the model is of; empty: no such file
 };
 
 /// "fp32", "bf16", "fp16" to a type, empty to none; InvalidArgument on anything else.

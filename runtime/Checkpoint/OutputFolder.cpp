@@ -29,6 +29,15 @@ StatusOr<OutputFolder> OutputFolder::claim(const std::string &folder) {
   return claimed;
 }
 
+bool OutputFolder::isHeld(const std::string &folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0)
+    return false;
+  const bool isHeld = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return isHeld;
+}
+
 OutputFolder::~OutputFolder() {
   for (const std::string &folder : made_)
     if (::rmdir(folder.c_str()) != 0) // it has content

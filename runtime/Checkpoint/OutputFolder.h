@@ -15,6 +15,8 @@ class OutputFolder {
 public:
   /// Fails where the folder cannot be made or written, and with FailedPrecondition where another run holds it.
   static StatusOr<OutputFolder> claim(const std::string &folder);
+  /// True while a run holds the folder; false where there is none.
+  static bool isHeld(const std::string &folder);
   OutputFolder(OutputFolder &&other) noexcept { swap(other); }
   OutputFolder &operator=(OutputFolder &&other) noexcept {
     swap(other);

@@ -20,6 +20,12 @@ std::string printTrainerState(const TrainerState &state) {
                {"good_steps", state.goodSteps},
                {"skipped_in_a_row", state.skippedInARow},
                {"environment", state.environment}};
+  if (!state.run.empty())
+    json["run"] = state.run;
+  if (state.evalLoss)
+    json["eval_loss"] = *state.evalLoss;
+  if (!state.settings.empty())
+    json["settings"] = state.settings;
   if (!state.algorithms.key.empty())
     json["algorithms"] = Json::parse(printAlgorithmChoices(state.algorithms), nullptr, /*allow_exceptions=*/false);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -33,6 +39,15 @@ static bool readNumber(const Json &json, const char *name, uint64_t &value) {
   if (number)
     value = *number;
   return number != nullptr;
+}
+
+static void readTexts(const Json &json, const char *name, std::map<std::string, std::string> &texts) {
+  const auto object = json.find(name);
+  if (object == json.end() || !object->is_object())
+    return;
+  for (auto it = object->begin(); it != object->end(); ++it)
+    if (const auto *value = it.value().get_ptr<const std::string *>())
+      texts[it.key()] = *value;
 }
 
 StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::string &path) {
@@ -52,15 +67,18 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
                                     {"skipped_in_a_row", &state.skippedInARow}})
     if (!readNumber(json, name, *value))
       return dataLoss(fmt::format("'{}' is not a valid trainer state: '{}' is missing or no number", path, name));
-  const auto shuffle = json.find("shuffle"), scale = json.find("loss_scale"), environment = json.find("environment");
+  const auto shuffle = json.find("shuffle"), scale = json.find("loss_scale");
   if (shuffle == json.end() || !shuffle->is_boolean() || scale == json.end() || !scale->is_number())
     return dataLoss(fmt::format("'{}' is not a valid trainer state: 'shuffle' or 'loss_scale' is missing", path));
   state.shuffle = *shuffle->get_ptr<const bool *>();
   state.lossScale = scale->get<double>();
-  if (environment != json.end() && environment->is_object())
-    for (auto it = environment->begin(); it != environment->end(); ++it)
-      if (const auto *value = it.value().get_ptr<const std::string *>())
-        state.environment[it.key()] = *value;
+  readTexts(json, "environment", state.environment);
+  readTexts(json, "settings", state.settings);
+  // Both came later than the rest: a state without them is of an older program.
+  if (const auto run = json.find("run"); run != json.end() && run->is_string())
+    state.run = *run->get_ptr<const std::string *>();
+  if (const auto loss = json.find("eval_loss"); loss != json.end() && loss->is_number())
+    state.evalLoss = loss->get<double>();
   if (const auto algorithms = json.find("algorithms"); algorithms != json.end()) {
     ZTC_ASSIGN_OR_RETURN(state.algorithms, parseAlgorithmChoices(algorithms->dump(), path));
   }

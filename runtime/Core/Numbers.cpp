@@ -28,4 +28,21 @@ Status checkReal(std::string_view text) {
   return Status::ok();
 }
 
+StatusOr<double> parseDuration(std::string_view text) {
+  double value = 0;
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, size_t(end - stop));
+  const double seconds = unit == "s" || unit == "sec"   ? 1
+                         : unit == "m" || unit == "min" ? 60
+                         : unit == "h"                  ? 3600
+                         : unit == "d"                  ? 86400
+                                                        : 0;
+  if (error == std::errc() && unit.empty())
+    return invalidArgument(fmt::format("'{0}' has no unit: {0}s, {0}m or {0}h", text));
+  if (error != std::errc() || seconds == 0 || !std::isfinite(value * seconds) || value <= 0)
+    return invalidArgument(fmt::format("'{}' is not a time such as 90s, 30m or 2h", text));
+  return value * seconds;
+}
+
 } // namespace ztc

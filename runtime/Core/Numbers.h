@@ -11,5 +11,7 @@ namespace ztc {
 StatusOr<std::string> wholeNumber(std::string_view text);
 /// Ok for a finite number. An empty text, which that library takes for 0, is InvalidArgument.
 Status checkReal(std::string_view text);
+/// Reads "90s", "30m", "2h", "1.5d": seconds, more than 0. InvalidArgument on anything else; a unit is needed.
+StatusOr<double> parseDuration(std::string_view text);
 
 } // namespace ztc

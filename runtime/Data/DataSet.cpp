@@ -10,7 +10,7 @@
 namespace ztc {
 
 static StatusOr<std::unique_ptr<TokenSource>> openSource(const std::string &path, const DataOptions &options) {
-  const RowShape shape{options.seq, options.vocabulary};
+  const RowShape shape{options.seq, options.vocabulary, options.tokenBytes};
   if (path.ends_with(".safetensors")) {
     if (options.bytesTokenizer)
       return invalidArgument(fmt::format("'{}' holds tokens already; leave --tokenizer=bytes away", path));
@@ -101,6 +101,14 @@ std::string DataSet::hashFiles() const {
       hash.update(bytes.data() + (i + 1 < kPieces ? i * stride : bytes.size() - piece), piece);
   }
   return Sha256::hex(hash.finish());
+}
+
+Status DataSet::checkRows(uint64_t mostBytes) const {
+  std::vector<int32_t> tokens(options_.seq), targets(options_.seq);
+  for (const std::unique_ptr<TokenSource> &source : sources_)
+    for (uint64_t row = 0; row < source->rows() && source->bytes().size() <= mostBytes; ++row)
+      ZTC_RETURN_IF_ERROR(source->readRow(row, tokens.data(), targets.data()));
+  return Status::ok();
 }
 
 StatusOr<bool> DataSet::hasCountedTarget() const {

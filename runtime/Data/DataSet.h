@@ -24,6 +24,7 @@ inline constexpr int32_t kIgnoredTarget = -1;
 struct DataOptions {
   std::vector<std::string> files;
   bool bytesTokenizer = false; ///< the files are text, a token is a byte
+  uint64_t tokenBytes = 0;     ///< of files that do not say it (headerless .bin): 2 or 4; 0: 2, where that can be right
   bool shuffle = false;        ///< else file order in every epoch
   uint64_t seed = 0;
   uint64_t seq = 0;        ///< S of the plan
@@ -69,6 +70,9 @@ public:
   /// Tells other data apart: a checksum of the files' sizes and of samples from all over them (64 pieces of 1 KiB
   /// each). The same for the same files under other names.
   const std::string &fingerprint() const { return fingerprint_; }
+  /// Reads all rows of the files that have at most `mostBytes` bytes: a token that the model does not know is better
+  /// found before the run than in its middle. The first row's error.
+  Status checkRows(uint64_t mostBytes) const;
   /// Whether any row has a target that counts; reads rows until it finds one.
   StatusOr<bool> hasCountedTarget() const;
 

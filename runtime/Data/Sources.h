@@ -13,6 +13,7 @@ namespace ztc {
 struct RowShape {
   uint64_t seq = 0;        ///< S
   uint64_t vocabulary = 0; ///< tokens are in [0, vocabulary)
+  uint64_t tokenBytes = 0; ///< --token-bytes; 0: not given
 };
 
 /// input_ids and labels, [N, B, S] or [N, S], i64 or i32; labels at the same positions as their inputs, -100 ignored:
@@ -21,7 +22,9 @@ struct RowShape {
 StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &path, const RowShape &shape);
 
 /// A stream of tokens: row k has inputs x[kS .. kS+S) and targets one later; what is left at the end is not used.
-/// llm.c (magic 20240520: u16, 20240801: u32) or headerless u16 as nanoGPT writes it.
+/// llm.c (magic 20240520: u16, 20240801: u32) or headerless, u16 as nanoGPT writes it or u32. Without
+/// RowShape::tokenBytes a headerless file is refused whose 16-bit tokens could not be those of the vocabulary, or look
+/// like halves of 32-bit ones.
 StatusOr<std::unique_ptr<TokenSource>> openBinSource(const std::string &path, const RowShape &shape);
 /// Megatron's indexed data set: the sequences of the .bin beside `indexPath` as one stream, in file order.
 StatusOr<std::unique_ptr<TokenSource>> openMegatronSource(const std::string &indexPath, const RowShape &shape);

@@ -1,5 +1,6 @@
 #include "runtime/Core/File.h"
 #include "runtime/Data/Sources.h"
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -84,20 +85,51 @@ static StatusOr<std::unique_ptr<TokenSource>> openLlmc(MappedFile file, int32_t 
   return makeStream<uint32_t>(std::move(file), kHeaderBytes, static_cast<uint64_t>(tokens), shape);
 }
 
+/// True where every second 16-bit number is 0, as the upper halves of small 32-bit ones are.
+static bool looksLikeWideTokens(const MappedFile &file) {
+  constexpr uint64_t kLooked = uint64_t(1) << 20;
+  const uint64_t pairs = std::min(file.size(), kLooked) / 4;
+  bool hasNumbers = false;
+  for (uint64_t i = 0; i < pairs; ++i) {
+    if (loadAt<uint16_t>(file, 4 * i + 2) != 0)
+      return false;
+    hasNumbers = hasNumbers || loadAt<uint16_t>(file, 4 * i) != 0;
+  }
+  return hasNumbers;
+}
+
+/// A headerless file.
+static StatusOr<std::unique_ptr<TokenSource>> openBare(MappedFile file, const RowShape &shape) {
+  constexpr uint64_t kLargest16 = 1 << 16;
+  if (shape.tokenBytes == 0 && shape.vocabulary > kLargest16)
+    return invalidArgument(fmt::format(
+        "'{}' has no header that says how wide its tokens are, and the ids of a vocabulary of {} do not fit 16 bits: "
+        "give --token-bytes=4 (or 2, where only ids below 65536 are in it)",
+        file.path(), shape.vocabulary));
+  if (shape.tokenBytes == 0 && looksLikeWideTokens(file))
+    return invalidArgument(fmt::format("'{}' has no header, and every second of its 16-bit numbers is 0: its tokens "
+                                       "have 32 bits; give --token-bytes=4 (or 2, if it is meant so)",
+                                       file.path()));
+  const uint64_t tokenBytes = shape.tokenBytes ? shape.tokenBytes : 2;
+  if (file.size() % tokenBytes != 0)
+    return dataLoss(fmt::format("'{}' has {} bytes, which is not a whole number of {}-bit tokens, and no known header",
+                                file.path(), file.size(), 8 * tokenBytes));
+  const uint64_t tokens = file.size() / tokenBytes;
+  return tokenBytes == 4 ? makeStream<uint32_t>(std::move(file), 0, tokens, shape)
+                         : makeStream<uint16_t>(std::move(file), 0, tokens, shape);
+}
+
 StatusOr<std::unique_ptr<TokenSource>> openBinSource(const std::string &path, const RowShape &shape) {
   ZTC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
-  if (file.size() >= 4) {
-    const auto magic = loadAt<int32_t>(file, 0);
-    if (magic == 20240520)
-      return openLlmc(std::move(file), magic, 2, shape);
-    if (magic == 20240801)
-      return openLlmc(std::move(file), magic, 4, shape);
-  }
-  if (file.size() % 2 != 0)
-    return dataLoss(fmt::format("'{}' has {} bytes, which is not a whole number of 16-bit tokens, and no known header",
-                                path, file.size()));
-  const uint64_t tokens = file.size() / 2;
-  return makeStream<uint16_t>(std::move(file), 0, tokens, shape);
+  const auto magic = file.size() >= 4 ? loadAt<int32_t>(file, 0) : 0;
+  const uint64_t said = magic == 20240520 ? 2 : magic == 20240801 ? 4 : 0;
+  if (!said)
+    return openBare(std::move(file), shape);
+  if (shape.tokenBytes && shape.tokenBytes != said)
+    return invalidArgument(fmt::format("--token-bytes={}: '{}' has a header of llm.c, which says that its tokens have "
+                                       "{} bytes; leave the option out",
+                                       shape.tokenBytes, path, said));
+  return openLlmc(std::move(file), magic, said, shape);
 }
 
 StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, const RowShape &shape) {

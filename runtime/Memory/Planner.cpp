@@ -1,6 +1,7 @@
 #include "runtime/Memory/Planner.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/MemoryTimeline.h"
 #include "runtime/Memory/Packer.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -203,6 +204,25 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
       }
   memory.byClass.back() = memory.arenaBytes - counted;
   return memory;
+}
+
+MemoryTimeline memoryTimeline(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory) {
+  const Timeline timeline(plan);
+  const std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
+  MemoryTimeline found;
+  found.moments.resize(timeline.length());
+  for (uint32_t moment = 0; moment < timeline.length(); ++moment)
+    if (const auto [program, step] = timeline.place(moment); step == 0)
+      found.programs.push_back({program, moment});
+  for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
+    const int slotClass = plan.slots(static_cast<int>(slot)).slot_class();
+    if (slotClass < 1 || slotClass >= static_cast<int>(kMemoryClassCount) || storageOf(plan, shape, slot) != slot)
+      continue;
+    for (const Interval &interval : lifetimes[slot])
+      for (uint32_t moment = interval.first; moment <= interval.last; ++moment)
+        found.moments[moment].byClass[static_cast<size_t>(slotClass - 1)] += memory.slots[slot].bytes;
+  }
+  return found;
 }
 
 } // namespace ztc

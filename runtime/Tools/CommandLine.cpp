@@ -4,11 +4,16 @@
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Core/Version.h"
+#include "runtime/Tools/ConfigFile.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
+#include <istream>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <type_traits>
 
 namespace ztc {
@@ -57,6 +62,16 @@ struct OptionGroup {
     };
     return app.add_option_function<std::string>(names, parse, help)->type_name("SIZE")->group(name);
   }
+  /// A time with its unit, in seconds.
+  CLI::Option *duration(const char *names, std::optional<double> &target, const char *help) const {
+    const auto parse = [&target, names](const std::string &value) {
+      const StatusOr<double> seconds = parseDuration(value);
+      if (!seconds.isOk())
+        throw CLI::ValidationError(names, seconds.status().message());
+      target = *seconds;
+    };
+    return app.add_option_function<std::string>(names, parse, help)->type_name("TIME")->group(name);
+  }
   template <typename T> CLI::Option *flag(const char *names, T &target, const char *help) const {
     return app.add_flag(names, target, help)->group(name);
   }
@@ -90,6 +105,7 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
       "--tokenizer", o.tokenizer, "DIR",
       "folder with the tokenizer.json that makes tokens of text, in --data, --eval-data and --prompt; or bytes: "
       "one token a byte");
+  data.option("--token-bytes", o.tokenBytes, "2|4", "bytes of a token in .bin files without a header (default 2)");
   data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
   data.option("--seed", o.seed, "S", "seed of --shuffle, --init and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",
@@ -123,7 +139,14 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   results.option("--eval-every", o.evalEvery, "N", "evaluate every N steps too, not only at the end");
   results.option("--save", o.save, "DIR", "folder of step-* checkpoints");
   results.option("--save-every", o.saveEvery, "N", "save every N steps too, not only at the end");
-  results.option("--keep", o.keep, "K", "keep the newest K checkpoints only");
+  results.duration("--save-period", o.savePeriodSeconds,
+                   "save after so long, e.g. 10m (default 30m where --save-every is not given)");
+  results.option("--keep", o.keep, "K", "keep the newest K checkpoints of this run only");
+  results.flag("--keep-best", o.keepBest,
+               "save after each evaluation that is the best so far, and keep that checkpoint beside those of --keep");
+  results.flag("--overwrite", o.overwrite,
+               "replace what another run left in the folders of --save and --export and in the log; without it such a "
+               "folder or file is refused");
   results.option("--resume", o.resume, "DIR", "go on from the newest whole checkpoint in DIR");
   results.option("--export", o.exportFolder, "DIR",
                  "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
@@ -134,6 +157,9 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
                  "folder whose config.json and tokenizer files go into the export (default: that of the weights)");
   results.flag("--no-save", o.noSave, "leave nothing behind but an explicit --export");
   results.option("--log-json", o.logJson, "FILE", "one JSON object a line: the run, then every step and evaluation");
+  results.option("--tensorboard", o.tensorboard, "DIR", "event files for TensorBoard: loss, norm, rates, evaluations");
+  results.option("--log-every", o.logEvery, "N",
+                 "every N steps, and the last, go into --log-json and --tensorboard (default 1)");
   results.option("--dump-gradients", o.dumpGradients, "FILE", "safetensors file with the first step's gradients");
   results.flag(
       "--profile{kernels}", o.profile,
@@ -191,35 +217,76 @@ constexpr std::pair<const char *, const char *> kOtherNames[] = {
     {"--fp16", "--precision"},
 };
 
-/// A sentence about the first word that is no option; `app` has parsed in vain.
-std::string unknownOption(const CLI::App &app, int argc, const char *const *argv) {
+std::vector<std::string> optionNames(const CLI::App &app) {
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames())
       known.push_back("--" + name);
+  return known;
+}
+
+/// A sentence about `name`, which is not an option.
+std::string adviceFor(const std::string &name, const std::vector<std::string> &known) {
+  std::string dashed = name;
+  std::ranges::replace(dashed, '_', '-');
+  std::string meant = dashed;
+  for (const auto &[other, ours] : kOtherNames)
+    if (dashed == other)
+      meant = ours;
+  if (std::ranges::find(kCompileOptions, meant) != std::end(kCompileOptions))
+    return fmt::format("{} is not an option of ztc-run: `ztc compile` has {}, and the plan keeps what it said", name,
+                       meant);
+  if (meant == dashed)
+    meant = nearestName(name, known);
+  return fmt::format("there is no option {}{}; see ztc-run --help", name,
+                     meant.empty() ? "" : fmt::format(", did you mean {}?", meant));
+}
+
+/// A sentence about the first word that is not an option; `app` has parsed in vain.
+std::string unknownOption(const CLI::App &app, int argc, const char *const *argv) {
+  const std::vector<std::string> known = optionNames(app);
   for (int i = 1; i < argc; ++i) {
     const std::string word(argv[i]);
     const std::string name = word.substr(0, word.find('='));
-    if (!name.starts_with("--") || std::ranges::find(known, name) != known.end())
-      continue;
-    std::string dashed = name;
-    std::ranges::replace(dashed, '_', '-');
-    std::string meant = dashed;
-    for (const auto &[other, ours] : kOtherNames)
-      if (dashed == other)
-        meant = ours;
-    if (std::ranges::find(kCompileOptions, meant) != std::end(kCompileOptions))
-      return fmt::format("{} is not an option of ztc-run: `ztc compile` has {}, and the plan keeps what it said", name,
-                         meant);
-    if (meant == dashed)
-      meant = nearestName(name, known);
-    return fmt::format("there is no option {}{}; see ztc-run --help", name,
-                       meant.empty() ? "" : fmt::format(", did you mean {}?", meant));
+    if (name.starts_with("--") && std::ranges::find(known, name) == known.end())
+      return adviceFor(name, known);
   }
   const std::vector<std::string> rest = app.remaining();
   return fmt::format("'{}' is one word too many: a run has one plan, and options begin with --; see ztc-run --help",
                      rest.empty() ? "" : rest.front());
 }
+
+/// What is wrong with the file of --config.
+struct ConfigProblem : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Lets CLI11 read our configuration files.
+class ConfigFormat final : public CLI::Config {
+public:
+  explicit ConfigFormat(const CLI::App &app) : app_(app) {}
+  std::string to_config(const CLI::App *, bool, bool, std::string) const override { return {}; }
+  std::vector<CLI::ConfigItem> from_config(std::istream &in) const override {
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    const StatusOr<std::vector<ConfigEntry>> entries = readConfig(text);
+    if (!entries.isOk())
+      throw ConfigProblem(entries.status().message());
+    const std::vector<std::string> known = optionNames(app_);
+    std::vector<CLI::ConfigItem> items;
+    for (const ConfigEntry &entry : *entries) {
+      if (std::ranges::find(known, "--" + entry.name) == known.end())
+        throw ConfigProblem(adviceFor("--" + entry.name, known));
+      CLI::ConfigItem item;
+      item.name = entry.name;
+      item.inputs = entry.values;
+      items.push_back(std::move(item));
+    }
+    return items;
+  }
+
+private:
+  const CLI::App &app_;
+};
 
 } // namespace
 
@@ -241,7 +308,9 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
     addDataOptions(app, options);
     addTrainingOptions(app, options, schedule);
     addResultOptions(app, options);
-    app.set_config("--config", "", "file with any of these options (TOML); the command line wins")->type_name("FILE");
+    app.set_config("--config", "", "file with any of these options (TOML or YAML); the command line wins")
+        ->type_name("FILE");
+    app.config_formatter(std::make_shared<ConfigFormat>(app));
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.set_version_flag("--version", "ztc-run " ZTC_VERSION);
     app.parse(argc, argv);
@@ -249,8 +318,10 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
     return Result(CommandLineText{std::string(e.what()) + "\n"});
   } catch (const CLI::CallForHelp &) {
     return Result(CommandLineText{app.help()});
+  } catch (const ConfigProblem &e) {
+    return invalidArgument("--config: " + oneLine(e.what()));
   } catch (const CLI::ConfigError &e) {
-    return invalidArgument("--config: " + oneLine(e.what()) + ": no option of that name");
+    return invalidArgument("--config: " + oneLine(e.what()));
   } catch (const CLI::ExtrasError &) {
     return invalidArgument(unknownOption(app, argc, argv));
   } catch (const CLI::Error &e) {

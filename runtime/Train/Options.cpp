@@ -32,7 +32,8 @@ struct Dependency {
 
 Status checkDependencies(const RunOptions &o) {
   const std::array dependencies{
-      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty(), "--data"},
+      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty() || o.generate, "--data or --generate"},
+      Dependency{o.tokenBytes.has_value(), "--token-bytes", !o.data.empty(), "--data"},
       Dependency{o.shuffle, "--shuffle", !o.data.empty(), "--data"},
       Dependency{o.epochs.has_value(), "--epochs", !o.data.empty(), "--data"},
       Dependency{o.stopAfter.has_value(), "--stop-after", !o.data.empty(), "--data"},
@@ -42,7 +43,12 @@ Status checkDependencies(const RunOptions &o) {
       Dependency{!o.evalData.empty(), "--eval-data", !o.data.empty(), "--data"},
       Dependency{o.evalEvery.has_value(), "--eval-every", !o.evalData.empty(), "--eval-data"},
       Dependency{o.saveEvery.has_value(), "--save-every", !o.save.empty(), "--save"},
+      Dependency{o.savePeriodSeconds.has_value(), "--save-period", !o.save.empty(), "--save"},
       Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
+      Dependency{o.keepBest, "--keep-best", !o.save.empty(), "--save"},
+      Dependency{o.keepBest, "--keep-best", !o.evalData.empty(), "--eval-data"},
+      Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
+                 "--log-json or --tensorboard"},
       Dependency{o.prompt.has_value(), "--prompt", o.generate.has_value(), "--generate"},
       Dependency{o.generate.has_value(), "--generate", o.prompt.has_value(), "--prompt"},
       Dependency{o.nodeRank.has_value(), "--node-rank", o.nodes.has_value(), "--nodes"},
@@ -69,10 +75,10 @@ Status checkConflicts(const RunOptions &o) {
       {o.generate && !o.data.empty(), "--generate writes text instead of training: leave --data out"},
       {o.generate && o.steps, "--generate writes text instead of training: leave --steps out"},
       {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
+      {o.generate && !o.tensorboard.empty(), "--tensorboard has no effect with --generate"},
       {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
       {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
       {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
-      {o.noSave && o.data.empty(), "--no-save has no effect without --data: a trial run saves nothing"},
       {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
        "--export-dtype has no effect without --export"},
       {!o.exportDtype.empty() && o.data.empty(), "--export-dtype has no effect without --data"},
@@ -117,6 +123,7 @@ Status checkRanges(const RunOptions &o) {
        "--loss-scale: a power of two"},
       {!(o.timeoutSeconds > 0), "--timeout: more than 0 seconds"},
       {zero(o.evalEvery), "--eval-every: at least 1"},
+      {zero(o.logEvery), "--log-every: at least 1"},
       {zero(o.saveEvery), "--save-every: at least 1"},
       {zero(o.shardBytes), "--shard-size: more than 0, e.g. 5GB"},
       {zero(o.keep), "--keep: at least 1"},
@@ -125,6 +132,7 @@ Status checkRanges(const RunOptions &o) {
       {zero(o.generate), "--generate: at least 1"},
       {o.prompt && o.prompt->empty(), "--prompt: at least one byte"},
       {!o.profile.empty() && o.profile != "kernels" && o.profile != "steps", "--profile: kernels or steps"},
+      {o.tokenBytes && *o.tokenBytes != 2 && *o.tokenBytes != 4, "--token-bytes: 2 or 4"},
   };
   for (const auto &[wrong, message] : bad)
     if (wrong)

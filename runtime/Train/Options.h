@@ -32,6 +32,9 @@ struct RunOptions {
   // What it learns from.
   std::vector<std::string> data;
   std::string tokenizer; ///< empty (token files), bytes, or a folder with a tokenizer.json
+  std::optional<uint64_t> tokenBytes; ///< of token files that do not say it
+  /// Data files up to this size are read through before the first step.
+  uint64_t scanBytes = uint64_t(256) << 20;
   bool shuffle = false;
   std::string weights;
   std::string init; ///< empty or normal:STD
@@ -53,6 +56,8 @@ struct RunOptions {
   std::vector<std::string> evalData;
   std::optional<uint64_t> evalEvery;
   std::string logJson;
+  std::string tensorboard; ///< folder of event files
+  std::optional<uint64_t> logEvery;
   std::string dumpGradients;
   std::string profile; ///< empty, kernels or steps
   std::string trace;   ///< file of the timeline
@@ -60,7 +65,10 @@ struct RunOptions {
   // What it leaves.
   std::string save;
   std::optional<uint64_t> saveEvery;
+  std::optional<double> savePeriodSeconds; ///< default kDefaultSavePeriodSeconds, none beside saveEvery
   std::optional<uint64_t> keep;
+  bool keepBest = false;
+  bool overwrite = false; ///< what another run has left may be replaced
   std::string resume;
   std::string exportFolder;
   std::string exportDtype;            ///< empty (as the weights were), fp32, bf16, fp16
@@ -81,6 +89,8 @@ struct RunOptions {
 
 /// Steps of a trial run where --steps does not say otherwise.
 inline constexpr uint64_t kTrialSteps = 20;
+/// Between checkpoints of a run with --save that does not say when: what a kill may cost.
+inline constexpr double kDefaultSavePeriodSeconds = 1800;
 inline constexpr double kDefaultMinLrRatio = 0.1;
 
 /// Standard deviation of --init=normal:STD. InvalidArgument on anything else.

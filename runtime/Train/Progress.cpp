@@ -16,10 +16,22 @@ std::string humanSeconds(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
+std::string humanCount(double count) {
+  if (count >= 1e12)
+    return fmt::format("{:.2f} T", count / 1e12);
+  if (count >= 1e9)
+    return fmt::format("{:.2f} G", count / 1e9);
+  if (count >= 1e6)
+    return fmt::format("{:.2f} M", count / 1e6);
+  return count >= 1e3 ? fmt::format("{:.1f} k", count / 1e3) : fmt::format("{:.0f}", count);
+}
+
 std::string progressText(const ProgressState &state) {
-  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}  left {}", state.step,
-                     state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond,
-                     state.device.empty() ? "" : "  ", state.device, humanSeconds(state.secondsLeft));
+  const std::string epoch = state.epoch > 0 ? fmt::format("  epoch {:.2f}", state.epoch) : "";
+  const std::string tokens = state.tokens ? fmt::format("  {} tokens", humanCount(double(state.tokens))) : "";
+  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  left {}", state.step,
+                     state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond, epoch,
+                     tokens, state.device.empty() ? "" : "  ", state.device, humanSeconds(state.secondsLeft));
 }
 
 bool Progress::isDue(double now, bool last) const {

@@ -10,6 +10,9 @@ namespace ztc {
 /// A time for a person: "42s", "3m07s", "2h05m".
 std::string humanSeconds(double seconds);
 
+/// A number for a person: "512", "20.5 k", "1.23 M", "4.56 G".
+std::string humanCount(double count);
+
 struct ProgressState {
   uint64_t step = 0;  ///< from 0, as in the log
   uint64_t steps = 0; ///< N
@@ -17,6 +20,8 @@ struct ProgressState {
   double gradientNorm = 0;
   double learningRate = 0;
   double tokensPerSecond = 0;
+  double epoch = 0;    ///< passes over the data so far, 0 where there are none
+  uint64_t tokens = 0; ///< seen so far, by all ranks, before a resume too; 0: not said
   double secondsLeft = 0;
   std::string device = {}; ///< what it says about itself, or empty
 };

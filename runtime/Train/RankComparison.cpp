@@ -42,6 +42,8 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--stop-after", count(o.stopAfter)},
           {"--eval-every", count(o.evalEvery)},
           {"--save-every", count(o.saveEvery)},
+          {"--keep-best", o.keepBest ? "on" : "off"},
+          {"--overwrite", o.overwrite ? "on" : "off"},
           {"--init", o.init},
           {"--dump-gradients", o.dumpGradients},
           {"--export-dtype", o.exportDtype},

@@ -2,7 +2,6 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Checkpoint/Export.h"
-#include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
@@ -10,11 +9,14 @@
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
+#include "runtime/Train/EventFile.h"
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
 #include "runtime/Train/RankComparison.h"
 #include "runtime/Train/Rescue.h"
 #include "runtime/Train/RunHeader.h"
+#include "runtime/Train/RunOutput.h"
+#include "runtime/Train/RunSummary.h"
 #include "runtime/Train/Session.h"
 #include "runtime/Train/Signals.h"
 #include "runtime/Train/TextRun.h"
@@ -51,7 +53,7 @@ class Run {
 public:
   Run(const RunOptions &options, const RunScreen &screen, RankContext ranks)
       : options_(options), ranks_(ranks), control_(ranks.control),
-        progress_(ranks.isFirst() ? screen.out : nullptr, screen.live), screen_(screen) {}
+        progress_(ranks.isFirst() ? screen.out : nullptr, screen.live), screen_(screen), output_(options, ranks) {}
 
   StatusOr<RunEnd> generate(LoadedPlan loaded, std::unique_ptr<Device> device);
   StatusOr<RunEnd> train(LoadedPlan loaded, std::unique_ptr<Device> device);
@@ -62,9 +64,7 @@ private:
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
                                               bool shuffle);
   Status openAllData(const plan::Plan &plan);
-  Status claim(const std::string &folder);
   Status prepareOutput(const plan::Plan &plan);
-  Status openLog();
   Status openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds);
   Status loadModel();
   void introduce();
@@ -87,6 +87,7 @@ private:
   /// The end of a run whose state no place of its own took, for `failed`: another one does, or it waits for room.
   /// Returns `failed`, with where the state is.
   Status rescueState(const Status &failed, const LoopPosition &position);
+  void summarize(const LoopTotals &totals);
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
   Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
 
@@ -100,13 +101,13 @@ private:
   std::shared_ptr<const TokenizerFolder> tokenizer_; ///< null without --tokenizer=DIR
   std::unique_ptr<DataSet> data_;                    ///< null in a trial
   std::unique_ptr<DataSet> evalData_;
-  std::vector<OutputFolder> folders_; ///< that this run writes into; rank 0's
+  RunOutput output_;
   JsonLog log_;
+  EventFile events_;
+  RunSummary summary_;
+  double began_ = steadySeconds();
   RunFacts facts_;
   uint64_t accumulate_ = 1;
-  std::string saveFolder_;                                ///< of checkpoints; empty: none are written
-  bool savesAtEnd_ = false;                               ///< a run that goes to its end leaves a checkpoint too
-  ExportOptions export_;                                  ///< folder empty: no export
   std::optional<std::pair<uint64_t, std::string>> saved_; ///< step and path of the last checkpoint
   std::string diverged_;                                  ///< where the weights of a run that diverged are
   uint64_t savingStep_ = 0;                               ///< of the one on its way
@@ -165,6 +166,7 @@ StatusOr<std::unique_ptr<DataSet>> Run::openData(const plan::Plan &plan, const s
                                                  bool shuffle) {
   return DataSet::open({.files = files,
                         .bytesTokenizer = options_.tokenizer == "bytes",
+                        .tokenBytes = options_.tokenBytes.value_or(0),
                         .shuffle = shuffle,
                         .seed = facts_.seed,
                         .seq = plan.model().seq(),
@@ -191,69 +193,37 @@ Status Run::openAllData(const plan::Plan &plan) {
   ZTC_ASSIGN_OR_RETURN(tokenizer_, openTokenizer(options_));
   ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
   ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
+  const uint64_t scanned = ranks_.isFirst() ? options_.scanBytes : 0; // one rank is enough
+  ZTC_RETURN_IF_ERROR(data_->checkRows(scanned));
   ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
   facts_.rows = data_->rows();
   if (options_.epochs)
     facts_.steps = uint64_t(std::ceil(*options_.epochs * double(facts_.rows) / double(globalBatch)));
+  if (facts_.firstStep > facts_.steps)
+    return invalidArgument(
+        fmt::format("--resume: {} has done {} steps, {} asks for {} in all: give the number that the "
+                    "run is to have at its end",
+                    resumed_->path, facts_.firstStep, options_.epochs ? "--epochs" : "--steps", facts_.steps));
   if (!options_.evalData.empty()) {
     auto opened = openData(plan, options_.evalData, false);
     if (!opened.isOk())
       return opened.status().withContext("--eval-data");
     evalData_ = std::move(*opened);
+    ZTC_RETURN_IF_ERROR(evalData_->checkRows(scanned).withContext("--eval-data"));
     ZTC_RETURN_IF_ERROR(checkTargets(*evalData_, options_.evalData, "--eval-data"));
   }
   return Status::ok();
 }
 
-/// All ranks: `folder` is this run's until it ends.
-Status Run::claim(const std::string &folder) {
-  const auto mine = [&]() -> Status {
-    if (!ranks_.isFirst() || std::ranges::any_of(folders_, [&](const OutputFolder &f) { return f.is(folder); }))
-      return Status::ok();
-    ZTC_ASSIGN_OR_RETURN(OutputFolder claimed, OutputFolder::claim(folder));
-    folders_.push_back(std::move(claimed));
-    return Status::ok();
-  };
-  return agree(&control_, "output folder", mine());
-}
-
 Status Run::prepareOutput(const plan::Plan &plan) {
-  if (options_.isTrial())
-    return Status::ok();
-  bool nowhere = options_.save.empty() && options_.exportFolder.empty();
-  savesAtEnd_ = !options_.save.empty() || (options_.stopAfter && !options_.noSave);
-  if (!options_.noSave)
-    saveFolder_ = options_.save.empty() ? defaultOutputFolder(options_.plan) : options_.save;
-  export_.folder =
-      nowhere && !options_.noSave && !options_.stopAfter ? defaultOutputFolder(options_.plan) : options_.exportFolder;
-  export_.hfConfig = options_.hfConfig;
-  export_.weights = options_.weights;
-  export_.shardBytes = options_.shardBytes.value_or(kDefaultShardBytes);
-  ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype));
-  if (!export_.folder.empty()) {
-    auto types = typesOfWeights(plan, options_.weights);
-    ZTC_RETURN_IF_ERROR(agree(&control_, "types of the weights", types.status().withContext("--weights")));
-    export_.weightTypes = std::move(*types);
-    ZTC_RETURN_IF_ERROR(claim(export_.folder));
-    ZTC_RETURN_IF_ERROR(prepareExport(plan, export_, &control_));
-  }
-  if (savesAtEnd_) {
-    ZTC_RETURN_IF_ERROR(claim(saveFolder_));
-    const uint64_t end = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
-    const uint64_t steps = end - std::min(end, facts_.firstStep);
-    const SavePlan wanted{.keep = options_.keep.value_or(0),
-                          .saves = options_.saveEvery ? steps / *options_.saveEvery + 1 : 1};
-    ZTC_RETURN_IF_ERROR(prepareCheckpoints(plan, saveFolder_, &control_, wanted));
-  }
-  return Status::ok();
-}
-
-/// A log that cannot be written is better known before the model is loaded than after.
-Status Run::openLog() {
+  const uint64_t end = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
+  ZTC_RETURN_IF_ERROR(output_.prepare(plan, resumed_, end - std::min(end, facts_.firstStep)));
+  facts_.run = output_.run();
+  ZTC_RETURN_IF_ERROR(output_.openLog(log_));
   Status opened;
-  if (!options_.logJson.empty() && ranks_.isFirst())
-    opened = log_.open(options_.logJson, resumed_.has_value());
-  return agree(&control_, "log", opened);
+  if (ranks_.isFirst() && !options_.tensorboard.empty())
+    opened = events_.open(options_.tensorboard, output_.run(), options_.overwrite);
+  return agree(&control_, "event file", opened);
 }
 
 /// Plan, memory and algorithms; `tuneSeconds`: that measuring these may take.
@@ -347,12 +317,16 @@ LossScale Run::firstLossScale() const {
 void Run::introduce() {
   if (const LossScale scale = firstLossScale(); scale.isDynamic)
     facts_.lossScale = scale.scale;
-  if (resumed_)
-    for (const auto &[key, value] : environment()) {
-      auto before = resumed_->state.environment.find(key);
-      if (before != resumed_->state.environment.end() && before->second != value)
+  const auto compare = [this](const std::map<std::string, std::string> &now,
+                              const std::map<std::string, std::string> &then) {
+    for (const auto &[key, value] : now)
+      if (const auto before = then.find(key); before != then.end() && before->second != value)
         facts_.differs.push_back(fmt::format("{} {}, it was {}", key, value, before->second));
-    }
+  };
+  if (resumed_) {
+    compare(learningSettings(options_, facts_.steps), resumed_->state.settings);
+    compare(environment(), resumed_->state.environment);
+  }
   progress_.note(headerText(options_, *session_, facts_));
   for (const std::string &difference : facts_.differs)
     progress_.note("differs from the checkpoint: " + difference);
@@ -361,7 +335,7 @@ void Run::introduce() {
 }
 
 Status Run::beginSave(const LoopPosition &position, SaveKind kind) {
-  ZTC_RETURN_IF_ERROR(claim(saveFolder_));
+  ZTC_RETURN_IF_ERROR(output_.claimSaveFolder());
   control_.progress().enterPhase("saving");
   TrainerState state;
   state.step = position.step;
@@ -373,10 +347,13 @@ Status Run::beginSave(const LoopPosition &position, SaveKind kind) {
   state.lossScale = position.lossScale.scale;
   state.goodSteps = position.lossScale.goodSteps;
   state.skippedInARow = position.lossScale.skippedInARow;
+  state.run = output_.run();
+  state.evalLoss = position.evalLoss;
+  state.settings = learningSettings(options_, facts_.steps);
   state.environment = environment();
   state.algorithms = session_->algorithms().choices;
   savingStep_ = position.step;
-  writer_->begin(session_->stateBeside(), std::move(state), saveFolder_, options_.keep.value_or(0), kind);
+  writer_->begin(session_->stateBeside(), std::move(state), output_.saveFolder(), output_.saveOptions(kind));
   return Status::ok();
 }
 
@@ -402,7 +379,7 @@ Status Run::settleSave() {
 
 Status Run::saveDiverged(const LoopPosition &position) {
   ZTC_RETURN_IF_ERROR(settleSave());
-  if (saveFolder_.empty() || position.step == facts_.firstStep || (saved_ && saved_->first == position.step))
+  if (output_.saveFolder().empty() || position.step == facts_.firstStep || (saved_ && saved_->first == position.step))
     return Status::ok();
   ZTC_RETURN_IF_ERROR(beginSave(position, SaveKind::Diverged));
   control_.progress().enterPhase("saving");
@@ -439,6 +416,8 @@ LoopHooks Run::loopHooks() {
       ZTC_RETURN_IF_ERROR(settleSave()); // both take the staging buffer
       return dumpGradients(session_->state(), options_.dumpGradients, factor);
     };
+  if (events_.isOpen())
+    hooks.addScalars = [this](uint64_t step, std::initializer_list<Scalar> scalars) { events_.write(step, scalars); };
   hooks.describeDevice = [this](double tokensPerSecond) { return deviceText(*session_, tokensPerSecond); };
   return hooks;
 }
@@ -450,15 +429,16 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
   if (end == LoopEnd::Diverged)
     return saveDiverged(position);
   Status kept;
-  if (!saveFolder_.empty() && (savesAtEnd_ || !complete))
+  if (!output_.saveFolder().empty() && (output_.savesAtEnd() || !complete))
     kept = save(position);
   if (!kept.isOk() && saved_)
     kept = Status(kept.code(), fmt::format("{} (whole is {})", kept.message(), saved_->second));
+  output_.exported().record = runRecord(*session_, output_.run(), position.step);
   // A disk that is full for the checkpoint may be large enough for the model, or be another one.
   Status exported;
-  const bool exports = complete && !export_.folder.empty();
+  const bool exports = complete && !output_.exported().folder.empty();
   if (exports && control_.status().isOk())
-    exported = exportTo(export_);
+    exported = exportTo(output_.exported());
   const bool isSaved = saved_ && saved_->first == position.step;
   if (isSaved || (exports && exported.isOk()))
     return kept.isOk() ? exported : kept;
@@ -468,7 +448,9 @@ Status Run::finish(LoopEnd end, const LoopPosition &position) {
 
 Status Run::exportTo(const ExportOptions &options) {
   control_.progress().enterPhase("exporting");
+  const double began = steadySeconds();
   ZTC_RETURN_IF_ERROR(exportModel(session_->state(), options));
+  summary_.exportSeconds = steadySeconds() - began;
   progress_.note(fmt::format("exported {} ({})", options.folder, describeExport(session_->plan(), options)));
   return Status::ok();
 }
@@ -483,15 +465,15 @@ Status Run::rescueState(const Status &failed, const LoopPosition &position) {
   options.name = options.name.substr(options.name.rfind('/') + 1) + "-rescued";
   options.mayWait = stopSignal() == 0;
   options.note = [this](const std::string &text) { progress_.note(text); };
-  ExportOptions elsewhere = export_;
-  if (export_.folder.empty()) // what was not asked for loses nothing
+  ExportOptions elsewhere = output_.exported();
+  if (output_.exported().folder.empty()) // what was not asked for loses nothing
     elsewhere.type = plan::F32;
-  const std::string meant = saveFolder_;
+  const std::string meant = output_.saveFolder();
   const auto writeInto = [&](const std::string &folder) -> Status {
-    ZTC_RETURN_IF_ERROR(claim(folder));
+    ZTC_RETURN_IF_ERROR(output_.claim(folder));
     Status written = failed;
-    if (export_.folder.empty()) {
-      saveFolder_ = folder;
+    if (output_.exported().folder.empty()) {
+      output_.saveInto(folder);
       written = save(position);
     }
     elsewhere.folder = folder;
@@ -499,13 +481,13 @@ Status Run::rescueState(const Status &failed, const LoopPosition &position) {
   };
   options.write = [&](const std::string &folder) {
     const Status written = writeInto(folder);
-    if (!written.isOk() && !folders_.empty() && folders_.back().is(folder))
-      folders_.pop_back(); // and with it the empty folder
+    if (!written.isOk())
+      output_.release(folder); // and with it the empty folder
     return written;
   };
   options.tryAgain = [&] {
-    saveFolder_ = meant;
-    return export_.folder.empty() ? save(position) : exportTo(export_);
+    output_.saveInto(meant);
+    return output_.exported().folder.empty() ? save(position) : exportTo(output_.exported());
   };
   const StatusOr<std::string> found = rescue(control_, options);
   if (!found.isOk())
@@ -515,8 +497,16 @@ Status Run::rescueState(const Status &failed, const LoopPosition &position) {
   return Status(failed.code(), fmt::format("{}; nothing is lost: it is in {} instead", failed.message(), *found));
 }
 
+void Run::summarize(const LoopTotals &totals) {
+  summary_.totals = totals;
+  summary_.seconds = steadySeconds() - began_;
+  summary_.peakBytes = session_->arena().bytes();
+  progress_.note(summaryText(summary_));
+  log_.write(summaryJson(summary_));
+}
+
 Status Run::saveBeforeBadRows(const Status &error, const LoopPosition &position) {
-  if (options_.isTrial() || saveFolder_.empty() || position.step == facts_.firstStep)
+  if (options_.isTrial() || output_.saveFolder().empty() || position.step == facts_.firstStep)
     return error;
   Status kept = save(position);
   if (!kept.isOk())
@@ -524,7 +514,7 @@ Status Run::saveBeforeBadRows(const Status &error, const LoopPosition &position)
   if (!kept.isOk())
     return Status(error.code(), fmt::format("{}; {}", error.message(), kept.message()));
   return Status(error.code(), fmt::format("{} (the weights so far are in {})", error.message(),
-                                          saved_ ? saved_->second : export_.folder));
+                                          saved_ ? saved_->second : output_.exported().folder));
 }
 
 StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
@@ -534,7 +524,6 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(
       compareRanks(control_, "the data", linesOfData(options_, facts_, accumulate_, data_.get(), evalData_.get())));
   ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
-  ZTC_RETURN_IF_ERROR(openLog());
   ZTC_RETURN_IF_ERROR(
       openSession(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, options_.tuneSeconds));
   ZTC_RETURN_IF_ERROR(loadModel());
@@ -561,6 +550,10 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   settings.stopAt = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
   settings.seed = facts_.seed;
   settings.saveEvery = options_.saveEvery;
+  settings.savePeriodSeconds = output_.savePeriodSeconds();
+  settings.savesBest = options_.keepBest;
+  settings.logEvery = options_.logEvery.value_or(1);
+  settings.rowsPerEpoch = facts_.rows;
   settings.evalEvery = options_.evalEvery;
   writer_.emplace(session_->canReadBeside());
   LoopHooks hooks = loopHooks();
@@ -568,6 +561,9 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
   position.lossScale = firstLossScale();
+  if (resumed_ && options_.keepBest) {
+    ZTC_ASSIGN_OR_RETURN(settings.bestEvalLoss, output_.bestEvalLoss());
+  }
   uint64_t steps = settings.stopAt - std::min(settings.stopAt, position.step);
   RunOptions observed = options_;
   if (!ranks_.isFirst()) { // rank 0 speaks for all
@@ -579,6 +575,7 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
   TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, ranks_, log_, progress_);
+  summary_.loadingSeconds = steadySeconds() - began_;
   const StatusOr<LoopEnd> end = loop.run(position);
   progress_.finishLine();
   if (!end.isOk() && !loop.endedByRows())
@@ -586,7 +583,11 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   if (!end.isOk())
     return loop.endedByRows() ? saveBeforeBadRows(end.status(), position) : end.status();
   const Status observedWell = observation.end(screen_.out, log_);
+  const double finishBegan = steadySeconds();
   ZTC_RETURN_IF_ERROR(finish(*end, position)); // the model first
+  LoopTotals totals = loop.totals();
+  totals.saveSeconds += steadySeconds() - finishBegan - summary_.exportSeconds;
+  summarize(totals);
   ZTC_RETURN_IF_ERROR(observedWell);
   switch (*end) {
   case LoopEnd::Finished:
@@ -618,6 +619,14 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
 }
 
 StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {
+  // Bytes and some special tokens: more are those of a tokenizer.
+  constexpr uint64_t kMostByteTokens = 320;
+  if (const uint64_t vocabulary = loaded.plan.model().vocabulary();
+      vocabulary > kMostByteTokens && options_.tokenizer.empty())
+    return failedPrecondition(fmt::format(
+        "--generate: the model has a vocabulary of {} tokens, ztc-run knows bytes alone and would print noise: export "
+        "the model and generate with its tokenizer, or give --tokenizer=bytes where it was trained on bytes",
+        vocabulary));
   ZTC_RETURN_IF_ERROR(openSession(std::move(loaded), std::move(device), {}, 0)); // it is over sooner than measured
   ZTC_RETURN_IF_ERROR(loadModel());
   const bool speaks = ranks_.isFirst();

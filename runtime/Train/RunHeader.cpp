@@ -3,6 +3,7 @@
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Train/Progress.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -18,13 +19,7 @@ std::string classText(const MemoryPlan &memory) {
   return text;
 }
 
-std::string countText(uint64_t count) {
-  if (count >= 1'000'000'000)
-    return fmt::format("{:.2f} G", double(count) / 1e9);
-  if (count >= 1'000'000)
-    return fmt::format("{:.2f} M", double(count) / 1e6);
-  return fmt::format("{:.1f} k", double(count) / 1e3);
-}
+} // namespace
 
 const char *scheduleName(ScheduleKind kind) {
   switch (kind) {
@@ -40,12 +35,28 @@ const char *scheduleName(ScheduleKind kind) {
   return "constant";
 }
 
+namespace {
+
 /// What the ranks' devices can do together at the plan's precision; 0: unknown.
 double peakOfRun(const Session &session) {
   return session.device().peakFlopsPerSecond(productType(session.plan())) * session.shape().world;
 }
 
 } // namespace
+
+std::map<std::string, std::string> learningSettings(const RunOptions &options, uint64_t steps) {
+  const OptimizerSettings &o = options.optimizer;
+  std::map<std::string, std::string> settings{{"--steps", std::to_string(steps)},
+                                              {"--schedule", scheduleName(options.schedule)},
+                                              {"--warmup", std::to_string(options.warmup)}};
+  const double minRatio = options.minLrRatio.value_or(kDefaultMinLrRatio);
+  for (const auto &[name, value] :
+       {std::pair("--lr", options.learningRate), std::pair("--min-lr-ratio", minRatio), std::pair("--beta1", o.beta1),
+        std::pair("--beta2", o.beta2), std::pair("--epsilon", o.epsilon), std::pair("--weight-decay", o.weightDecay),
+        std::pair("--clip", o.clip)})
+    settings[name] = fmt::format("{}", value);
+  return settings;
+}
 
 std::string communicatorText(const Session &session) {
   const Communicator *communicator = session.ranks().communicator;
@@ -74,8 +85,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
   std::string text = fmt::format("model   {}, {} parameters, {} x {} tokens a micro-batch, {}\n",
-                                 model.name().empty() ? options.plan : model.name(), countText(model.parameters()),
-                                 model.batch(), model.seq(), plan.precision());
+                                 model.name().empty() ? options.plan : model.name(),
+                                 humanCount(double(model.parameters())), model.batch(), model.seq(), plan.precision());
   const uint32_t world = session.shape().world;
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
                       world > 1 ? " per rank" : "", classText(session.memory()));
@@ -102,12 +113,19 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   return text;
 }
 
+std::string runRecord(const Session &session, const std::string &run, uint64_t steps) {
+  const nlohmann::ordered_json record = {
+      {"run", run}, {"steps", steps}, {"plan_sha256", session.planSha256()}, {"ztc", session.plan().ztc_version()}};
+  return record.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 std::string headerJson(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   nlohmann::ordered_json byClass;
   for (size_t i = 0; i < kMemoryClassCount; ++i)
     byClass[kMemoryClassNames[i]] = session.memory().byClass[i];
   nlohmann::ordered_json head;
+  head["run"] = facts.run;
   head["world"] = session.shape().world;
   head["predicted_bytes"] = session.memory().arenaBytes;
   head["allocated_bytes"] = session.arena().bytes();

@@ -68,6 +68,10 @@ static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape
                freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place) : freeNow.status());
 }
 
+/// What a checkpoint goes through that is written beside programs on the host: part of a host process' own memory
+/// (stacks, buffers), not of the arena.
+static constexpr uint64_t kBesideStagingBytes = uint64_t(1) << 20;
+
 Session::~Session() {
   // The board shows names of this plan.
   ranks_.control.progress().forgetNames();
@@ -105,11 +109,16 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   session->besideMemory_ = std::make_unique<ExecutorMemory>(*session->executor_, session->reader_.get());
   uint32_t staging = plan.bindings().staging();
   if (staging != kAbsent && session->device_->memoryName().empty()) {
-    session->staging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};
+    session->staging_ =
+        session->besideStaging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};
+    if (session->reader_) { // the slot shares its memory with what programs compute
+      session->ownStaging_.resize(kBesideStagingBytes);
+      session->besideStaging_ = session->ownStaging_;
+    }
   } else {
     // The plan has no buffer, or it is where only the device can reach it.
     session->ownStaging_.resize(staging == kAbsent ? kMinimumStagingBytes : session->executor_->slotBytes(staging));
-    session->staging_ = session->ownStaging_;
+    session->staging_ = session->besideStaging_ = session->ownStaging_;
   }
   return session;
 }

@@ -27,6 +27,7 @@ struct StepRecord {
   uint64_t sentBytes = 0;
   uint32_t finite = 1;
   uint32_t isSaved = 0;
+  uint32_t isTimeToSave = 0; ///< of rank 0
 };
 struct EvalRecord {
   double lossSum = 0;
@@ -75,9 +76,12 @@ uint64_t TrainingLoop::sentBytes() const {
 }
 
 Status TrainingLoop::combine(float lossSum, StepReport &report) {
-  const StepRecord mine{lossSum, stopSignal(), report.sentBytes, report.finite, hooks_.isSaved && hooks_.isSaved()};
+  const bool isTimeToSave = settings_.savePeriodSeconds && steadySeconds() - lastSaved_ >= *settings_.savePeriodSeconds;
+  const StepRecord mine{lossSum,     stopSignal(), report.sentBytes, report.finite, hooks_.isSaved && hooks_.isSaved(),
+                        isTimeToSave};
   ZTC_ASSIGN_OR_RETURN(const std::vector<StepRecord> all, allGatherValue(ranks_.control, "step", mine));
   double sum = 0;
+  report.savesNow = all.front().isTimeToSave;
   report.endsSave = true;
   for (const StepRecord &rank : all) {
     sum += double(rank.lossSum);
@@ -178,27 +182,49 @@ Status TrainingLoop::awaitStep(StepUnderWay &step) {
   return Status::ok();
 }
 
-void TrainingLoop::report(const StepReport &report, bool last) {
-  pace_.add(report.seconds);
-  double now = steadySeconds();
+void TrainingLoop::log(const StepReport &report) {
+  const double tokensPerSecond = double(batch_.globalTokens()) / report.seconds;
   if (log_.isOpen()) {
     line_.begin().add("step", report.step).add("loss", report.loss).add("grad_norm", report.gradientNorm);
     line_.add("lr", report.learningRate).add("tokens", batch_.globalTokens()).add("targets", report.targets);
-    line_.add("tokens_per_second", double(batch_.globalTokens()) / report.seconds).add("step_ms", report.seconds * 1e3);
+    line_.add("tokens_per_second", tokensPerSecond).add("step_ms", report.seconds * 1e3);
     line_.add("sent_bytes", report.sentBytes).add("skipped", report.skipped);
     if (report.scaled)
       line_.add("loss_scale", report.lossScale);
     log_.write(line_.end());
   }
+  if (!hooks_.addScalars)
+    return;
+  hooks_.addScalars(report.step, {{"train/loss", report.loss},
+                                  {"train/gradient_norm", report.gradientNorm},
+                                  {"train/learning_rate", report.learningRate},
+                                  {"speed/tokens_per_second", tokensPerSecond},
+                                  {"speed/step_milliseconds", report.seconds * 1e3}});
+  if (report.scaled)
+    hooks_.addScalars(report.step, {{"train/loss_scale", report.lossScale}});
+}
+
+void TrainingLoop::report(const StepReport &report, bool last) {
+  pace_.add(report.seconds);
+  const uint64_t stepTokens = batch_.globalTokens();
+  totals_.steps += 1;
+  totals_.tokens += stepTokens;
+  totals_.stepSeconds += report.seconds;
+  if (last || report.skipped || (report.step + 1) % settings_.logEvery == 0)
+    log(report);
+  const double now = steadySeconds();
   if (!progress_.isDue(now, last))
     return;
-  const double tokensPerSecond = double(batch_.globalTokens()) / pace_.stepSeconds;
+  const double tokensPerSecond = double(stepTokens) / pace_.stepSeconds;
+  const double rows = double((report.step + 1) * batch_.globalRows());
   progress_.show({.step = report.step,
                   .steps = settings_.schedule.steps,
                   .loss = report.loss,
                   .gradientNorm = report.gradientNorm,
                   .learningRate = report.learningRate,
                   .tokensPerSecond = tokensPerSecond,
+                  .epoch = settings_.rowsPerEpoch ? rows / double(settings_.rowsPerEpoch) : 0,
+                  .tokens = settings_.rowsPerEpoch ? (report.step + 1) * stepTokens : 0,
                   .secondsLeft = double(settings_.stopAt - report.step - 1) * pace_.stepSeconds,
                   .device = hooks_.describeDevice ? hooks_.describeDevice(tokensPerSecond) : ""},
                  now);
@@ -211,10 +237,11 @@ void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
                                step.step, step.lossScale, position.lossScale.scale));
 }
 
-Status TrainingLoop::evaluate(const LoopPosition &position) {
+Status TrainingLoop::evaluate(LoopPosition &position) {
   if (!evaluation_.source || evaluatedAt_ == position.step)
     return Status::ok();
   const NamedRange range("evaluation");
+  const double began = steadySeconds();
   EvalRecord mine;
   // Every rank runs as many programs as the others, whatever its rows are: they may hold collectives.
   Status read;
@@ -239,6 +266,14 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
     return invalidArgument("--eval-data: no target is counted");
   evalLoss_ = sum / double(counted);
   evaluatedAt_ = position.step;
+  position.evalLoss = evalLoss_;
+  totals_.evalSeconds += steadySeconds() - began;
+  if (!totals_.bestEvalLoss || *evalLoss_ < *totals_.bestEvalLoss) {
+    totals_.bestEvalLoss = evalLoss_;
+    totals_.bestEvalStep = position.step;
+  }
+  if (hooks_.addScalars)
+    hooks_.addScalars(position.step, {{"eval/loss", *evalLoss_}});
   log_.write(line_.begin()
                  .add("event", "eval")
                  .add("step", position.step)
@@ -249,7 +284,16 @@ Status TrainingLoop::evaluate(const LoopPosition &position) {
   return Status::ok();
 }
 
+bool TrainingLoop::isBest(const LoopPosition &position) {
+  const std::optional<double> loss = position.evalLoss;
+  if (!loss || (settings_.bestEvalLoss && *loss >= *settings_.bestEvalLoss))
+    return false;
+  settings_.bestEvalLoss = loss;
+  return true;
+}
+
 void TrainingLoop::advance(LoopPosition &position, bool updated) const {
+  position.evalLoss.reset();
   position.step += 1;
   position.updates += updated ? 1 : 0;
   position.row += batch_.globalRows();
@@ -287,12 +331,17 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
     return std::optional(LoopEnd::Overflowed);
   if (judged.endsSave && hooks_.endSave)
     ZTC_RETURN_IF_ERROR(hooks_.endSave());
-  const bool evaluates = isDue(settings_.evalEvery, position.step);
-  const bool saves = isDue(settings_.saveEvery, position.step) && hooks_.save;
+  // The last one goes before a checkpoint of the same step, which says what it found.
+  const bool evaluates = isDue(settings_.evalEvery, position.step) || position.step == settings_.stopAt;
   if (evaluates)
     ZTC_RETURN_IF_ERROR(evaluate(position));
-  if (saves)
+  const bool isNewBest = settings_.savesBest && isBest(position);
+  const bool saves = hooks_.save && (isDue(settings_.saveEvery, position.step) || judged.savesNow || isNewBest);
+  if (saves) {
+    lastSaved_ = steadySeconds();
     ZTC_RETURN_IF_ERROR(hooks_.save(position));
+    totals_.saveSeconds += steadySeconds() - lastSaved_;
+  }
   if (evaluates || saves) // they take their time: a signal may have come meanwhile
     ZTC_RETURN_IF_ERROR(agreeOnStop());
   if (stopSignal_ != 0 && position.step < settings_.stopAt)
@@ -332,6 +381,7 @@ StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
 
 StatusOr<LoopEnd> TrainingLoop::run(LoopPosition &position) {
   stopSignal_ = 0;
+  lastSaved_ = steadySeconds();
   StatusOr<LoopEnd> end = runSteps(position);
   if (end.isOk() && isPrepared_) { // the step that will not come: its exchange is not left behind
     isPrepared_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Ranks/RankContext.h"
+#include "runtime/Train/EventFile.h"
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/JsonLog.h"
 #include "runtime/Train/LossScale.h"
@@ -11,6 +12,7 @@
 #include "runtime/Train/StepRunner.h"
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,7 @@ struct LoopPosition {
   uint64_t updates = 0; ///< updates done: the t of schedule and Adam
   uint64_t row = 0;     ///< the next row of the sequence, over all epochs
   LossScale lossScale = {};
+  std::optional<double> evalLoss = {}; ///< of an evaluation at this step
 };
 
 struct LoopSettings {
@@ -30,8 +33,24 @@ struct LoopSettings {
   uint64_t accumulate = 1; ///< M
   uint64_t stopAt = 0;     ///< the loop ends when this many steps are done; N without --stop-after
   std::optional<uint64_t> saveEvery;
+  std::optional<double> savePeriodSeconds; ///< by rank 0's clock
+  bool savesBest = false;                  ///< after each evaluation that is the best so far
+  std::optional<double> bestEvalLoss;      ///< so far, before the loop
   std::optional<uint64_t> evalEvery;
-  uint64_t seed = 0; ///< of stochastic rounding
+  uint64_t logEvery = 1;
+  uint64_t rowsPerEpoch = 0; ///< 0: a trial, which has no epochs
+  uint64_t seed = 0;         ///< of stochastic rounding
+};
+
+/// What a loop has done, and where its time went.
+struct LoopTotals {
+  uint64_t steps = 0;
+  uint64_t tokens = 0; ///< of all ranks
+  double stepSeconds = 0;
+  double evalSeconds = 0;
+  double saveSeconds = 0;                  ///< that steps waited for checkpoints
+  std::optional<double> bestEvalLoss = {}; ///< of this run's own evaluations
+  uint64_t bestEvalStep = 0;               ///< steps done at it
 };
 
 /// Held-out rows; all of them are one evaluation.
@@ -52,6 +71,8 @@ struct LoopHooks {
   std::function<void(double seconds)> afterStep; ///< an optimizer step is done; it took that long
   /// What a progress line says about the device: at the pace of all ranks together.
   std::function<std::string(double tokensPerSecond)> describeDevice;
+  /// Points for curves; called at rank 0's pace of the log.
+  std::function<void(uint64_t step, std::initializer_list<Scalar> scalars)> addScalars;
 };
 
 enum class LoopEnd {
@@ -78,6 +99,7 @@ public:
   int stoppedBy() const { return stopSignal_; }
   /// The last evaluation of this run, where there was one: mean over the counted targets.
   std::optional<double> evalLoss() const { return evalLoss_; }
+  const LoopTotals &totals() const { return totals_; }
 
 private:
   /// Seconds and tokens of the steps so far, smoothed for people.
@@ -97,6 +119,7 @@ private:
     bool finite = true;
     bool skipped = false;
     bool scaled = false;   ///< fp16
+    bool savesNow = false; ///< rank 0 finds that it is time for a checkpoint
     bool endsSave = false; ///< all ranks have written the checkpoint that was on its way
     double lossScale = 1;
   };
@@ -139,8 +162,11 @@ private:
   Status agreeOnGoingAhead();
   /// Adapts the loss scale to a step that had targets, and says where it was skipped.
   void rescale(const StepReport &step, LoopPosition &position);
-  Status evaluate(const LoopPosition &position);
+  Status evaluate(LoopPosition &position);
+  /// Whether the evaluation at `position` is the best so far, which it is remembered as.
+  bool isBest(const LoopPosition &position);
   void report(const StepReport &report, bool last);
+  void log(const StepReport &report);
 
   uint64_t batchRows_;
   uint64_t seq_;
@@ -158,11 +184,13 @@ private:
   GlobalBatch evalBatch_;
   JsonObject line_;
   Pace pace_;
+  LoopTotals totals_;
   std::optional<double> evalLoss_;
   std::optional<uint64_t> evaluatedAt_;
   int stopSignal_ = 0;     ///< agreed by all ranks
   bool first_ = true;      ///< no step was updated yet
   bool goesAhead_ = false; ///< see agreeOnGoingAhead
+  double lastSaved_ = 0;   ///< the last checkpoint was begun, in seconds of a steady clock
   double lastJudged_ = 0;  ///< when the last loss was there, in seconds of a steady clock
   bool endedByRows_ = false;
 };

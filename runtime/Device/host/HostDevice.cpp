@@ -33,6 +33,15 @@ public:
   }
 };
 
+/// Ordinary memory needs no more than a copy.
+class HostArenaReader : public ArenaReader {
+public:
+  Status read(void *to, const std::byte *from, uint64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return Status::ok();
+  }
+};
+
 /// Which function prepares which kind of step.
 struct StepKind {
   plan::Step::KindCase kind;
@@ -108,6 +117,9 @@ public:
   Status synchronize() override { return resources_.streams.drain(); }
   void abandon(const std::string &reason) override { resources_.streams.abandon(reason); }
   StatusOr<uint64_t> freeBytes() const override { return availableMemoryBytes(); }
+  StatusOr<std::unique_ptr<ArenaReader>> createReader() override {
+    return std::unique_ptr<ArenaReader>(std::make_unique<HostArenaReader>());
+  }
   uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
   StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_, precision_); }
   void setTrace(TraceRecorder *trace) override {

@@ -89,7 +89,7 @@ TEST(Checkpoint, WhatIsSavedIsLoaded) {
   const Scratch scratch;
   TinyRun first, second;
   first.fill(1);
-  const StatusOr<std::string> path = saveCheckpoint(first.context(), stateAt(10), scratch.path("ck"), 0);
+  const StatusOr<std::string> path = saveCheckpoint(first.context(), stateAt(10), scratch.path("ck"));
   ASSERT_OK(path.status());
   EXPECT_EQ(*path, scratch.path("ck/step-00000010"));
   const StatusOr<FoundCheckpoint> found = findCheckpoint(scratch.path("ck"), second.staging);
@@ -130,7 +130,7 @@ TEST(Checkpoint, NarrowParametersAreSavedAsTheirMasters) {
   const Scratch scratch;
   TinyRun wide;
   wide.fill(1.2345678f);
-  const std::string first = *saveCheckpoint(wide.context(), stateAt(1), scratch.path("fp32"), 0);
+  const std::string first = *saveCheckpoint(wide.context(), stateAt(1), scratch.path("fp32"));
   for (plan::DataType type : {plan::BF16, plan::F16}) {
     plan::Plan plan = smallPlan();
     makeNarrow(plan, type);
@@ -142,7 +142,7 @@ TEST(Checkpoint, NarrowParametersAreSavedAsTheirMasters) {
       EXPECT_EQ(parameters[i], type == plan::BF16 ? splitMaster(masters[i]).parameter : toF16(masters[i])) << i;
 
     const std::string folder = scratch.path(plan.precision());
-    const std::string second = *saveCheckpoint(run.context(), stateAt(1), folder, 0);
+    const std::string second = *saveCheckpoint(run.context(), stateAt(1), folder);
     auto want = tensorsOf(first + "/model-00001-of-00001.safetensors"),
          got = tensorsOf(second + "/model-00001-of-00001.safetensors");
     EXPECT_NE(want["embed.weight"], got["embed.weight"]) << "frozen: it has no master, and is rounded";
@@ -157,7 +157,7 @@ TEST(Checkpoint, NarrowParametersAreSavedAsTheirMasters) {
     // What was saved is loaded and saved again: the same bytes.
     TinyRun again(plan);
     ASSERT_OK(loadCheckpoint(again.context(), second));
-    const std::string third = *saveCheckpoint(again.context(), stateAt(1), folder + "2", 0);
+    const std::string third = *saveCheckpoint(again.context(), stateAt(1), folder + "2");
     for (const std::string &name : names(second))
       EXPECT_EQ(*readWholeFile(third + "/" + name), *readWholeFile(second + "/" + name)) << name;
   }
@@ -204,12 +204,12 @@ TEST(Checkpoint, FilesDependOnTheStateAloneAndTheSameStepIsReplaced) {
       all += *readWholeFile(folder + "/" + name);
     return all;
   };
-  const std::string path = *saveCheckpoint(run.context(), stateAt(3), scratch.path("a"), 0);
+  const std::string path = *saveCheckpoint(run.context(), stateAt(3), scratch.path("a"));
   const std::string before = content(path);
   run.staging.resize(kMinimumStagingBytes * 3 + 4);
-  EXPECT_EQ(content(*saveCheckpoint(run.context(), stateAt(3), scratch.path("b"), 0)), before);
+  EXPECT_EQ(content(*saveCheckpoint(run.context(), stateAt(3), scratch.path("b"))), before);
   run.fill(2);
-  EXPECT_NE(content(*saveCheckpoint(run.context(), stateAt(3), scratch.path("a"), 0)), before);
+  EXPECT_NE(content(*saveCheckpoint(run.context(), stateAt(3), scratch.path("a"))), before);
   EXPECT_EQ(names(scratch.path("a")).size(), 1u);
 }
 
@@ -220,7 +220,7 @@ TEST(Checkpoint, OldOnesGoAndLeftoversToo) {
   EXPECT_OK(makeFolders(scratch.path(".tmp-step-9-1")));
   EXPECT_OK(makeFolders(scratch.path("step-by-step")));
   for (uint64_t step : {5, 10, 15, 20})
-    ASSERT_OK(saveCheckpoint(run.context(), stateAt(step), scratch.path(), 2).status());
+    ASSERT_OK(saveCheckpoint(run.context(), stateAt(step), scratch.path(), {.keep = 2}).status());
   EXPECT_EQ(names(scratch.path()), (std::vector<std::string>{"step-00000015", "step-00000020", "step-by-step"}));
   EXPECT_EQ(checkpointStep("step-00000015"), 15u);
   for (const char *bad : {"step-15", "step-0000001x", "step-", "step-00000015.old", "xstep-00000015"})
@@ -232,7 +232,7 @@ TEST(Checkpoint, ADamagedOneIsNamedAndSkipped) {
   TinyRun run;
   run.fill(1);
   for (uint64_t step : {1, 2, 3, 4})
-    ASSERT_OK(saveCheckpoint(run.context(), stateAt(step), scratch.path(), 0).status());
+    ASSERT_OK(saveCheckpoint(run.context(), stateAt(step), scratch.path()).status());
   const auto damage = [&](const std::string &file, const std::function<void(std::string &)> &change) {
     std::string bytes = *readWholeFile(scratch.path(file));
     change(bytes);
@@ -257,7 +257,7 @@ TEST(Checkpoint, AnotherModelIsRefused) {
   const Scratch scratch;
   TinyRun run;
   run.fill(1);
-  const std::string path = *saveCheckpoint(run.context(), stateAt(1), scratch.path(), 0);
+  const std::string path = *saveCheckpoint(run.context(), stateAt(1), scratch.path());
   plan::Plan renamed = smallPlan(), reshaped = smallPlan(), thawed = smallPlan();
   renamed.mutable_parameters(1)->set_name("layers.1.bias");
   reshaped.mutable_parameters(0)->set_shape(0, 6), reshaped.mutable_parameters(0)->set_shape(1, 4);
@@ -270,13 +270,13 @@ TEST(Checkpoint, AFullDiskLeavesOlderCheckpoints) {
   const Scratch scratch;
   TinyRun run;
   run.fill(1);
-  ASSERT_OK(saveCheckpoint(run.context(), stateAt(1), scratch.path(), 1).status());
+  ASSERT_OK(saveCheckpoint(run.context(), stateAt(1), scratch.path(), {.keep = 1}).status());
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{300, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const StatusOr<std::string> saved = saveCheckpoint(run.context(), stateAt(2), scratch.path(), 1);
+  const StatusOr<std::string> saved = saveCheckpoint(run.context(), stateAt(2), scratch.path(), {.keep = 1});
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(saved.status().code(), StatusCode::ResourceExhausted) << saved.status().message();
@@ -455,7 +455,7 @@ TEST(Weights, ByNameFromSafetensors) {
   to.folder = scratch.path("hf");
   ASSERT_OK(exportModel(first.context(), to));
   WeightOptions options;
-  options.weights = scratch.path("hf");
+  options.companions.weights = scratch.path("hf");
   ASSERT_OK(checkWeights(second.plan, options));
   ASSERT_OK(loadWeights(second.context(), options));
   for (const char *name : kNames)
@@ -471,7 +471,7 @@ TEST(Weights, ByNameFromSafetensors) {
   TinyRun third;
   third.plan.mutable_parameters(0)->set_shape(0, 6), third.plan.mutable_parameters(0)->set_shape(1, 4);
   EXPECT_THAT(checkWeights(third.plan, options).message(), HasSubstr("has the shape [4, 6], the model needs [6, 4]"));
-  options.weights = scratch.path("none");
+  options.companions.weights = scratch.path("none");
   EXPECT_EQ(checkWeights(third.plan, options).code(), StatusCode::NotFound);
 }
 
@@ -527,16 +527,16 @@ TEST(Export, CompanionsAreCopiedStrangersStayOldShardsGo) {
   scratch.write("out/model.safetensors.index.json", "old");
   ExportOptions options;
   options.folder = scratch.path("out");
-  options.hfConfig = scratch.path("hf");
+  options.companions.hfConfig = scratch.path("hf");
   ASSERT_OK(exportModel(run.context(), options));
   EXPECT_EQ(names(options.folder),
             (std::vector<std::string>{"README.md", "config.json", "model.safetensors", "tokenizer.json"}));
   EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("float32"));
   EXPECT_EQ(readWholeFile(scratch.path("out/tokenizer.json"))->size(), 10'000u);
-  options.hfConfig = scratch.path("none");
+  options.companions.hfConfig = scratch.path("none");
   EXPECT_THAT(prepareExport(run.plan, options).message(), HasSubstr("config.json"));
   scratch.write("hf/config.json", "no json");
-  options.hfConfig = scratch.path("hf");
+  options.companions.hfConfig = scratch.path("hf");
   EXPECT_FALSE(prepareExport(run.plan, options).isOk());
 }
 
@@ -596,7 +596,7 @@ TEST(Export, EachTensorHasTheTypeOfItsWeights) {
   EXPECT_EQ(typeOf("layers.0.norm.weight"), plan::F32);
   EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"torch_dtype\": \"bfloat16\""));
   // Weights that a run was given replace the plan's, in type too; what they do not name is as it is computed.
-  options.weights = scratch.path("out/model.safetensors");
+  options.companions.weights = scratch.path("out/model.safetensors");
   options.weightTypes = *typesOfWeights(plan, options.weights);
   options.weightTypes["layers.0.weight"] = plan::F64;
   options.weightTypes.erase("layers.0.norm.weight");
@@ -626,7 +626,7 @@ TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
                                                              "modeling_own.py", "tokenizer.json"}));
   EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "compiled");
   EXPECT_THAT(describeExport(plan, options), HasSubstr("tokenizer of " + scratch.path("compiled")));
-  options.weights = scratch.path("weights");
+  options.companions.weights = scratch.path("weights");
   ASSERT_OK(exportModel(run.context(), options));
   EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "weights");
   EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"of\": \"weights\""));

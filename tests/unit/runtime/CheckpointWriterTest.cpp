@@ -44,7 +44,7 @@ TEST_F(CheckpointWriting, TrainingGoesOnUntilTheStateChanges) {
   CheckpointWriter writer(true);
   EXPECT_FALSE(writer.isUnderWay());
   writer.awaitReading(); // of nothing
-  writer.begin(context, state, scratch.path("saves"), 0);
+  writer.begin(context, state, scratch.path("saves"));
   EXPECT_TRUE(writer.isUnderWay());
   EXPECT_FALSE(writer.isWritten());
   std::atomic<bool> hasRead = false;
@@ -69,7 +69,7 @@ TEST_F(CheckpointWriting, WhoeverWaitsIsToldOfAFailureToo) {
   memory.fails = toy::Momentum;
   memory.letGo.count_down();
   CheckpointWriter writer(true);
-  writer.begin(context, state, scratch.path("saves"), 0);
+  writer.begin(context, state, scratch.path("saves"));
   writer.awaitReading();
   const StatusOr<std::string> written = writer.end();
   ASSERT_FALSE(written.isOk());
@@ -79,7 +79,7 @@ TEST_F(CheckpointWriting, WhoeverWaitsIsToldOfAFailureToo) {
 TEST_F(CheckpointWriting, WhereNothingIsGainedBeginDoesIt) {
   memory.letGo.count_down();
   CheckpointWriter writer(false);
-  writer.begin(context, state, scratch.path("saves"), 0);
+  writer.begin(context, state, scratch.path("saves"));
   EXPECT_TRUE(writer.isWritten());
   writer.awaitReading();
   EXPECT_TRUE(writer.end().isOk());

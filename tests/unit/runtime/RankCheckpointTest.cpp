@@ -124,7 +124,7 @@ std::vector<Status> saveBy(uint32_t world, const Stage &stage, const std::string
   return runRanks(world, [&](ControlChannel &control) {
     RankMemory rank(stage, control);
     rank.fill(seed);
-    return saveCheckpoint(rank.context(), stateAt(step), folder, 0).status();
+    return saveCheckpoint(rank.context(), stateAt(step), folder).status();
   });
 }
 
@@ -190,7 +190,7 @@ TEST(RankCheckpoint, MastersOfNarrowParametersDoNotDependOnRanksAndStages) {
         const auto done = runRanks(world, [&](ControlChannel &control) -> Status {
           RankMemory rank(stage, control, type);
           ZTC_RETURN_IF_ERROR(loadCheckpoint(rank.context(), wide + "/step-00000004"));
-          return saveCheckpoint(rank.context(), stateAt(4), folder, 0).status();
+          return saveCheckpoint(rank.context(), stateAt(4), folder).status();
         });
         for (const Status &status : done)
           ASSERT_OK(status);
@@ -254,8 +254,9 @@ TEST(RankCheckpoint, WhatFailsOnOneRankFailsOnAll) {
       return action({rank.plan, memory, rank.staging, &control});
     });
   };
-  const std::vector<Status> saved = failing(
-      [&](const StateContext &context) { return saveCheckpoint(context, stateAt(2), scratch.path("ck"), 1).status(); });
+  const std::vector<Status> saved = failing([&](const StateContext &context) {
+    return saveCheckpoint(context, stateAt(2), scratch.path("ck"), {.keep = 1}).status();
+  });
   const std::vector<Status> exported = failing([&](const StateContext &context) { return exportModel(context, to); });
   const std::vector<Status> dumped =
       failing([&](const StateContext &context) { return dumpGradients(context, scratch.path("g.safetensors"), 1.0f); });
@@ -298,7 +299,7 @@ TEST(RankCheckpoint, FirstValuesDoNotDependOnRanks) {
   const Scratch scratch;
   ASSERT_EQ(firstMessage(saveBy(1, kStages[0], scratch.path("ck"), 1, 4)), "ok");
   WeightOptions named, random;
-  named.weights = scratch.path("ck/step-00000001");
+  named.companions.weights = scratch.path("ck/step-00000001");
   random.initDeviation = 0.5;
   random.seed = 7;
   for (const Stage &stage : kStages)

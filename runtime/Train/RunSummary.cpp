@@ -1,0 +1,54 @@
+#include "runtime/Train/RunSummary.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Train/JsonLog.h"
+#include "runtime/Train/Progress.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace ztc {
+
+/// While steps were computed; evaluations and checkpoints are not in it.
+static double tokensPerSecond(const LoopTotals &totals) {
+  return totals.stepSeconds > 0 ? double(totals.tokens) / totals.stepSeconds : 0;
+}
+
+static double otherSeconds(const RunSummary &s) {
+  return std::max(0.0, s.seconds - s.totals.stepSeconds - s.totals.evalSeconds - s.totals.saveSeconds -
+                           s.loadingSeconds - s.exportSeconds);
+}
+
+std::string summaryText(const RunSummary &s) {
+  std::string text =
+      fmt::format("done    {} step{} in {}: {} tokens at {} tokens/s", s.totals.steps, s.totals.steps == 1 ? "" : "s",
+                  humanSeconds(s.seconds), humanCount(double(s.totals.tokens)), humanCount(tokensPerSecond(s.totals)));
+  if (s.totals.bestEvalLoss)
+    text += fmt::format(", best held-out loss {:.4f} after {} steps", *s.totals.bestEvalLoss, s.totals.bestEvalStep);
+  text += fmt::format(", peak {}\ntime    ", formatSize(s.peakBytes));
+  bool isFirst = true;
+  for (const auto &[name, seconds] :
+       {std::pair("steps", s.totals.stepSeconds), std::pair("evaluation", s.totals.evalSeconds),
+        std::pair("checkpoints", s.totals.saveSeconds), std::pair("loading", s.loadingSeconds),
+        std::pair("export", s.exportSeconds), std::pair("other", otherSeconds(s))}) {
+    const double share = s.seconds > 0 ? seconds / s.seconds : 0;
+    if (share < 0.001)
+      continue;
+    text += fmt::format("{}{} {:.1f} %", isFirst ? "" : ", ", name, 100 * share);
+    isFirst = false;
+  }
+  return text;
+}
+
+std::string summaryJson(const RunSummary &s) {
+  JsonObject line;
+  line.begin().add("event", "summary").add("steps", s.totals.steps).add("tokens", s.totals.tokens);
+  line.add("seconds", s.seconds).add("tokens_per_second", tokensPerSecond(s.totals));
+  line.add("peak_bytes", s.peakBytes).add("step_seconds", s.totals.stepSeconds);
+  line.add("eval_seconds", s.totals.evalSeconds).add("save_seconds", s.totals.saveSeconds);
+  line.add("loading_seconds", s.loadingSeconds).add("export_seconds", s.exportSeconds);
+  line.add("other_seconds", otherSeconds(s));
+  if (s.totals.bestEvalLoss)
+    line.add("best_eval_loss", *s.totals.bestEvalLoss).add("best_eval_step", s.totals.bestEvalStep);
+  return std::string(line.end());
+}
+
+} // namespace ztc
