@@ -27,10 +27,9 @@ say "compiling samples/quickstart/model.onnx into $out/plan.bin"
 build/bin/ztc compile samples/quickstart/model.onnx --batch=8 --seq=128 --precision=fp32 -o "$out/plan.bin"
 
 say "training on $((size / 1000)) KB of text, $steps steps"
-rm -rf "$out/model"
 build/bin/ztc-run "$out/plan.bin" --device=cpu --data "$out/train.txt" --tokenizer=bytes --shuffle --steps "$steps" \
   --lr=2e-3 --warmup=40 --eval-data "$out/held-out.txt" --eval-every $((steps / 4)) \
-  --export "$out/model" --hf-config samples/quickstart --log-json "$out/log.jsonl"
+  --export "$out/model" --hf-config samples/quickstart --log-json "$out/log.jsonl" --overwrite
 
 say "the trained model writes"
 build/bin/ztc-run "$out/plan.bin" --device=cpu --weights "$out/model" --generate 200 --prompt "The "

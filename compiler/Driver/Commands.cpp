@@ -12,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
@@ -58,6 +59,18 @@ static std::string planAsModel(const CompileOptions &o) {
     return {};
   return o.input + ": is a plan that `ztc compile` made, no model; read it with `ztc inspect " + o.input +
          "` (--memory, --kernels), run it with `ztc-run " + o.input + "`";
+}
+
+/// What keeps a file from being written at `path`, seen before the work is done; "" where nothing does.
+static std::string unwritable(const std::string &path) {
+  if (path.empty())
+    return {};
+  if (llvm::sys::fs::is_directory(path))
+    return "cannot write " + path + ": it is a folder; name a file in it";
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    return "cannot write " + path + ": there is no folder " + folder.str();
+  return {};
 }
 
 /// Writes `text` to the output file, or to standard output where there is none.
@@ -121,6 +134,8 @@ int runCompile(const CompileOptions &given) {
     return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
   if (std::string what = planAsModel(options); !what.empty())
     return fail(what);
+  if (std::string what = unwritable(options.output); !what.empty())
+    return fail(what);
   Session session(options);
   if (!session.isValid())
     return 2;
@@ -131,9 +146,11 @@ int runCompile(const CompileOptions &given) {
       return 2;
     last = *phase;
   }
-  LogicalResult done = session.run(last);
+  // Notes come before the error that a later phase may end with.
+  const bool imports = succeeded(session.run(Phase::Import));
   for (const std::string &note : session.importReport().notes)
     llvm::errs() << "ztc: " << note << "\n";
+  LogicalResult done = success(imports && succeeded(session.run(last)));
   const std::optional<RecomputeDecision> &decision = session.decision();
   if (decision)
     printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision, options.memoryBudget,
@@ -224,6 +241,8 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   if (std::string what = unusable(options); !what.empty())
     return fail(what, 2);
   if (std::string what = planAsModel(options); !what.empty())
+    return fail(what);
+  if (std::string what = unwritable(report.html); !what.empty())
     return fail(what);
   std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
   // Import and differentiation are the same for every stage.

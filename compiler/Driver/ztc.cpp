@@ -2,6 +2,7 @@
 // results.
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/LocalGpus.h"
+#include "compiler/Driver/Pipeline.h"
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Sizes.h"
@@ -122,6 +123,46 @@ void chooseTargets(CompileOptions &o) {
 constexpr const char *kRunOptions[] = {"--data",   "--steps", "--epochs",   "--lr",     "--schedule", "--warmup",
                                        "--clip",   "--save",  "--resume",   "--export", "--log-json", "--eval-data",
                                        "--device", "--ranks", "--generate", "--init",   "--shuffle",  "--weight-decay"};
+
+/// Which phase an option speaks to. Those that a plan also records (--batch, --precision, --zero) are not among them:
+/// IR text does not say what they were.
+struct PhaseOption {
+  const char *name;
+  Phase phase;
+};
+constexpr PhaseOption kPhaseOptions[] = {
+    {"--weights", Phase::Import},
+    {"--input", Phase::Import},
+    {"--padding-token", Phase::Import},
+    {"--save-onnx", Phase::Import},
+    {"--freeze", Phase::Backward},
+    {"--no-decay", Phase::Backward},
+    {"--precision-policy", Phase::Precision},
+    {"--recompute", Phase::Recompute},
+    {"--prefetch", Phase::Schedule},
+};
+
+/// What nothing would see of the options of `command`, in words; "" where all is well.
+std::string unseenOption(const CLI::App &command, const CompileOptions &o) {
+  const auto isGiven = [&](const char *name) {
+    const CLI::Option *option = command.get_option_no_throw(name);
+    return option && option->count() > 0;
+  };
+  for (const PhaseInfo &info : allPhases()) {
+    if (o.from != info.name)
+      continue;
+    for (const PhaseOption &option : kPhaseOptions)
+      if (option.phase <= info.phase && isGiven(option.name))
+        return std::string(option.name) + ": the input is IR after phase " + o.from +
+               ": too late for that option; give it to the compilation that writes the IR";
+  }
+  const bool hasHost = std::any_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
+    return target == "host" || target.starts_with("x86-64");
+  });
+  if (isGiven("--target") && isGiven("--threads") && !hasHost)
+    return "--threads: is the number of a host's threads, and --target names no host; leave one of the two out";
+  return {};
+}
 
 int usageError(const std::string &what) {
   std::cerr << "ztc: " << what << "\n";
@@ -251,8 +292,16 @@ int run(int argc, char **argv, CompileOptions o) {
     return usageError(what + "; see ztc " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help");
   }
   for (CLI::App *command : {compile, memory})
-    if (*command && command->count("--target") == 0)
-      chooseTargets(o);
+    if (*command) {
+      if (command->count("--target") == 0)
+        chooseTargets(o);
+      if (const std::string what = unseenOption(*command, o); !what.empty())
+        return usageError(what);
+    }
+  const bool namesNoGpu = memory->count("--gpus") > 0 && memory->count("--target") == 0 && o.targets.size() == 1;
+  if (namesNoGpu && memory->count("--threads") == 0)
+    std::cerr << "ztc: no GPU is here and none was named: this is the memory of CPU ranks; --target=sm_90a (H100, "
+                 "H200), sm_80 (A100) or sm_100a (B200) tells what a GPU will need\n";
   if (*compile)
     return runCompile(o);
   if (*memory)

@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
+#include <tuple>
 
 namespace ztc {
 
@@ -43,6 +44,14 @@ static Value valueOf(const Object &object, llvm::StringRef key) {
   return value ? *value : Value(nullptr);
 }
 
+/// LLVM's objects can be moved only, its values copied too.
+static Value copyOf(const Object &object) {
+  Object copy;
+  for (const auto &[key, value] : object)
+    copy[key] = value;
+  return copy;
+}
+
 Object pageRun(const RunLog &log) {
   Object steps, evaluations;
   std::vector<const Object *> kept;
@@ -64,10 +73,14 @@ Object pageRun(const RunLog &log) {
   }
   evaluations["step"] = std::move(at);
   evaluations["loss"] = std::move(loss);
-  Object run{
-      {"name", log.name}, {"header", log.header}, {"steps", std::move(steps)}, {"evals", std::move(evaluations)}};
+  Object run{{"name", log.name},
+             {"header", copyOf(log.header)},
+             {"steps", std::move(steps)},
+             {"evals", std::move(evaluations)}};
   if (log.summary)
-    run["summary"] = *log.summary;
+    run["summary"] = copyOf(*log.summary);
+  if (log.profile)
+    run["profile"] = copyOf(*log.profile);
   return run;
 }
 
@@ -99,7 +112,9 @@ static Object pageTimeline(const MemoryTimeline &timeline) {
 
 static Array pagePeak(const plan::Plan &plan, const MemoryPlan &memory) {
   std::vector<PeakShare> shares = explainPeak(plan, memory);
-  llvm::stable_sort(shares, [](const PeakShare &a, const PeakShare &b) { return a.bytes > b.bytes; });
+  llvm::sort(shares, [](const PeakShare &a, const PeakShare &b) {
+    return std::tie(b.bytes, a.name) < std::tie(a.bytes, b.name);
+  });
   Array peak;
   for (const PeakShare &share : shares)
     peak.push_back(Object{{"tensor", share.name},
@@ -156,7 +171,7 @@ Object pagePlan(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan
                           {"all-reduce", int64_t(sent.allReduce)}};
   if (profile && profile->getNumber("copy_bytes_per_second").value_or(0) > 0 &&
       profile->getNumber("matmul_flops_per_second").value_or(0) > 0)
-    page["limits"] = *profile;
+    page["limits"] = copyOf(*profile);
   return page;
 }
 

@@ -137,6 +137,24 @@ ProfileSummary summarizeProfile(const ProfileSource &source) {
   return summary;
 }
 
+std::vector<ProfileRow> profileRows(const ProfileSource &source) {
+  Rows calls;
+  std::map<std::string, bool> products;
+  forEachStep(source, [&](const std::string &, const plan::Step &step, const StepStatistics &statistics) {
+    if (statistics.count == 0)
+      return;
+    const std::string what = stepCallText(source.plan, step);
+    calls[what].add(statistics, stepBytes(source.plan, source.memory, source.shape, step));
+    products[what] = isProduct(step);
+  });
+  const double steps = double(std::max<uint64_t>(1, source.steps));
+  std::vector<ProfileRow> rows;
+  for (const Row &row : calls.sorted())
+    rows.push_back({row.what, double(row.count) / steps, double(row.nanoseconds) / 1e9 / steps, row.bytes / steps,
+                    row.flops / steps, products[row.what]});
+  return rows;
+}
+
 std::string profileText(const ProfileSource &source) {
   Rows kinds, calls;
   forEachStep(source, [&](const std::string &program, const plan::Step &step, const StepStatistics &statistics) {

@@ -30,6 +30,18 @@ struct ProfileSummary {
 
 ProfileSummary summarizeProfile(const ProfileSource &source);
 
+/// One kernel or library call in one optimizer step, all its executions together.
+struct ProfileRow {
+  std::string name;
+  double calls = 0;
+  double seconds = 0;
+  double bytes = 0; ///< operands once each
+  double flops = 0;
+  bool isProduct = false; ///< measured against the rate of matrix products too
+};
+/// The longest first.
+std::vector<ProfileRow> profileRows(const ProfileSource &source);
+
 /// Two tables, by kind and by kernel or call (or by step), and the share of the matrix products at full rate. Only
 /// programs microstep and update.
 std::string profileText(const ProfileSource &source);

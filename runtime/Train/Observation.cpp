@@ -59,7 +59,13 @@ void Observation::endProfile(std::FILE *out, JsonLog &log) const {
   if (!log.isOpen())
     return;
   ProfileSummary summary = summarizeProfile(source);
-  JsonObject line;
+  std::string kernels;
+  JsonObject kernel, line;
+  for (const ProfileRow &row : profileRows(source)) {
+    kernel.begin().add("name", row.name).add("calls", row.calls).add("seconds", row.seconds).add("bytes", row.bytes);
+    kernels += kernels.empty() ? "[" : ", ";
+    kernels += kernel.add("flops", row.flops).add("is_product", row.isProduct).end();
+  }
   log.write(line.begin()
                 .add("event", "profile")
                 .add("steps", source.steps)
@@ -71,6 +77,7 @@ void Observation::endProfile(std::FILE *out, JsonLog &log) const {
                 .add("matmul", limits_.matmulName)
                 .add("copy_bytes_per_second", limits_.copyBytesPerSecond)
                 .add("matmul_bound_share", summary.matmulBoundSeconds / summary.stepSeconds)
+                .addRaw("kernels", kernels.empty() ? "[]" : kernels + "]")
                 .end());
 }
 

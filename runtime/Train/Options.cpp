@@ -86,8 +86,8 @@ Status checkConflicts(const RunOptions &o) {
        "--shard-size has no effect without --export"},
       {o.shardBytes && o.data.empty(), "--shard-size has no effect without --data"},
       {!o.hfConfig.empty() && o.data.empty(), "--hf-config has no effect without --data"},
-      {!o.hfConfig.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
-       "--hf-config has no effect without --export"},
+      {!o.hfConfig.empty() && o.noSave && o.exportFolder.empty(),
+       "--hf-config has no effect without --export or --save"},
   };
   for (const auto &[bad, message] : conflicts)
     if (bad)

@@ -587,7 +587,8 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   ZTC_RETURN_IF_ERROR(finish(*end, position)); // the model first
   LoopTotals totals = loop.totals();
   totals.saveSeconds += steadySeconds() - finishBegan - summary_.exportSeconds;
-  summarize(totals);
+  if (*end == LoopEnd::Finished || *end == LoopEnd::Signalled)
+    summarize(totals);
   ZTC_RETURN_IF_ERROR(observedWell);
   switch (*end) {
   case LoopEnd::Finished:

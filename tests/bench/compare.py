@@ -68,7 +68,7 @@ def read_log(path):
 def ztc(arguments, model, log, extra=()):
     """One trial run; the log's lines."""
     steps = SPECS[model][2]
-    run([program("ztc-run"), plan(arguments, model), "--device=cpu", f"--threads={arguments.threads}", f"--steps={steps}", f"--log-json={log}", *extra])
+    run([program("ztc-run"), plan(arguments, model), "--device=cpu", f"--threads={arguments.threads}", f"--steps={steps}", f"--log-json={log}", "--overwrite", *extra])
     return read_log(log)
 
 

@@ -18,7 +18,7 @@ for spec in "llama-mini 4 128 30" "llama-deep 4 128 10" "stories15m 8 256 6"; do
   rm -f "$out"/zero-*.jsonl
   for round in $(seq "$rounds"); do
     for zero in 0 3; do
-      "$bin/ztc-run" "$out/$model-zero$zero.bin" --device=cpu --ranks=2 --threads=1 --steps="$steps" --log-json="$out/zero-$zero-$round.jsonl" >/dev/null 2>&1
+      "$bin/ztc-run" "$out/$model-zero$zero.bin" --device=cpu --ranks=2 --threads=1 --steps="$steps" --log-json="$out/zero-$zero-$round.jsonl" --overwrite >/dev/null 2>&1
     done
     python3 - "$model" "$out" "$round" <<'PYTHON'
 import json, statistics, sys

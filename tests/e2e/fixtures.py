@@ -52,13 +52,13 @@ def train(work, model, golden, tensors):
         return (done.stderr.strip().splitlines() or ["no message"])[-1]
     write_safetensors(work / "one.safetensors", {k: ([1, *shape], tensors[k][1]) for k in ("input_ids", "labels")})
     done = run("ztc-run", plan, f"--data={work / 'one.safetensors'}", "--steps=1", f"--dump-gradients={work / 'gradients'}",
-               f"--log-json={work / 'log1'}", *options_of(golden["adamw"]), expect=None)
+               f"--log-json={work / 'log1'}", "--overwrite", *options_of(golden["adamw"]), expect=None)
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["no message"])[-1]
     loss = abs(read_log(work / "log1")[1][0]["loss"] - golden["loss"])
     gradient, name = worst_gradient(read_safetensors(work / "gradients"), tensors)
     run("ztc-run", plan, f"--data={folder / 'batches.safetensors'}", f"--steps={len(golden['losses'])}", f"--stop-after={STEPS}",
-        f"--log-json={work / 'log'}", f"--save={work / 'saved'}", *[x for x in options_of(golden["adamw"]) if x != "--no-save"])
+        f"--log-json={work / 'log'}", "--overwrite", f"--save={work / 'saved'}", *[x for x in options_of(golden["adamw"]) if x != "--no-save"])
     losses = [s["loss"] for s in read_log(work / "log")[1]]
     course = max((abs(a - b) for a, b in zip(losses, golden["losses"])), default=math.inf)
     good = loss <= LOSS and gradient <= GRADIENT and course <= RUN and len(losses) == STEPS

@@ -46,4 +46,29 @@ with scratch() as work:
     rows = work / "rows.safetensors"
     write_safetensors(rows, {"input_ids": ([2, 16], array.array("q", [1] * 32))})
     answered("data without labels", "ztc-run", plan, f"--data={rows}", "--steps=1", "--device=cpu", expect=1, needs=["labels"])
+    # Token files of 32 bits, which were read as 16.
+    small = work / "small.bin"
+    array.array("I", [i % 90 for i in range(400)]).tofile(small.open("wb"))
+    answered("32-bit tokens without a header", "ztc-run", plan, f"--data={small}", "--steps=1", "--device=cpu", "--no-save", expect=1, needs=["32 bits", "--token-bytes=4"])
+    done = run("ztc-run", plan, f"--data={small}", "--token-bytes=4", "--steps=1", "--device=cpu", "--no-save")
+    check("--token-bytes=4 reads them", "data    24 rows" in done.stdout, done.stdout[:600])
+    answered("--token-bytes=3", "ztc-run", plan, f"--data={small}", "--token-bytes=3", "--steps=1", "--device=cpu", expect=2, needs=["--token-bytes: 2 or 4"])
+    wild = work / "wild.bin"
+    array.array("H", [5] * 300 + [4000] + [5] * 99).tofile(wild.open("wb"))
+    done = run("ztc-run", plan, f"--data={wild}", "--steps=1", "--device=cpu", "--no-save", expect=1)
+    check("a token beyond the vocabulary is found before the first step", "4000" in done.stderr and "step 0/" not in done.stdout, done.stderr)
+
+    done = run("ztc-run", plan, "--device=cpu", "--no-save")
+    check("--no-save in a trial is no mistake", done.returncode == 0)
+
+    # What the compiler would see too late, or not at all.
+    ir = work / "model.mlir"
+    run("ztc", "compile", MODEL, "--batch=2", "--seq=16", "--to=backward", "-o", ir)
+    answered("an option of a phase that is over", "ztc", "compile", ir, "--from=backward", "--freeze=embed", "-o", work / "x", expect=2, needs=["--freeze", "after phase backward"])
+    answered("a folder as output", "ztc", "compile", MODEL, "-o", work, expect=1, needs=["cannot write", "is a folder"])
+    answered("an output in a folder that there is not", "ztc", "compile", MODEL, "-o", work / "none" / "plan.bin", expect=1, needs=["there is no folder"])
+    answered("threads of a GPU", "ztc", "memory", MODEL, "--target=sm_90a", "--threads=4", expect=2, needs=["--threads", "names no host"])
+    done = run("ztc", "memory", MODEL, "--batch=2", "--seq=16", "--gpus=8")
+    check("GPUs that nobody named", "on a host" not in done.stdout or "--target=sm_90a" in done.stderr, done.stderr)
+    answered("a report without a log", "ztc", "report", data, "-o", work / "x.html", expect=1, needs=["chats.jsonl"])
 finish()

@@ -21,7 +21,7 @@ def trained(work, name, label, zero, compile_arguments, *run_arguments):
     plan = compile_golden(work, name, f"--zero={zero}", *compile_arguments)
     log, out = work / f"{label}.log", work / f"{label}{zero}"
     run("ztc-run", plan, f"--data={GOLDEN / name / 'data.safetensors'}", f"--steps={STEPS}", "--lr=2e-3", "--warmup=2", "--device=cpu", "--seed=3",
-        "--threads=1", f"--log-json={log}", f"--export={out}", *run_arguments)
+        "--threads=1", f"--log-json={log}", f"--export={out}", "--overwrite", *run_arguments)
     head, steps = read_log(log)
     log.unlink(missing_ok=True)
     return [(s["loss"], s["grad_norm"]) for s in steps], {p.name: p.read_bytes() for p in sorted(out.glob("*.safetensors"))}, head

@@ -52,7 +52,7 @@ with scratch() as work:
     plan = compile_golden(work, "grouped")
     data = [f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--device=cpu"]
     for m in (1, 2):
-        run("ztc-run", plan, *data, "--steps=2", "--no-save", f"--accumulate={m}", f"--log-json={work / 'log'}")
+        run("ztc-run", plan, *data, "--steps=2", "--no-save", "--overwrite", f"--accumulate={m}", f"--log-json={work / 'log'}")
         head, _ = read_log(work / "log")
         check(f"M={m}: allocated = predicted = classes", head["allocated_bytes"] == head["predicted_bytes"] == sum(head["by_class"].values()), head["by_class"])
 
@@ -64,7 +64,7 @@ with scratch() as work:
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", work / "shim.so", work / "shim.c", "-ldl"], check=True)
         environment = {**os.environ, "LD_PRELOAD": str(work / "shim.so"), "SHIM_OUT": str(work / "shim.txt")}
         run("ztc-run", plan, *data, "--steps=100", f"--save={work / 'ck'}", "--save-every=10", "--keep=1", f"--eval-data={GOLDEN / 'grouped' / 'data.safetensors'}",
-            "--eval-every=7", "--accumulate=2", f"--log-json={work / 'log'}", env=environment)
+            "--eval-every=7", "--accumulate=2", "--overwrite", f"--log-json={work / 'log'}", env=environment)
         seen, largest = (work / "shim.txt").read_text().split()
         check("no allocation above 64 KiB after the first step", seen == "0", f"{seen} of up to {largest} bytes")
 

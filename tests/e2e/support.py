@@ -174,7 +174,7 @@ def check_run(folder, golden, plan, work, loss, gradient, run_limit, norm):
     """Trains a plan as golden.json says and holds first loss, every gradient, losses, norms and learning rates against PyTorch's; the log, or None."""
     name = folder.name
     done = run("ztc-run", plan, f"--data={folder / 'data.safetensors'}", f"--steps={golden['steps']}",
-               f"--log-json={work / 'log'}", f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden))
+               f"--log-json={work / 'log'}", "--overwrite", f"--dump-gradients={work / 'gradients'}", *optimizer_arguments(golden))
     if done.returncode:
         return None
     head, steps = read_log(work / "log")

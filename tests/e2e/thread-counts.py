@@ -13,7 +13,7 @@ with scratch() as work:
         runs = {}
         for threads in (1, 2):
             out, log = work / f"out{threads}", work / f"log{threads}"
-            options = [f"--threads={threads}", f"--log-json={log}"]
+            options = [f"--threads={threads}", f"--log-json={log}", "--overwrite"]
             if whole:
                 options += [f"--data={GOLDEN / name / 'data.safetensors'}", f"--export={out}", *optimizer_arguments(golden)]
             else:

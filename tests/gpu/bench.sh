@@ -21,7 +21,7 @@ models=${*:-$(cd plans/bench && ls *.bin | sed 's/\.bin$//')}
 status=0
 for model in $models; do
   log=$results/$model.jsonl
-  if ! bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --log-json="$log" > "$results/$model.txt" 2>&1; then
+  if ! bin/ztc-run "plans/bench/$model.bin" --gpus=1 --init=normal:0.02 --steps=25 --accumulate=8 --log-json="$log" --overwrite > "$results/$model.txt" 2>&1; then
     grep 'error:' "$results/$model.txt" >&2
     status=1
     continue

@@ -48,7 +48,7 @@ train() { # LOG MODEL PRECISION OPTIONS...
   shift 3
   rm -f "$log"
   # A model's folder may have more options for ztc-run.
-  (cd "plans/$model" && "$OLDPWD/bin/ztc-run" "$precision.bin" --data=data.safetensors --steps=10 --no-save --log-json="$log" \
+  (cd "plans/$model" && "$OLDPWD/bin/ztc-run" "$precision.bin" --data=data.safetensors --steps=10 --no-save --log-json="$log" --overwrite \
     $(cat options 2> /dev/null) "$@") > "${log%.jsonl}.txt" 2>&1
 }
 allocatesWhatItPredicts() {

@@ -60,7 +60,7 @@ def story(work, kind, precision, tolerance, from_graph):
         model.config.use_cache = True
     plan = work / "plan.bin"
     run("ztc", "compile", source, *(["--weights", folder] if from_graph else []), "--batch=4", f"--seq={SEQ}", f"--precision={precision}", "--target=host", "-o", plan)
-    run("ztc-run", plan, "--device=cpu", "--data", data, "--steps=20", "--lr=1e-3", "--eval-data", data, "--export", out, f"--log-json={work / 'log'}")
+    run("ztc-run", plan, "--device=cpu", "--data", data, "--steps=20", "--lr=1e-3", "--eval-data", data, "--export", out, f"--log-json={work / 'log'}", "--overwrite")
     evaluated = [json.loads(x) for x in (work / "log").read_text().splitlines() if '"eval_loss"' in x][-1]["eval_loss"]
     loaded, tokenizer = AutoModelForCausalLM.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
     check(f"{kind}: loads in the type of its weights", {p.dtype for p in loaded.parameters()} == {p.dtype for p in model.parameters()})

@@ -46,7 +46,7 @@ def gradients(golden, tensors, mine):
 
 def whole_run(golden, folder, plan, work):
     a, out = golden["adamw"], work / "export"
-    done = call("ztc-run", plan, "--device=cpu", f"--data={folder / 'batches.safetensors'}", f"--steps={a['steps']}", f"--log-json={work / 'run'}", f"--lr={a['lr']}",
+    done = call("ztc-run", plan, "--device=cpu", f"--data={folder / 'batches.safetensors'}", f"--steps={a['steps']}", f"--log-json={work / 'run'}", "--overwrite", f"--lr={a['lr']}",
                 f"--beta1={a['betas'][0]}", f"--beta2={a['betas'][1]}", f"--epsilon={a['eps']}", f"--weight-decay={a['weight_decay']}", f"--clip={a['clip_grad_norm']}",
                 "--schedule=cosine", "--warmup=5", f"--min-lr-ratio={a['lr_min'] / a['lr']}", f"--export={out}", "--export-dtype=fp32")
     if done.returncode:
@@ -73,7 +73,7 @@ def examine(folder, kind, full, work):
                 f"--seq={golden['S']}", "--precision=fp32", "--target=x86-64-v3")
     if done.returncode:
         return "error", done.stderr.strip()[-300:]
-    done = call("ztc-run", work / "plan", "--device=cpu", f"--data={work / 'one.safetensors'}", "--steps=1", "--no-save", f"--log-json={work / 'log'}",
+    done = call("ztc-run", work / "plan", "--device=cpu", f"--data={work / 'one.safetensors'}", "--steps=1", "--no-save", f"--log-json={work / 'log'}", "--overwrite",
                 f"--dump-gradients={work / 'gradients'}")
     if done.returncode:
         return "error", done.stderr.strip()[-300:]

@@ -101,7 +101,7 @@ for name in ("grouped", "tied"):
             plan = work / "plan.bin"
             if run("ztc", "compile", path, f"--batch={SHAPE[0]}", f"--seq={SHAPE[1]}", "--precision=fp32", "-o", plan).returncode:
                 continue
-            run("ztc-run", plan, "--device=cpu", f"--data={GOLDEN / name / 'data.safetensors'}", "--steps=1", "--no-save", f"--log-json={work / 'log'}")
+            run("ztc-run", plan, "--device=cpu", f"--data={GOLDEN / name / 'data.safetensors'}", "--steps=1", "--no-save", f"--log-json={work / 'log'}", "--overwrite")
             mine = read_log(work / "log")[1][0]["loss"]
             check(f"{name}, {what}: loss as onnxruntime's", abs(mine - want) < 1e-5, f"{mine} {want}")
             seen[what] = want

@@ -62,7 +62,7 @@ with scratch() as work:
     save, log, hits, done = work / "ck", work / "log", {}, 0
     command = [str(BIN / "ztc-run"), *map(str, common), f"--save={save}", "--save-every=1", "--keep=3", f"--log-json={log}"]
     while done < kills:
-        resume = [f"--resume={save}"] if any(save.glob("step-*")) else []
+        resume = [f"--resume={save}"] if any(save.glob("step-*")) else ["--overwrite"]
         child = subprocess.Popen([*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wanted, deadline = lines(log) + choose.choice((0, 1, 1, 2, 3, 4)), time.time() + 60
         while child.poll() is None and lines(log) < wanted and time.time() < deadline:

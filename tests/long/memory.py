@@ -36,7 +36,7 @@ with scratch() as work:
     text.write_text(llama_text(BATCH, SEQ, 768, 2048, 12, 12, VOCABULARY))
     run("ztc", "compile", text, "--from=import", "--precision=fp32", "-o", plan)
     data, held_out = rows(work / "data.safetensors", 12, 1), rows(work / "held-out.safetensors", 3, 2)
-    common = [BIN / "ztc-run", plan, "--device=cpu", "--init=normal:0.02", f"--data={data}", "--steps=3", f"--log-json={work / 'log'}"]
+    common = [BIN / "ztc-run", plan, "--device=cpu", "--init=normal:0.02", f"--data={data}", "--steps=3", f"--log-json={work / 'log'}", "--overwrite"]
     for name, accumulate, more in (
             ("training alone", 1, ["--no-save"]),
             ("evaluation, checkpoints, export and gradients too", 2,

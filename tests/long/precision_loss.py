@@ -44,7 +44,7 @@ with scratch() as work:
             running.append((name, log, subprocess.Popen(
                 [str(x) for x in (BIN / "ztc-run", plan, "--device=cpu", "--threads=1", "--init=normal:0.02", "--data", train, "--tokenizer=bytes",
                                   "--shuffle", f"--steps={STEPS}", "--lr=1e-3", "--warmup=40", "--eval-data", held_out, f"--eval-every={STEPS}",
-                                  "--no-save", f"--log-json={log}")], stdout=subprocess.DEVNULL)))
+                                  "--no-save", f"--log-json={log}", "--overwrite")], stdout=subprocess.DEVNULL)))
         name, log, process = running.pop(0)
         status = process.wait()
         check(f"{name}: it ran", status == 0, f"exit status {status}")

@@ -252,6 +252,9 @@ function showRuns(runs) {
   for (const run of runs)
     if (run.summary)
       showTime(run);
+  for (const run of runs)
+    if (run.profile?.kernels)
+      showProfile(run);
 }
 
 function median(values) {
@@ -299,12 +302,16 @@ function showPlan(plan) {
   }
 }
 
-/// Kernels and library calls beside what the device can do, where a profile in a log has measured that.
+/// Seconds that the work would take at the device's limits, of which a profile knows two: copying and products.
+function atLimit(work, limits) {
+  const copy = work.bytes / limits.copy_bytes_per_second;
+  return work.is_product ? Math.max(copy, work.flops / limits.matmul_flops_per_second) : copy;
+}
+
+/// Kernels and library calls of a plan.
 function showKernels(plan) {
   const limits = plan.limits;
-  const bound = row => Math.max(row.bytes / limits.copy_bytes_per_second, row.flops / (row.is_product ? limits.matmul_flops_per_second : Infinity));
-  const measured = plan.kernels.some(row => row.seconds !== undefined);
-  heading('Kernels and library calls', `Bytes and operations of one micro-step and one update.${limits ? ` The limit: copies at ${bytes(limits.copy_bytes_per_second)}/s, products at ${count(limits.matmul_flops_per_second)}flop/s, as the profile measured them.` : ' A log of a run with --profile adds the limits.'}`);
+  heading('Kernels and library calls', `Bytes and operations of one micro-step and one update.${limits ? '' : ' The log of a run with --profile adds the limits of its device.'}`);
   const columns = [
     {name: 'kernel or call', value: row => row.name, wrap: true},
     {name: 'launches', value: row => row.launches, number: true},
@@ -312,12 +319,26 @@ function showKernels(plan) {
     {name: 'flops', value: row => row.flops, show: count, number: true},
   ];
   if (limits)
-    columns.push({name: 'at the limit', value: bound, show: seconds, number: true});
-  if (measured)
-    columns.push({name: 'measured', value: row => row.seconds, show: seconds, number: true});
-  if (limits && measured)
-    columns.push({name: 'of the limit', value: row => row.seconds ? bound(row) / row.seconds : undefined, show: value => `${(100 * value).toFixed(0)} %`, number: true});
+    columns.push({name: 'at the limit', value: row => atLimit(row, limits), show: seconds, number: true});
   table(document.body, columns, plan.kernels);
+}
+
+/// What a run's --profile has measured.
+function showProfile(run) {
+  const profile = run.profile, hasLimits = profile.copy_bytes_per_second > 0 && profile.matmul_flops_per_second > 0;
+  heading(`Kernels of ${run.name}, as measured`, `Of one step of ${seconds(profile.step_ms / 1e3)}.${hasLimits ? ` The limits of the device: copies at ${bytes(profile.copy_bytes_per_second)}/s, products at ${count(profile.matmul_flops_per_second)}flop/s.` : ''}`);
+  const percent = value => `${(100 * value).toFixed(1)} %`;
+  const columns = [
+    {name: 'kernel or call', value: row => row.name, wrap: true},
+    {name: 'calls', value: row => row.calls, show: number, number: true},
+    {name: 'time', value: row => row.seconds, show: seconds, number: true},
+    {name: 'share', value: row => row.seconds / (profile.step_ms / 1e3), show: percent, number: true},
+    {name: 'bytes', value: row => row.bytes, show: bytes, number: true},
+    {name: 'flops', value: row => row.flops, show: count, number: true},
+  ];
+  if (hasLimits)
+    columns.push({name: 'of the limit', value: row => row.seconds > 0 ? atLimit(row, profile) / row.seconds : undefined, show: percent, number: true});
+  table(document.body, columns, profile.kernels);
 }
 
 document.title = data.title;

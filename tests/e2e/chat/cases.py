@@ -243,7 +243,7 @@ def test_training(work):
     done, rows = prepare(work, folder, [{"messages": TWO_TURNS}] * 4, seq=64)
     plan = work / "plan.bin"
     run("ztc", "compile", ROOT / "samples/quickstart/model.onnx", "--batch=4", "--seq=64", "--target=host", "-o", plan)
-    run("ztc-run", plan, "--device=cpu", "--data", work / "out.safetensors", "--steps=1", "--no-save", f"--log-json={work / 'log'}", "--init=normal:0.02")
+    run("ztc-run", plan, "--device=cpu", "--data", work / "out.safetensors", "--steps=1", "--no-save", f"--log-json={work / 'log'}", "--overwrite", "--init=normal:0.02")
     _, steps = read_log(work / "log")
     targets = sum(label != -100 for row in rows for label in row[1][1:])
     check("ztc-run trains on it and counts the same targets", steps[0]["targets"] == targets and f"targets    {targets} of" in done.stdout, (steps, targets))

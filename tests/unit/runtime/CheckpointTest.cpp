@@ -1,8 +1,8 @@
 // Weights in, checkpoints out and in again, export, gradient dumps: values exact, failures leave what was there.
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "Scratch.h"
+#include "TinyRun.h"
 #include "runtime/Checkpoint/Export.h"
-#include "runtime/Checkpoint/OutputFolder.h"
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Core/Random.h"
@@ -23,41 +23,6 @@ using testing::HasSubstr;
 
 namespace {
 
-/// A small plan with memory for each of its slots.
-struct TinyRun {
-  explicit TinyRun(plan::Plan given = smallPlan()) : plan(std::move(given)) {
-    for (const plan::Slot &slot : plan.slots()) {
-      slots.emplace_back(slot.size().elements(), -1.0f);
-      bases.push_back(reinterpret_cast<std::byte *>(slots.back().data()));
-    }
-    memory = std::make_unique<HostStateMemory>(bases);
-  }
-  StateContext context() { return {plan, *memory, staging}; }
-  /// Different numbers everywhere.
-  void fill(float seed) {
-    for (size_t s = 0; s < slots.size(); ++s)
-      for (size_t i = 0; i < slots[s].size(); ++i)
-        slots[s][i] = seed + static_cast<float>(s) * 1000 + static_cast<float>(i) / 7;
-  }
-  std::vector<float> values(const std::string &name, size_t kind = 0) const {
-    for (const plan::Parameter &parameter : plan.parameters())
-      if (parameter.name() == name) {
-        const plan::Bucket &bucket = plan.buckets(static_cast<int>(parameter.bucket()));
-        const uint32_t slot[] = {bucket.parameter_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot(),
-                                 bucket.gradient_slot()};
-        const auto begin = slots[slot[kind]].begin() + static_cast<ptrdiff_t>(parameter.offset());
-        return {begin, begin + static_cast<ptrdiff_t>(*elementCount(parameter.shape()))};
-      }
-    return {};
-  }
-
-  plan::Plan plan;
-  std::vector<std::vector<float>> slots;
-  std::vector<std::byte *> bases;
-  std::unique_ptr<HostStateMemory> memory;
-  std::vector<std::byte> staging = std::vector<std::byte>(kMinimumStagingBytes);
-};
-
 constexpr const char *kNames[] = {"layers.0.weight", "layers.0.bias", "layers.0.norm.weight", "embed.weight"};
 
 std::vector<float> floatsOf(const SafetensorsFile &file, const std::string &name) {
@@ -67,22 +32,6 @@ std::vector<float> floatsOf(const SafetensorsFile &file, const std::string &name
   std::vector<float> values(tensor->bytes / 4);
   std::memcpy(values.data(), file.data(*tensor).data(), tensor->bytes);
   return values;
-}
-
-std::vector<std::string> names(const std::string &folder) {
-  return *listFolder(folder);
-}
-
-TrainerState stateAt(uint64_t step) {
-  TrainerState state;
-  state.step = step;
-  state.adamCount = step - 1;
-  state.cursor = {2, 17};
-  state.globalBatch = 8;
-  state.seed = 1ull << 63;
-  state.lossScale = 65536;
-  state.environment["isa"] = "x86-64-v3";
-  return state;
 }
 
 TEST(Checkpoint, WhatIsSavedIsLoaded) {
@@ -213,20 +162,6 @@ TEST(Checkpoint, FilesDependOnTheStateAloneAndTheSameStepIsReplaced) {
   EXPECT_EQ(names(scratch.path("a")).size(), 1u);
 }
 
-TEST(Checkpoint, OldOnesGoAndLeftoversToo) {
-  const Scratch scratch;
-  TinyRun run;
-  run.fill(1);
-  EXPECT_OK(makeFolders(scratch.path(".tmp-step-9-1")));
-  EXPECT_OK(makeFolders(scratch.path("step-by-step")));
-  for (uint64_t step : {5, 10, 15, 20})
-    ASSERT_OK(saveCheckpoint(run.context(), stateAt(step), scratch.path(), {.keep = 2}).status());
-  EXPECT_EQ(names(scratch.path()), (std::vector<std::string>{"step-00000015", "step-00000020", "step-by-step"}));
-  EXPECT_EQ(checkpointStep("step-00000015"), 15u);
-  for (const char *bad : {"step-15", "step-0000001x", "step-", "step-00000015.old", "xstep-00000015"})
-    EXPECT_FALSE(checkpointStep(bad).has_value()) << bad;
-}
-
 TEST(Checkpoint, ADamagedOneIsNamedAndSkipped) {
   const Scratch scratch;
   TinyRun run;
@@ -295,46 +230,6 @@ TEST(Checkpoint, SpaceAndAccessAreCheckedBeforeARun) {
   ExportOptions options;
   options.folder = scratch.path();
   EXPECT_EQ(prepareExport(huge, options).code(), StatusCode::ResourceExhausted);
-}
-
-TEST(Checkpoint, KeepingSomeTakesTheRoomOfOneMore) {
-  const Scratch scratch;
-  // A model of which one checkpoint fits the free space and two do not, by a wide margin.
-  plan::Plan plan = smallPlan();
-  const uint64_t present = *freeBytes(scratch.path());
-  plan.mutable_parameters(0)->set_shape(0, int64_t(present / (6 * 4 * 3) * 2 / 3)); // [n, 6] in three kinds of f32
-  EXPECT_OK(prepareCheckpoints(plan, scratch.path()));
-  EXPECT_OK(prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 1}));
-  const Status refused = prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 5});
-  EXPECT_EQ(refused.code(), StatusCode::ResourceExhausted);
-  EXPECT_THAT(refused.message(), HasSubstr("2 checkpoints (--keep=1 and the one being written)"));
-  // The old one that makes room is there already.
-  ASSERT_OK(makeFolders(scratch.path("step-00000001")));
-  EXPECT_OK(prepareCheckpoints(plan, scratch.path(), nullptr, {.keep = 1, .saves = 5}));
-}
-
-TEST(OutputFolder, IsOneRunsAndGoesWhereItStayedEmpty) {
-  const Scratch scratch;
-  {
-    const StatusOr<OutputFolder> one = OutputFolder::claim(scratch.path("a/b/"));
-    ASSERT_OK(one.status());
-    EXPECT_TRUE(one->is(scratch.path("a/../a/b")));
-    EXPECT_FALSE(one->is(scratch.path()));
-    const Status second = OutputFolder::claim(scratch.path("a/b")).status();
-    EXPECT_EQ(second.code(), StatusCode::FailedPrecondition);
-    EXPECT_THAT(second.message(), HasSubstr("another run is writing into '" + scratch.path("a/b") + "'"));
-  }
-  EXPECT_FALSE(pathExists(scratch.path("a")));
-  {
-    const StatusOr<OutputFolder> again = OutputFolder::claim(scratch.path("a/b"));
-    ASSERT_OK(again.status());
-    scratch.write("a/file", "content");
-  }
-  EXPECT_EQ(*listFolder(scratch.path("a")), std::vector<std::string>{"file"});
-  ASSERT_OK(makeFolders(scratch.path("old")));
-  EXPECT_OK(OutputFolder::claim(scratch.path("old")).status());
-  EXPECT_TRUE(pathExists(scratch.path("old"))) << "an empty folder that was there before stays";
-  EXPECT_FALSE(OutputFolder::claim("/proc/nothing").isOk());
 }
 
 TEST(TrainerState, DamagedTextIsRefused) {

@@ -1,5 +1,6 @@
 // Sizes, SHA-256, random streams and processor features against published or exhaustive references.
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/Crc32c.h"
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Numbers.h"
 #include "runtime/Core/Print.h"
@@ -27,6 +28,23 @@ TEST(Numbers, AsPeopleWriteThem) {
     EXPECT_TRUE(checkReal(text).isOk() || std::string_view(text) == "1e-320") << text;
   for (const char *text : {"", "-", "nan", "inf", "1e999", "0.1x", "1,5"})
     EXPECT_FALSE(checkReal(text).isOk()) << text;
+}
+
+TEST(Numbers, TimesHaveUnits) {
+  EXPECT_EQ(*parseDuration("90s"), 90);
+  EXPECT_EQ(*parseDuration("30m"), 1800);
+  EXPECT_EQ(*parseDuration("1.5h"), 5400);
+  EXPECT_EQ(*parseDuration("2d"), 172800);
+  for (const char *bad : {"", "30", "s", "0s", "-1m", "1w", "1h30m", "1e400s", "nanh"})
+    EXPECT_FALSE(parseDuration(bad).isOk()) << bad;
+  EXPECT_NE(parseDuration("30").status().message().find("no unit"), std::string::npos);
+}
+
+TEST(Crc32c, PublishedVectors) { // RFC 3720, appendix B.4
+  EXPECT_EQ(crc32c("123456789", 9), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xff').data(), 32), 0x62A8AB43u);
+  EXPECT_EQ(crc32c("", 0), 0u);
 }
 
 TEST(Print, NothingThatATerminalObeys) {

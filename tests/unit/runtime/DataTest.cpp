@@ -135,6 +135,35 @@ TEST(Data, BadStreamsAreNamed) {
   EXPECT_THAT(message(options(scratch.path("m.bin"))), HasSubstr("version 9"));
 }
 
+TEST(Data, WideTokensWithoutAHeaderAreNotReadAsNarrowOnes) {
+  const Scratch scratch;
+  DataOptions wide = options(scratch.write("wide.bin", bytesOf(tenTokens<uint32_t>())));
+  EXPECT_THAT(message(wide), HasSubstr("--token-bytes=4"));
+  wide.tokenBytes = 4;
+  expectStream(wide);
+  wide.tokenBytes = 2;
+  EXPECT_OK(DataSet::open(wide).status()) << "whoever says so means it";
+  DataOptions narrow = options(scratch.write("narrow.bin", bytesOf(tenTokens<uint16_t>())));
+  narrow.vocabulary = 128256;
+  EXPECT_THAT(message(narrow), HasSubstr("do not fit 16 bits"));
+  narrow.tokenBytes = 2;
+  expectStream(narrow);
+  DataOptions said = options(scratch.write("gpt2.bin", llmc<uint16_t>(20240520, 1, 10, tenTokens<uint16_t>())));
+  said.tokenBytes = 4;
+  EXPECT_THAT(message(said), HasSubstr("leave the option out"));
+  DataOptions odd = options(scratch.write("odd4.bin", "abcdef"));
+  odd.tokenBytes = 4;
+  EXPECT_THAT(message(odd), HasSubstr("32-bit"));
+}
+
+TEST(Data, RowsAreReadThroughBeforeARun) {
+  const Scratch scratch;
+  const auto data = DataSet::open(options(scratch.write("f.bin", bytesOf(tenTokens<uint16_t>())), 4, 16));
+  ASSERT_OK(data.status());
+  EXPECT_THAT((*data)->checkRows(20).message(), HasSubstr("token 16 at byte 12"));
+  EXPECT_OK((*data)->checkRows(19)) << "too large a file";
+}
+
 TEST(Data, ATokenBeyondTheVocabularyIsFoundWithItsPlace) {
   const Scratch scratch;
   const auto data = DataSet::open(options(scratch.write("f.bin", bytesOf(tenTokens<uint16_t>())), 4, 16));
