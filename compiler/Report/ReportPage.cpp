@@ -153,7 +153,7 @@ Object pagePlan(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan
   for (size_t c = 0; c + 1 < kMemoryClassCount; ++c)
     classes.push_back(kMemoryClassNames[c]);
   const SentBytes sent = sentBytes(plan, shape);
-  Object page{{"title", title},
+  Object page{{"title", title.str()},
               {"note", plan.model().name() + ", micro-batch " + std::to_string(plan.model().batch()) + " x " +
                            std::to_string(plan.model().seq()) + " tokens, " + plan.precision() + ", ZeRO-" +
                            std::to_string(plan.zero())},
