@@ -9,6 +9,7 @@
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
+#include "runtime/Train/DataSetRows.h"
 #include "runtime/Train/EventFile.h"
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
@@ -35,18 +36,6 @@ namespace {
 
 /// What a trial uses where the plan's weights are not at hand.
 constexpr double kTrialDeviation = 0.02;
-
-/// Rows of files, in the order of the data set.
-class DataSetRows final : public RowSource {
-public:
-  explicit DataSetRows(const DataSet &data) : data_(data) {}
-  Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) override {
-    return data_.fillRow(index, tokens.data(), targets.data());
-  }
-
-private:
-  const DataSet &data_;
-};
 
 /// The state of one run; each member function is a stage.
 class Run {
