@@ -31,7 +31,7 @@ struct RunOptions {
 
   // What it learns from.
   std::vector<std::string> data;
-  std::string tokenizer; ///< empty (token files), bytes, or a folder with a tokenizer.json
+  std::string tokenizer;              ///< empty (token files), bytes, or a folder with a tokenizer.json
   std::optional<uint64_t> tokenBytes; ///< of token files that do not say it
   /// Data files up to this size are read through before the first step.
   uint64_t scanBytes = uint64_t(256) << 20;

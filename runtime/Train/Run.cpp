@@ -612,7 +612,7 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
   // Bytes and some special tokens: more are those of a tokenizer.
   constexpr uint64_t kMostByteTokens = 320;
   if (const uint64_t vocabulary = loaded.plan.model().vocabulary();
-      vocabulary > kMostByteTokens && options_.tokenizer.empty())
+      vocabulary > kMostByteTokens && options_.tokenizer != "bytes")
     return failedPrecondition(fmt::format(
         "--generate: the model has a vocabulary of {} tokens, ztc-run knows bytes alone and would print noise: export "
         "the model and generate with its tokenizer, or give --tokenizer=bytes where it was trained on bytes",
