@@ -7,8 +7,9 @@
 
 namespace ztc {
 
-/// As `nice` counts.
-static constexpr int kLowestPriority = 19;
+/// How much nicer than the rest, as `nice` counts: enough for steps to go first, and not so much that other programs of
+/// the machine keep a checkpoint from its end.
+static constexpr int kNicer = 10;
 
 bool onlyUpdateWritesState(const plan::Plan &plan) {
   std::set<uint32_t> state;
@@ -47,7 +48,7 @@ void CheckpointWriter::begin(const StateContext &context, TrainerState state, st
       }
       // Checksums are not worth a step's time: from here on nobody waits.
       if (beside_)
-        ::setpriority(PRIO_PROCESS, id_t(::gettid()), kLowestPriority);
+        ::setpriority(PRIO_PROCESS, id_t(::gettid()), ::getpriority(PRIO_PROCESS, id_t(::gettid())) + kNicer);
     };
     StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, options, hasRead);
     std::lock_guard lock(mutex_);

@@ -205,6 +205,7 @@ TEST_F(RankTrain, AResumeOnOtherRanksKeepsTheGlobalBatch) {
   for (uint32_t world : {1, 4}) {
     RunOptions rest = resumingOptions(savingOptions());
     rest.exportFolder = scratch_.path("rest");
+    rest.overwrite = true; // that of the other number of ranks
     rest.logJson = scratch_.path("log");
     ASSERT_EQ(firstMessage(run(world, rest)), "ok");
     const nlohmann::json head = log("log", "world").back();
@@ -237,6 +238,7 @@ TEST_F(RankTrain, AStepWithoutTargetsIsSkippedByAll) {
 TEST_F(RankTrain, ARowThatOneRankCannotReadEndsAllAtItsStep) {
   writeData("data.safetensors", 26, 9); // step 4 of two ranks, rank 1
   RunOptions o = options();
+  o.scanBytes = 0; // as for a file that is too large to be read through before
   o.logJson = scratch_.path("log");
   for (const Status &status : run(2, o)) {
     EXPECT_THAT(status.message(), HasSubstr("step 4: rank 1: "));
@@ -244,11 +246,22 @@ TEST_F(RankTrain, ARowThatOneRankCannotReadEndsAllAtItsStep) {
   }
   EXPECT_EQ(log("log").size(), 4u) << "the steps before it are done";
   RunOptions evaluating = options();
+  evaluating.scanBytes = 0;
   writeData("held.safetensors", 26, 9);
   writeData("data.safetensors", 26, 0);
   evaluating.evalData = {scratch_.path("held.safetensors")};
   for (const Status &status : run(2, evaluating))
     EXPECT_THAT(status.message(), HasSubstr("--eval-data: rank 1: "));
+}
+
+TEST_F(RankTrain, ATokenThatTheModelDoesNotKnowIsFoundBeforeTheFirstStep) {
+  writeData("bad.safetensors", 26, 9);
+  RunOptions o = options();
+  o.data = {scratch_.path("bad.safetensors")};
+  o.logJson = scratch_.path("log");
+  for (const Status &status : run(2, o))
+    EXPECT_THAT(status.message(), HasSubstr("300"));
+  EXPECT_FALSE(pathExists(scratch_.path("log")));
 }
 
 TEST_F(RankTrain, RanksThatWereStartedDifferentlyAreRefused) {

@@ -231,6 +231,31 @@ TEST(TrainLoop, HooksComeAtTheirSteps) {
   EXPECT_EQ(dumps, 1);
 }
 
+TEST(TrainLoop, SavesByTimeAndByTheBestEvaluation) {
+  std::vector<uint64_t> saved;
+  const auto save = [&](const LoopPosition &state) {
+    saved.push_back(state.step);
+    return Status::ok();
+  };
+  ToyRun timed;
+  timed.settings.savePeriodSeconds = 0; // always over
+  timed.hooks.save = save;
+  ASSERT_TRUE(timed.go(1, 1).isOk());
+  EXPECT_EQ(saved, (std::vector<uint64_t>{1, 2, 3, 4}));
+  saved.clear();
+  ToyRun best;
+  best.evaluation = {&best.held, 3};
+  best.settings.evalEvery = 1;
+  best.settings.savesBest = true;
+  best.settings.schedule.learningRate = 0; // one evaluation is as good as the next
+  best.hooks.save = [&](const LoopPosition &state) {
+    EXPECT_TRUE(state.evalLoss.has_value());
+    return save(state);
+  };
+  ASSERT_TRUE(best.go(1, 1).isOk());
+  EXPECT_EQ(saved, (std::vector<uint64_t>{1}));
+}
+
 TEST(TrainLoop, AFailingHookEndsTheRunWithItsMessage) {
   ToyRun run;
   run.settings.saveEvery = 1;
