@@ -350,7 +350,7 @@ TEST(Weights, ByNameFromSafetensors) {
   to.folder = scratch.path("hf");
   ASSERT_OK(exportModel(first.context(), to));
   WeightOptions options;
-  options.companions.weights = scratch.path("hf");
+  options.weights = scratch.path("hf");
   ASSERT_OK(checkWeights(second.plan, options));
   ASSERT_OK(loadWeights(second.context(), options));
   for (const char *name : kNames)
@@ -366,7 +366,7 @@ TEST(Weights, ByNameFromSafetensors) {
   TinyRun third;
   third.plan.mutable_parameters(0)->set_shape(0, 6), third.plan.mutable_parameters(0)->set_shape(1, 4);
   EXPECT_THAT(checkWeights(third.plan, options).message(), HasSubstr("has the shape [4, 6], the model needs [6, 4]"));
-  options.companions.weights = scratch.path("none");
+  options.weights = scratch.path("none");
   EXPECT_EQ(checkWeights(third.plan, options).code(), StatusCode::NotFound);
 }
 
@@ -492,7 +492,7 @@ TEST(Export, EachTensorHasTheTypeOfItsWeights) {
   EXPECT_THAT(*readWholeFile(scratch.path("out/config.json")), HasSubstr("\"torch_dtype\": \"bfloat16\""));
   // Weights that a run was given replace the plan's, in type too; what they do not name is as it is computed.
   options.companions.weights = scratch.path("out/model.safetensors");
-  options.weightTypes = *typesOfWeights(plan, options.weights);
+  options.weightTypes = *typesOfWeights(plan, options.companions.weights);
   options.weightTypes["layers.0.weight"] = plan::F64;
   options.weightTypes.erase("layers.0.norm.weight");
   ASSERT_OK(exportModel(run.context(), options));

@@ -299,7 +299,7 @@ TEST(RankCheckpoint, FirstValuesDoNotDependOnRanks) {
   const Scratch scratch;
   ASSERT_EQ(firstMessage(saveBy(1, kStages[0], scratch.path("ck"), 1, 4)), "ok");
   WeightOptions named, random;
-  named.companions.weights = scratch.path("ck/step-00000001");
+  named.weights = scratch.path("ck/step-00000001");
   random.initDeviation = 0.5;
   random.seed = 7;
   for (const Stage &stage : kStages)
