@@ -2,7 +2,7 @@
 """Makes the goldens of this folder: small Llamas as PyTorch exports them, and what PyTorch computes with them.
 
   pip install torch transformers onnx onnxscript safetensors
-  python tests/golden/make.py            # rewrites tests/golden/<model>/
+  python tests/golden/make.py [NAME...]  # rewrites tests/golden/<model>/
 
 Each folder: model.onnx (weights inside, or beside it in model.onnx.data), config.json, data.safetensors (input_ids and labels of every training step), golden.safetensors
 (gradients of step 0), golden.json (losses, gradient norms, learning rates, settings, final loss of batch 0).
@@ -10,6 +10,7 @@ Each folder: model.onnx (weights inside, or beside it in model.onnx.data), confi
 import json
 import math
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -25,6 +26,8 @@ MODELS = {
     "tied": transformers.LlamaConfig(**SMALL, tie_word_embeddings=True, rope_parameters=dict(
         rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)),
     "head-norms": transformers.Qwen3Config(**SMALL, head_dim=12, tie_word_embeddings=False),
+    # The padding token stands among inputs and targets: its row of the table gets the head's share of the gradient, and weight decay.
+    "padded": transformers.LlamaConfig(**SMALL | dict(hidden_size=24, num_hidden_layers=1, pad_token_id=7), tie_word_embeddings=True),
 }
 
 
@@ -42,6 +45,8 @@ def loss_of(model, ids, labels):
 
 def main():
     for number, (name, config) in enumerate(MODELS.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         folder = HERE / name
         folder.mkdir(exist_ok=True)
         torch.manual_seed(100 + number)
@@ -61,6 +66,8 @@ def main():
 
         ids = torch.randint(0, config.vocab_size, (STEPS, 2, 16))
         ids[:, :, 1::2] = (ids[:, :, 0::2] * 5 + 3) % config.vocab_size  # every second token can be learned
+        if config.pad_token_id is not None:
+            ids[:, :, 5] = ids[:, 1, 12:] = config.pad_token_id
         labels = ids.clone()
         labels[torch.rand(ids.shape) < 0.15] = -100
         save_file({"input_ids": ids, "labels": labels}, folder / "data.safetensors")
