@@ -23,6 +23,7 @@ import math
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import warnings
 import zlib
@@ -169,6 +170,23 @@ def train(model, ours, batches):
     return losses, norms, model
 
 
+def stored(model, ours, tensors):
+    """Tensors of parameters (values, gradients) as the model's checkpoint divides them: transformers keeps the experts of a layer in one tensor,
+    checkpoints one matrix for each. A model whose tensors have no more than other names there keeps its own."""
+    if ours:
+        return tensors
+    shell = copy.deepcopy(model)
+    with torch.no_grad(), tempfile.TemporaryDirectory() as work:
+        for name, parameter in shell.named_parameters():
+            if name in tensors:
+                parameter.copy_(tensors[name])
+        shell.save_pretrained(work)
+        kept = {k: v for part in pathlib.Path(work).glob("*.safetensors") for k, v in load_file(part).items()}
+    if all(name in kept or any(v.shape == t.shape and torch.equal(v, t) for k, v in kept.items() if k not in tensors) for name, t in tensors.items()):
+        return tensors
+    return {k: v for k, v in kept.items() if k not in dict(shell.named_buffers())}
+
+
 def goldens(model, ours, name, folder, steps, batch, sequence):
     vocabulary = model(torch.zeros(1, 4, dtype=torch.int64)).shape[-1] if ours else model.config.get_text_config().vocab_size
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) % 100000 + 2)
@@ -181,17 +199,18 @@ def goldens(model, ours, name, folder, steps, batch, sequence):
     loss = loss_of(logits, labels)
     loss.backward()
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().contiguous() for n, p in named.items()}
+    gradients = stored(model, ours, {n: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().contiguous() for n, p in named.items()})
     save_file({"input_ids": ids, "labels": labels, "logits": logits.detach().contiguous(), "loss": loss.detach()}
               | {f"grad.{n}": g for n, g in gradients.items()}, folder / "golden.safetensors")
     losses, norms, trained = train(model, ours, batches)
     with torch.no_grad():
         final = loss_of(logits_of(trained, ours, ids), labels).item()
+    weights = stored(trained, ours, {n: p.detach().clone().contiguous() for n, p in trained.named_parameters() if n in named})
     (folder / "golden.json").write_text(json.dumps({
         "torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "B": batch, "S": sequence, "vocab_size": vocabulary,
         "num_parameters": sum(p.numel() for p in named.values()), "loss": loss.item(), "losses": losses, "grad_norms_preclip": norms,
-        "final_eval_loss": final, "final_param_l2": {n: p.norm().item() for n, p in trained.named_parameters() if n in named},
-        "grad_l2": {n: g.norm().item() for n, g in gradients.items()}, "param_shapes": {n: list(p.shape) for n, p in named.items()},
+        "final_eval_loss": final, "final_param_l2": {n: p.norm().item() for n, p in weights.items()},
+        "grad_l2": {n: g.norm().item() for n, g in gradients.items()}, "param_shapes": {n: list(p.shape) for n, p in gradients.items()},
         "adamw": {"lr": LR, "lr_min": LR_MIN, "betas": BETAS, "eps": EPSILON, "weight_decay": DECAY, "clip_grad_norm": CLIP, "steps": steps,
                   "lrs": [rate(t, steps) for t in range(steps)]}}, indent=1) + "\n")
     model.zero_grad()
@@ -295,7 +314,6 @@ def strip(path):
 
 def store(name, kind, steps=6, batch=2, sequence=13):
     """One small model of tests/golden/families: weights, one export that holds them too, batches, gradients, losses."""
-    import tempfile
     folder = HERE / "families" / name
     folder.mkdir(parents=True, exist_ok=True)
     family_modules.WIDTH, family_modules.VOCABULARY = 24, 61
