@@ -40,37 +40,62 @@ size_t parameterOf(Emitter &emitter, llvm::StringRef tensor, ArrayRef<int64_t> s
   return parameters.size() - 1;
 }
 
-/// The initializer's value, in its own orientation, computed from parameters.
-mlir::Value arranged(OpBuilder &builder, Location loc, const WeightForm &form, ArrayRef<mlir::Value> tensors) {
+mlir::Value transposedMatrices(OpBuilder &builder, Location loc, mlir::Value value) {
+  SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
+  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+  return transposeTo(builder, loc, value, permutation);
+}
+
+mlir::Value joined(OpBuilder &builder, Location loc, ArrayRef<mlir::Value> pieces, int64_t axis) {
+  if (pieces.size() == 1)
+    return pieces[0];
+  SmallVector<int64_t> shape(shapeOf(pieces[0]));
+  shape[axis] = 0;
+  for (mlir::Value piece : pieces)
+    shape[axis] += shapeOf(piece)[axis];
+  auto type = RankedTensorType::get(shape, typeOf(pieces[0]).getElementType());
+  return graph::ConcatOp::create(builder, loc, type, pieces, axis);
+}
+
+/// What a piece takes of its tensor.
+mlir::Value taken(OpBuilder &builder, Location loc, const WeightForm::Piece &piece, int64_t axis, mlir::Value value) {
+  if (piece.matrix >= 0) {
+    SmallVector<int64_t> offsets(shapeOf(value).size(), 0), sizes(shapeOf(value));
+    offsets[0] = piece.matrix;
+    sizes[0] = 1;
+    value = sliceOf(builder, loc, value, offsets, sizes);
+    value = reshapeTo(builder, loc, value, ArrayRef<int64_t>(sizes).drop_front());
+  }
+  if (piece.isPart) {
+    SmallVector<int64_t> offsets(shapeOf(value).size(), 0), sizes(shapeOf(value));
+    offsets[axis] = piece.begin;
+    sizes[axis] = piece.size;
+    value = sliceOf(builder, loc, value, offsets, sizes);
+  }
+  return value;
+}
+
+/// The initializer's value, in its own orientation and dimensions, computed from parameters.
+mlir::Value arranged(OpBuilder &builder, Location loc, const WeightForm &form, ArrayRef<mlir::Value> tensors,
+                     ArrayRef<int64_t> wanted) {
   SmallVector<mlir::Value> pieces;
-  for (auto [piece, tensor] : llvm::zip(form.pieces, tensors)) {
-    mlir::Value value = tensor;
-    if (piece.isPart) {
-      SmallVector<int64_t> offsets(shapeOf(value).size(), 0), sizes(shapeOf(value));
-      offsets[form.axis] = piece.begin;
-      sizes[form.axis] = piece.size;
-      value = sliceOf(builder, loc, value, offsets, sizes);
-    }
-    if (form.isStacked) {
-      if (form.isTransposed)
-        value = transposeTo(builder, loc, value, {1, 0});
+  for (auto [piece, tensor] : llvm::zip(form.pieces, tensors))
+    pieces.push_back(taken(builder, loc, piece, form.axis, tensor));
+  int64_t matrices = std::max<int64_t>(form.matrices, 1), each = int64_t(pieces.size()) / matrices;
+  SmallVector<mlir::Value> whole;
+  for (int64_t m = 0; m < matrices; ++m) {
+    mlir::Value value = joined(builder, loc, ArrayRef(pieces).slice(m * each, each), form.axis);
+    if (form.isTransposed)
+      value = transposedMatrices(builder, loc, value);
+    if (form.matrices) {
       SmallVector<int64_t> shape(shapeOf(value));
       shape.insert(shape.begin(), 1);
       value = reshapeTo(builder, loc, value, shape);
     }
-    pieces.push_back(value);
+    whole.push_back(value);
   }
-  mlir::Value value = pieces[0];
-  if (pieces.size() > 1) {
-    int64_t axis = form.isStacked ? 0 : form.axis, size = 0;
-    for (mlir::Value piece : pieces)
-      size += shapeOf(piece)[axis];
-    SmallVector<int64_t> shape(shapeOf(value));
-    shape[axis] = size;
-    auto type = RankedTensorType::get(shape, typeOf(value).getElementType());
-    value = graph::ConcatOp::create(builder, loc, type, pieces, axis);
-  }
-  return form.isTransposed && !form.isStacked ? transposeTo(builder, loc, value, {1, 0}) : value;
+  mlir::Value value = joined(builder, loc, whole, 0);
+  return form.isReshaped ? reshapeTo(builder, loc, value, wanted) : value;
 }
 
 mlir::Value folded(OpBuilder &builder, Location loc, mlir::Value value, const WeightForm &form) {
@@ -144,10 +169,10 @@ bool applyForm(Emitter &emitter, size_t index, const WeightForm &form, ArrayRef<
       if (!llvm::is_contained(parameter.transformations, words))
         parameter.transformations.push_back(words);
   }
-  if (form.pieces.size() == 1 && !form.pieces[0].isPart)
+  if (form.isWhole())
     for (const std::string &name : mine.tied)
       addName(parameters[places[0]], name);
-  mlir::Value value = arranged(builder, loc, form, tensors);
+  mlir::Value value = arranged(builder, loc, form, tensors, mine.initializer->shape);
   if (mine.transposed)
     value = transposeTo(builder, loc, value, {1, 0});
   if (value.getType() == mine.argument.getType())

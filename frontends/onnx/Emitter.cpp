@@ -1,7 +1,7 @@
 #include "frontends/onnx/Emitter.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "frontends/onnx/HostConstants.h"
-#include "frontends/onnx/InitializerBytes.h"
+#include "frontends/onnx/WeightForm.h"
 #include "llvm/ADT/Twine.h"
 #include <set>
 
@@ -120,10 +120,8 @@ SmallVector<int64_t> Emitter::integers(unsigned index, StringRef attribute) {
 
 /// Whether all elements are equal; false where they are not there.
 static bool hasEqualElements(const Initializer &initializer, const Model &model) {
-  InitializerBytes files(model);
-  StringRef bytes = files.of(initializer);
-  unsigned size = elementBytes(initializer.type);
-  return size && bytes.size() >= size && bytes.drop_front(size) == bytes.drop_back(size);
+  TensorView view = viewOf(model, initializer);
+  return !view.bytes.empty() && view.isConstant();
 }
 
 mlir::Value Emitter::parameter(unsigned index, bool &transposed) {

@@ -1,10 +1,11 @@
 #include "frontends/onnx/ExplainWeights.h"
-#include "frontends/onnx/InitializerBytes.h"
+#include "frontends/onnx/ExpertNames.h"
 #include "frontends/onnx/MatchCache.h"
 #include "frontends/onnx/MatchWeights.h"
+#include "frontends/onnx/StoredTensors.h"
+#include "frontends/onnx/UnreadTensors.h"
 #include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/Weights.h"
-#include "runtime/Format/Safetensors.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Parallel.h"
 #include "llvm/Support/Path.h"
@@ -23,11 +24,10 @@ std::string shapeText(ArrayRef<int64_t> shape) {
   return text + ")";
 }
 
-ElementType typeNamed(llvm::StringRef name) {
-  for (ElementType type : {ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::F64})
-    if (elementName(type) == name)
-      return type;
-  return ElementType::Undefined;
+Shape withoutOnes(ArrayRef<int64_t> shape) {
+  Shape kept(shape);
+  llvm::erase(kept, 1);
+  return kept;
 }
 
 /// One parameter of the graph and what is known of where it comes from.
@@ -42,24 +42,16 @@ struct Candidate {
 
 class Explanation {
 public:
-  Explanation(Emitter &emitter, const Model &model, const Names &names, const ImportOptions &options,
-              llvm::StringRef family, ImportReport &report)
-      : emitter(emitter), model(model), options(options), report(report), facts(model, names, family), bytes(model),
-        loc(UnknownLoc::get(emitter.function().getContext())) {}
+  Explanation(Emitter &emitter, const Model &model, const Names &names, ArrayRef<const Initializer *> constants,
+              const ImportOptions &options, llvm::StringRef family, ImportReport &report)
+      : emitter(emitter), model(model), constants(constants), options(options), report(report),
+        facts(model, names, family), loc(UnknownLoc::get(emitter.function().getContext())) {}
 
   LogicalResult run() {
     StatusOr<SafetensorsCollection> opened = SafetensorsCollection::open(options.weights);
     if (!opened.isOk())
       return emitError(loc) << opened.status().message();
-    for (const auto &file : opened->files())
-      for (const SafetensorsTensor &tensor : file->tensors())
-        if (ElementType type = typeNamed(tensor.typeName); type != ElementType::Undefined) {
-          auto data = file->data(tensor);
-          checkpoint.push_back({tensor.name,
-                                {reinterpret_cast<const char *>(data.data()), data.size()},
-                                type,
-                                Shape(tensor.shape.begin(), tensor.shape.end())});
-        }
+    checkpoint = floatTensorsOf(*opened);
     WeightMatcher matcher(checkpoint, options.weightRules);
     collect(matcher);
     bool hasValues = llvm::any_of(candidates, [](const Candidate &c) { return !c.tensor.bytes.empty(); });
@@ -72,7 +64,7 @@ private:
   void collect(WeightMatcher &matcher) {
     for (const Parameter &parameter : emitter.parameters()) {
       Candidate candidate;
-      candidate.tensor = bytes.view(*parameter.initializer);
+      candidate.tensor = viewOf(model, *parameter.initializer);
       candidate.isTransposed = parameter.transposed;
       for (const std::string &name : checkpointNames(parameter))
         if (auto index = matcher.indexOf(name); index && !llvm::is_contained(candidate.named, *index))
@@ -92,12 +84,13 @@ private:
     for (const auto &file : files.files())
       paths.push_back(file->path());
     const WeightRules &rules = options.weightRules;
-    std::string key = formatv("{0}{1}{2}{3}{4}{5}{6}{7}{8}", rules.transpose, rules.cast, rules.shift, rules.scale,
-                              rules.join, rules.range, rules.stack, rules.byValue, facts.hasShiftedNorms());
+    std::string key =
+        formatv("{0}{1}{2}{3}{4}{5}{6}{7}{8}{9}", rules.transpose, rules.cast, rules.shift, rules.scale, rules.join,
+                rules.range, rules.stack, rules.reshape, rules.byValue, facts.hasShiftedNorms());
     for (const Parameter &parameter : emitter.parameters())
       key += "\n" + parameter.name + " " + parameter.initializer->name;
     key = matchKey(paths, key);
-    if (recall(readMatches(key)))
+    if (recall(matcher, readMatches(key)))
       return;
     compare(matcher);
     nlohmann::json kept = nlohmann::json::array();
@@ -111,7 +104,7 @@ private:
     keepMatches(key, kept);
   }
 
-  bool recall(const nlohmann::json &kept) {
+  bool recall(const WeightMatcher &matcher, const nlohmann::json &kept) {
     if (!kept.is_array() || kept.size() != candidates.size())
       return false;
     std::vector<Candidate> recalled = candidates;
@@ -119,7 +112,7 @@ private:
       if (!json.is_object() || !json.contains("form") || !json.contains("constant") || !json["constant"].is_boolean())
         return false;
       c.isConstant = json["constant"].get<bool>();
-      if (!json["form"].is_null() && !(c.form = WeightForm::fromJson(json["form"])))
+      if (!json["form"].is_null() && !((c.form = WeightForm::fromJson(json["form"])) && matcher.fits(*c.form)))
         return false;
       auto integers = [&](const char *name, Shape &out) {
         for (const nlohmann::json &entry : json.value(name, nlohmann::json::array()))
@@ -208,8 +201,37 @@ private:
     return text;
   }
 
+  /// The graph's own files that are not there: with their values, what has lost its name could be found.
+  std::string missingFiles() const {
+    std::set<std::string> missing;
+    for (auto [c, parameter] : llvm::zip(candidates, emitter.parameters()))
+      if (c.tensor.bytes.empty() && c.named.empty() && parameter.initializer->isExternal)
+        missing.insert((llvm::sys::path::parent_path(model.path) + "/" + parameter.initializer->location).str());
+    std::string text;
+    for (const std::string &file : missing)
+      text += "\nwhat is missing has lost its name; put the graph's own data " + file +
+              " back beside it, and it is found by value";
+    return text;
+  }
+
   static llvm::StringRef wayOut() {
     return "\nexport again with optimize=False, or compile the Hugging Face folder itself";
+  }
+
+  /// Why a matrix that stands in the place of `other` may be a multiple of it; "" where another state of the same
+  /// training shows that it is not.
+  static std::string doubt(const Candidate &c, const TensorView &other, const Parameter &parameter) {
+    Likeness likeness = c.tensor.bytes.empty() ? Likeness() : likenessOf(c.tensor, other, parameter.transposed);
+    bool isAlike = likeness.share > 0.8;
+    if (isAlike && likeness.factor > 0.8 && likeness.factor < 1.25)
+      return "";
+    std::string place =
+        "\n  " + parameter.name + " ('" + parameter.initializer->name + "') " + shapeText(c.tensor.shape);
+    if (isAlike)
+      return place + ": is about " + numberText(likeness.factor) + " times '" + other.name +
+             "' of the checkpoint: a factor was folded into it that another checkpoint does not tell exactly";
+    return place + ": its name is lost and its values are others: whether a factor was folded into it, only a "
+                   "config.json with a model_type could tell";
   }
 
   /// The form of a parameter that values do not explain, from the graph and config.json.
@@ -228,10 +250,24 @@ private:
         problem = "\n  " + parameter.name + " " + shapeText(c.tensor.shape) + ": " + fact.reason;
         return std::nullopt;
       }
+      if (fact.kind == WeightFact::Kind::Likely) {
+        problem = doubt(c, other, parameter);
+        if (!problem.empty())
+          return std::nullopt;
+      }
       WeightForm form = WeightForm::of(other.name, parameter.transposed);
       form.shift = fact.kind == WeightFact::Kind::OnePlus ? 1 : 0;
       return form;
     }
+    // The same numbers in other dimensions, where no more than sizes of 1 tell them apart; the matrices of experts.
+    for (unsigned index : c.named)
+      if (withoutOnes(matcher[index].shape) == withoutOnes(c.tensor.shape) && !parameter.transposed) {
+        WeightForm form = WeightForm::of(matcher[index].name, false);
+        form.isReshaped = true;
+        return form;
+      }
+    if (std::optional<WeightForm> form = stackedExperts(parameter.name, c.tensor.shape, matcher))
+      return form;
     problem = "\n  " + parameter.name + " ";
     Shape shape(shapeOf(parameter.argument));
     problem += c.named.empty()
@@ -260,9 +296,19 @@ private:
       report.comparison = verdict(isSame, agree, all);
     if (!problems.empty())
       return emitError(loc) << options.weights << ": weights do not fit the graph"
-                            << (hasValues ? " (" + report.comparison + ")" : "") << ":" << problems << wayOut();
+                            << (hasValues ? " (" + report.comparison + ")" : "") << ":" << problems << missingFiles()
+                            << wayOut();
     if (failed(checkTies(matcher)))
       return failure();
+    llvm::StringSet<> used;
+    for (auto [c, parameter] : llvm::zip(candidates, emitter.parameters())) {
+      for (const WeightForm::Piece &piece : c.form->pieces)
+        used.insert(piece.tensor);
+      for (const std::string &tied : parameter.tied)
+        used.insert(tied);
+    }
+    if (std::string problem = noteUnread(checkpoint, used, constants, report); !problem.empty())
+      return emitError(loc) << options.weights << ": " << problem << wayOut();
     rewrite(matcher);
     return success();
   }
@@ -294,35 +340,22 @@ private:
     for (const Parameter &parameter : emitter.parameters())
       order.push_back({parameter.initializer, parameter.name});
     size_t index = 0;
-    std::set<std::string> used;
     for (auto [i, c] : llvm::enumerate(candidates)) {
       std::vector<Shape> shapes;
-      for (const WeightForm::Piece &piece : c.form->pieces) {
+      for (const WeightForm::Piece &piece : c.form->pieces)
         shapes.push_back(matcher[*matcher.indexOf(piece.tensor)].shape);
-        used.insert(piece.tensor);
-      }
-      for (const std::string &tied : emitter.parameters()[index].tied)
-        used.insert(tied);
       // A parameter that is replaced leaves its place to the next one.
       if (!applyForm(emitter, index, *c.form, shapes))
         ++index;
     }
-    std::string unused;
-    unsigned count = 0;
-    for (const TensorView &tensor : checkpoint)
-      if (!used.count(tensor.name) && !llvm::StringRef(tensor.name).ends_with("inv_freq") && ++count <= 3)
-        unused += (unused.empty() ? "" : ", ") + tensor.name;
-    if (count)
-      report.notes.push_back(formatv("{0} tensors of the checkpoint are read by nothing in the graph: {1}{2}", count,
-                                     unused, count > 3 ? ", ..." : ""));
   }
 
   Emitter &emitter;
   const Model &model;
+  ArrayRef<const Initializer *> constants;
   const ImportOptions &options;
   ImportReport &report;
   WeightFacts facts;
-  InitializerBytes bytes;
   Location loc;
   std::vector<TensorView> checkpoint;
   std::vector<Candidate> candidates; ///< of the emitter's parameters, in their order
@@ -330,9 +363,10 @@ private:
 
 } // namespace
 
-LogicalResult explainWeights(Emitter &emitter, const Model &model, const Names &names, const ImportOptions &options,
+LogicalResult explainWeights(Emitter &emitter, const Model &model, const Names &names,
+                             ArrayRef<const Initializer *> constants, const ImportOptions &options,
                              llvm::StringRef family, ImportReport &report) {
-  return Explanation(emitter, model, names, options, family, report).run();
+  return Explanation(emitter, model, names, constants, options, family, report).run();
 }
 
 } // namespace ztc::importer

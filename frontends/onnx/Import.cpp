@@ -13,11 +13,13 @@
 #include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/SizeAdvice.h"
 #include "frontends/onnx/Ties.h"
+#include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/Weights.h"
 #include "mlir/IR/Verifier.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Format/Safetensors.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <set>
 
@@ -27,10 +29,15 @@ namespace ztc {
 namespace importer {
 namespace {
 
-/// What a config.json beside the model may say about limits; nothing is built from it.
-nlohmann::json readConfig(llvm::StringRef modelPath, std::vector<std::string> &notes) {
+/// config.json beside the model; where none is there, beside the weights. It may tell limits and what the family folds;
+/// nothing is built from it.
+nlohmann::json readConfig(llvm::StringRef modelPath, llvm::StringRef weights, std::vector<std::string> &notes) {
   llvm::SmallString<256> path(llvm::sys::path::parent_path(modelPath));
   llvm::sys::path::append(path, "config.json");
+  if (!weights.empty() && !llvm::sys::fs::exists(path)) {
+    path = llvm::sys::fs::is_directory(weights) ? weights : llvm::sys::path::parent_path(weights);
+    llvm::sys::path::append(path, "config.json");
+  }
   StatusOr<std::string> buffer = readWholeFile(std::string(path));
   if (!buffer.isOk())
     return nlohmann::json::object();
@@ -139,9 +146,11 @@ public:
     Names names(*model, checkpoint);
     if (!findLiveness(*model, [](const Initializer &) { return false; }, fromTokens, error))
       return fail(error);
-    llvm::StringSet<> parameters = findParameters(*model, names, fromTokens);
+    // Another frontend's graph has the checkpoint's names.
+    FoundParameters found =
+        findParameters(*model, names, fromTokens, options.message.empty() ? options.weights : std::string());
     if (!findLiveness(
-            *model, [&](const Initializer &initializer) { return parameters.contains(initializer.name); }, liveness,
+            *model, [&](const Initializer &initializer) { return found.names.contains(initializer.name); }, liveness,
             error))
       return fail(error);
     if (failed(bind(liveness)))
@@ -157,8 +166,11 @@ public:
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
     noteUntrained(emitter);
     // Another frontend reads the checkpoint's own tensors and folds nothing.
+    if (options.weights.empty() && options.message.empty() &&
+        failed(checkFolded(emitter, *model, WeightFacts(*model, names, familyOf(config)), report)))
+      return failure();
     if (!options.weights.empty() && options.message.empty() &&
-        failed(explainWeights(emitter, *model, names, options, familyOf(config), report)))
+        failed(explainWeights(emitter, *model, names, found.constants, options, familyOf(config), report)))
       return failure();
     if (failed(attachSources(emitter, *model, options.weights, report)))
       return failure();
@@ -194,7 +206,7 @@ private:
     PortNotes notes(*model, logits->name);
     keepOnly(*model, std::string(logits->name));
     std::vector<std::string> saidLater; // bind() reads it again
-    const int64_t positionLimit = positionLimitOf(readConfig(path, saidLater), saidLater);
+    const int64_t positionLimit = positionLimitOf(readConfig(path, options.weights, saidLater), saidLater);
     if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
@@ -221,7 +233,7 @@ private:
     for (const GraphValue &input : model->inputs)
       if (liveness.roles.lookup(input.name).role == InputRole::Tokens)
         tokens = &input;
-    config = readConfig(path, report.notes);
+    config = readConfig(path, options.weights, report.notes);
     report.positionLimit = options.positionLimit ? options.positionLimit : positionLimitOf(config, report.notes);
     int64_t fixedBatch = tokens->shape[0], fixedSequence = tokens->shape[1];
     report.isSymbolic = fixedBatch < 0 || fixedSequence < 0;
@@ -282,9 +294,11 @@ private:
   }
 
   /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for: they
-  /// keep their value, and that is not to happen without a word.
+  /// keep their value, and that is not to happen without a word. Where a checkpoint has them, it is asked instead.
   void noteUntrained(Emitter &emitter) {
     llvm::StringSet<> trained;
+    for (const std::string &name : checkpoint)
+      trained.insert(name);
     for (const Parameter &parameter : emitter.parameters()) {
       trained.insert(parameter.name);
       for (const std::string &tied : parameter.tied)

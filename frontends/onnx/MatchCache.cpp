@@ -9,7 +9,7 @@
 namespace ztc::importer {
 namespace {
 
-constexpr unsigned kVersion = 1; ///< of what is looked for: results of an older search are not taken
+constexpr unsigned kVersion = 2; ///< of what is looked for: results of an older search are not taken
 
 /// "" where there is no home either.
 std::string pathOf(const std::string &key) {

@@ -1,5 +1,6 @@
 #include "frontends/onnx/MatchWeights.h"
 #include "frontends/onnx/HostTensor.h"
+#include "frontends/onnx/WeightViews.h"
 #include <cmath>
 
 using llvm::ArrayRef;
@@ -9,33 +10,14 @@ namespace ztc::importer {
 namespace {
 
 constexpr int64_t kSamples = 48;
-constexpr int64_t kTile = 128;
-
-/// Element (row, column) of a tensor as a matrix, seen transposed where asked.
-struct MatrixView {
-  const TensorView &tensor;
-  bool isTransposed = false;
-  int64_t rows() const { return isTransposed ? tensor.columns() : tensor.rows(); }
-  int64_t columns() const { return isTransposed ? tensor.rows() : tensor.columns(); }
-  double at(int64_t row, int64_t column) const {
-    return isTransposed ? tensor.at(column * tensor.columns() + row) : tensor.at(row * tensor.columns() + column);
-  }
-};
 
 /// Positions that are spread over `count` elements without a period.
 int64_t samplePosition(int64_t sample, int64_t count) {
   return int64_t((uint64_t(sample) * 0x9e3779b97f4a7c15u >> 11) % uint64_t(count));
 }
 
-bool agrees(double graph, double expected, double rounding, double scale, double shift) {
-  bool isExact = scale == 1 && shift == 0;
-  if (isExact && rounding <= 0x1p-24)
-    return graph == expected || (std::isnan(graph) && std::isnan(expected));
-  // What is folded rounds once more; f16 has subnormal numbers from 6e-8 on.
-  double relative = isExact ? rounding : 4 * rounding;
-  double floor = rounding == 0x1p-11 ? 0x1p-24 * std::max(1.0, std::fabs(scale)) : 0;
-  return std::fabs(graph - expected) <= relative * std::max(std::fabs(expected), std::fabs(shift)) + floor;
-}
+/// Orientation in the graph and axis of the checkpoint along which pieces may be joined or taken, likeliest first.
+constexpr std::pair<bool, int64_t> kArrangements[] = {{false, 0}, {true, 0}, {false, 1}, {true, 1}};
 
 /// A row of `view` from `column` on equals the first columns of `other`'s row, on a sample.
 bool rowsAgree(const MatrixView &a, int64_t rowA, const MatrixView &b, int64_t rowB, double rounding) {
@@ -101,6 +83,22 @@ std::optional<unsigned> WeightMatcher::indexOf(StringRef name) const {
   return found == byName.end() ? std::nullopt : std::optional<unsigned>(found->second);
 }
 
+bool WeightMatcher::fits(const WeightForm &form) const {
+  return (form.axis == 0 || form.axis == 1) && form.matrices >= 0 &&
+         (!form.matrices || form.pieces.size() % form.matrices == 0) &&
+         llvm::all_of(form.pieces, [&](const WeightForm::Piece &piece) {
+           std::optional<unsigned> index = indexOf(piece.tensor);
+           if (!index)
+             return false;
+           ArrayRef<int64_t> shape = checkpoint[*index].shape;
+           if (piece.matrix >= 0 && (shape.size() != 3 || piece.matrix >= shape[0]))
+             return false;
+           shape = shape.drop_front(piece.matrix >= 0);
+           return !piece.isPart || (size_t(form.axis) < shape.size() && piece.begin >= 0 && piece.size >= 0 &&
+                                    piece.size <= shape[form.axis] - piece.begin);
+         });
+}
+
 /// One tensor of the checkpoint as a whole: itself, its transpose, 1 + w, c * w.
 std::optional<WeightForm> WeightMatcher::findWhole(const TensorView &tensor, const TensorView &other,
                                                    bool familyShift) const {
@@ -129,14 +127,39 @@ std::optional<WeightForm> WeightMatcher::findWhole(const TensorView &tensor, con
   return std::nullopt;
 }
 
-/// Several tensors one after the other: q|k|v, gate|up; each starts where the one before it ends.
-std::optional<WeightForm> WeightMatcher::findPieces(const TensorView &tensor, bool isTransposed) const {
-  MatrixView mine{tensor, isTransposed};
-  if (tensor.shape.size() > 2 || (tensor.shape.size() == 1 && isTransposed))
+/// The elements of one tensor in other dimensions: a vector of one number per head as (1, heads, 1, 1), a projection as
+/// (inputs, heads, width), matrices of experts that are transposed each.
+std::optional<WeightForm> WeightMatcher::findReshaped(const TensorView &tensor, const TensorView &other) const {
+  if (tensor.count() != other.count() || (!rules.cast && tensor.type != other.type))
     return std::nullopt;
+  double rounding = roundingOf(tensor.type, other.type);
+  for (bool isTransposed : {false, true}) {
+    size_t rank = other.shape.size();
+    if (isTransposed && (!rules.transpose || rank < 2 || rank > 3))
+      continue;
+    WeightForm form = WeightForm::of(other.name, isTransposed);
+    TensorView mine = beforeReshape(tensor, form, other);
+    form.isReshaped = mine.shape != tensor.shape;
+    bool isStack = rank == 3 && isTransposed, isEqual = true;
+    for (int64_t e = 0, n = isStack ? other.shape[0] : 1; isEqual && e < n; ++e) {
+      TensorView myMatrix = isStack ? mine.matrix(e) : mine, theirMatrix = isStack ? other.matrix(e) : other;
+      isEqual = take(MatrixView{myMatrix}, MatrixView{theirMatrix, isTransposed}, rounding).isEqual;
+    }
+    if (isEqual)
+      return form;
+  }
+  return std::nullopt;
+}
+
+/// Several tensors one after the other: q|k|v, gate|up; each starts where the one before it ends.
+std::optional<WeightForm> WeightMatcher::findPieces(const TensorView &tensor, bool isTransposed, int64_t axis) const {
+  if (tensor.shape.size() > 2 || (tensor.shape.size() == 1 && (isTransposed || axis)))
+    return std::nullopt;
+  MatrixView mine{tensor, isTransposed != (axis == 1)};
   bool isVector = tensor.shape.size() == 1;
   WeightForm form;
   form.isTransposed = isTransposed;
+  form.axis = axis;
   int64_t extent = isVector ? tensor.count() : mine.rows();
   for (int64_t row = 0; row < extent;) {
     const TensorView *next = nullptr;
@@ -155,7 +178,7 @@ std::optional<WeightForm> WeightMatcher::findPieces(const TensorView &tensor, bo
         }
         continue;
       }
-      MatrixView theirs{other};
+      MatrixView theirs{other, axis == 1};
       if (theirs.columns() == mine.columns() && theirs.rows() <= extent - row && theirs.rows() < extent &&
           rowsAgree(mine, row, theirs, 0, rounding) &&
           rowsAgree(mine, row + theirs.rows() - 1, theirs, theirs.rows() - 1, rounding)) {
@@ -165,72 +188,94 @@ std::optional<WeightForm> WeightMatcher::findPieces(const TensorView &tensor, bo
     }
     if (!next)
       return std::nullopt;
-    int64_t size = next->shape[0];
-    form.pieces.push_back({next->name, 0, size, false});
+    int64_t size = next->shape[axis];
+    form.pieces.push_back({next->name, 0, size});
     row += size;
   }
   return form.pieces.size() > 1 ? std::optional<WeightForm>(form) : std::nullopt;
 }
 
-/// Some rows of a larger tensor: the graph's exporter split a projection that the checkpoint holds in one piece.
-std::optional<WeightForm> WeightMatcher::findPart(const TensorView &tensor, bool isTransposed) const {
-  if (tensor.shape.size() > 2 || (tensor.shape.size() == 1 && isTransposed))
-    return std::nullopt;
+/// The first row (along `axis`: column) of `other` from which on it holds `tensor`; -1 where it does not.
+int64_t WeightMatcher::placeIn(const TensorView &other, const TensorView &tensor, bool isTransposed,
+                               int64_t axis) const {
+  double rounding = roundingOf(tensor.type, other.type);
   bool isVector = tensor.shape.size() == 1;
-  MatrixView mine{tensor, isTransposed};
-  int64_t extent = isVector ? tensor.count() : mine.rows();
+  MatrixView mine{tensor, isTransposed != (axis == 1)}, theirs{other, axis == 1};
+  int64_t extent = isVector ? tensor.count() : mine.rows(), all = other.shape[axis];
+  if (all < extent || (!isVector && theirs.columns() != mine.columns()))
+    return -1;
+  for (int64_t row = 0; row + extent <= all; ++row) {
+    bool isHere;
+    if (isVector) {
+      isHere = true;
+      for (int64_t i = 0; isHere && i < std::min<int64_t>(extent, 32); ++i)
+        isHere = agrees(tensor.at(i), other.at(row + i), rounding, 1, 0);
+    } else {
+      isHere = agrees(mine.at(0, 0), theirs.at(row, 0), rounding, 1, 0) && rowsAgree(mine, 0, theirs, row, rounding) &&
+               rowsAgree(mine, extent - 1, theirs, row + extent - 1, rounding);
+    }
+    if (isHere)
+      return row;
+  }
+  return -1;
+}
+
+/// Some rows or columns of a larger tensor, or a matrix of a stack: the graph's exporter split what the checkpoint
+/// holds in one piece.
+std::optional<WeightForm> WeightMatcher::findPart(const TensorView &tensor, bool isTransposed, int64_t axis) const {
+  if (tensor.shape.size() > 2 || (tensor.shape.size() == 1 && (isTransposed || axis)))
+    return std::nullopt;
   for (const TensorView &other : checkpoint) {
-    if (other.shape.size() != tensor.shape.size() || other.shape[0] <= extent || other.isConstant() ||
-        (!rules.cast && other.type != tensor.type))
+    size_t rank = other.shape.size();
+    bool isStack = rank == 3 && tensor.shape.size() == 2;
+    if ((rank != tensor.shape.size() && !isStack) || other.isConstant() || (!rules.cast && other.type != tensor.type))
       continue;
-    double rounding = roundingOf(tensor.type, other.type);
-    MatrixView theirs{other};
-    if (!isVector && theirs.columns() != mine.columns())
-      continue;
-    for (int64_t row = 0; row + extent <= other.shape[0]; ++row) {
-      bool isHere;
-      if (isVector) {
-        isHere = true;
-        for (int64_t i = 0; isHere && i < std::min<int64_t>(extent, 32); ++i)
-          isHere = agrees(tensor.at(i), other.at(row + i), rounding, 1, 0);
-      } else {
-        isHere = agrees(mine.at(0, 0), theirs.at(row, 0), rounding, 1, 0) &&
-                 rowsAgree(mine, 0, theirs, row, rounding) &&
-                 rowsAgree(mine, extent - 1, theirs, row + extent - 1, rounding);
-      }
-      if (!isHere)
+    for (int64_t e = 0, n = isStack ? other.shape[0] : 1; e < n; ++e) {
+      TensorView matrix = isStack ? other.matrix(e) : other;
+      if (matrix.count() < tensor.count() || (!isStack && matrix.count() == tensor.count()))
+        continue;
+      int64_t row = placeIn(matrix, tensor, isTransposed, axis);
+      if (row < 0)
         continue;
       WeightForm form;
       form.isTransposed = isTransposed;
-      form.pieces.push_back({other.name, row, extent, true});
+      form.axis = axis;
+      form.pieces.push_back({other.name, row, tensor.shape[isTransposed && tensor.shape.size() == 2 ? 1 - axis : axis],
+                             matrix.count() > tensor.count(), isStack ? e : -1});
       return form;
     }
   }
   return std::nullopt;
 }
 
-/// (E, rows, columns) of E matrices, one per expert: each as the checkpoint has it.
+/// A stack of matrices, one per expert: each as the checkpoint has it, or joined of several.
 std::optional<WeightForm> WeightMatcher::findStack(const TensorView &tensor) const {
-  if (tensor.shape.size() != 3)
+  if (tensor.shape.size() != 3 || !tensor.count())
     return std::nullopt;
   WeightForm form;
-  form.isStacked = true;
+  form.matrices = tensor.shape[0];
   for (int64_t e = 0; e < tensor.shape[0]; ++e) {
-    TensorView slab{"", {}, tensor.type, {tensor.shape[1], tensor.shape[2]}};
-    int64_t bytes = slab.count() * elementBytes(tensor.type);
-    slab.bytes = tensor.bytes.substr(e * bytes, bytes);
+    TensorView matrix = tensor.matrix(e);
+    if (matrix.isConstant())
+      return std::nullopt;
     std::optional<WeightForm> found;
     for (const TensorView &other : checkpoint) {
       if (other.shape.size() == 2 && !other.isConstant())
-        found = findWhole(slab, other, false);
+        found = findWhole(matrix, other, false);
       if (found && found->isPlain())
         break;
       found.reset();
     }
-    if (!found || (e && found->isTransposed != form.isTransposed))
+    for (auto [isTransposed, axis] : kArrangements)
+      if (!found && rules.join && !(isTransposed && !rules.transpose))
+        found = findPieces(matrix, isTransposed, axis);
+    // All are arranged as the first one is.
+    if (!found || (e && (found->isTransposed != form.isTransposed || found->axis != form.axis ||
+                         found->pieces.size() * e != form.pieces.size())))
       return std::nullopt;
     form.isTransposed = found->isTransposed;
-    form.pieces.push_back({found->pieces[0].tensor, 0, 0, false});
+    form.axis = found->axis;
+    form.pieces.insert(form.pieces.end(), found->pieces.begin(), found->pieces.end());
   }
   return form;
 }
@@ -258,112 +303,22 @@ std::optional<WeightForm> WeightMatcher::findOne(const TensorView &tensor, Array
 std::optional<WeightForm> WeightMatcher::findSeveral(const TensorView &tensor) const {
   if (!rules.byValue || tensor.count() < 2 || tensor.isConstant())
     return std::nullopt;
-  for (bool isTransposed : {false, true}) {
+  if (rules.reshape)
+    for (const TensorView &other : checkpoint)
+      if (!other.isConstant())
+        if (auto form = findReshaped(tensor, other))
+          return form;
+  for (auto [isTransposed, axis] : kArrangements) {
     if (isTransposed && !(rules.transpose && isTransposable(tensor)))
       continue;
     if (rules.join)
-      if (auto form = findPieces(tensor, isTransposed))
+      if (auto form = findPieces(tensor, isTransposed, axis))
         return form;
     if (rules.range)
-      if (auto form = findPart(tensor, isTransposed))
+      if (auto form = findPart(tensor, isTransposed, axis))
         return form;
   }
   return rules.stack ? findStack(tensor) : std::nullopt;
-}
-
-namespace {
-
-/// Calls visit(row, column, rows, columns, mine, theirs) for tiles of two views of one size; values in f32, row-major
-/// with kTile columns. False as soon as a visit says so.
-template <typename Visit>
-bool forEachTile(const TensorView &mine, int64_t myRow, bool isTransposed, const TensorView &theirs, int64_t theirRow,
-                 int64_t rows, int64_t columns, Visit visit) {
-  // Rows are those of the checkpoint. In the graph they are columns where it holds the transpose.
-  std::vector<float> a(kTile * kTile), b(kTile * kTile), turned(kTile * kTile);
-  for (int64_t r = 0; r < rows; r += kTile)
-    for (int64_t c = 0; c < columns; c += kTile) {
-      int64_t height = std::min(kTile, rows - r), width = std::min(kTile, columns - c);
-      for (int64_t i = 0; i < height; ++i)
-        theirs.read((theirRow + r + i) * theirs.columns() + c, width, b.data() + i * kTile);
-      if (!isTransposed) {
-        for (int64_t i = 0; i < height; ++i)
-          mine.read((myRow + r + i) * mine.columns() + c, width, a.data() + i * kTile);
-      } else {
-        for (int64_t j = 0; j < width; ++j)
-          mine.read((c + j) * mine.columns() + myRow + r, height, turned.data() + j * kTile);
-        for (int64_t i = 0; i < height; ++i)
-          for (int64_t j = 0; j < width; ++j)
-            a[i * kTile + j] = turned[j * kTile + i];
-      }
-      if (!visit(r, c, height, width, a.data(), b.data()))
-        return false;
-    }
-  return true;
-}
-
-} // namespace
-
-bool WeightMatcher::prove(const TensorView &tensor, WeightForm &form, Difference &difference) const {
-  int64_t row = 0;
-  for (auto [number, piece] : llvm::enumerate(form.pieces)) {
-    std::optional<unsigned> index = indexOf(piece.tensor);
-    if (!index)
-      return false;
-    const TensorView &other = checkpoint[*index];
-    // A vector is one row, but joined vectors are joined along it: each becomes a column.
-    TensorView mine = tensor, theirs = other;
-    auto flatten = [](TensorView &view) {
-      if (view.shape.size() == 1)
-        view.shape.push_back(1);
-    };
-    flatten(mine);
-    flatten(theirs);
-    bool isTransposed = form.isTransposed;
-    int64_t rows = piece.isPart ? piece.size : theirs.rows(), myRow = row;
-    if (form.isStacked) {
-      int64_t bytes = other.count() * elementBytes(tensor.type);
-      mine.shape = {tensor.shape[1], tensor.shape[2]};
-      mine.bytes = tensor.bytes.substr(number * bytes, bytes);
-      myRow = 0;
-    }
-    double rounding = roundingOf(tensor.type, other.type);
-    if (form.scale != 1) { // the scale from all elements: its rounding is that of none of them
-      double products = 0, squares = 0;
-      forEachTile(mine, myRow, isTransposed, theirs, piece.begin, rows, theirs.columns(),
-                  [&](int64_t, int64_t, int64_t height, int64_t width, const float *a, const float *b) {
-                    for (int64_t i = 0; i < height; ++i)
-                      for (int64_t j = 0; j < width; ++j) {
-                        products += double(a[i * kTile + j]) * b[i * kTile + j];
-                        squares += double(b[i * kTile + j]) * b[i * kTile + j];
-                      }
-                    return true;
-                  });
-      form.scale = products / squares;
-    }
-    bool holds =
-        forEachTile(mine, myRow, isTransposed, theirs, piece.begin, rows, theirs.columns(),
-                    [&](int64_t r, int64_t c, int64_t height, int64_t width, const float *a, const float *b) {
-                      for (int64_t i = 0; i < height; ++i)
-                        for (int64_t j = 0; j < width; ++j) {
-                          double mineValue = a[i * kTile + j], theirValue = b[i * kTile + j];
-                          if (agrees(mineValue, form.scale * theirValue + form.shift, rounding, form.scale, form.shift))
-                            continue;
-                          difference.tensor = other.name;
-                          difference.shape = other.shape;
-                          difference.index = isTransposed ? Shape{c + j, myRow + r + i} : Shape{myRow + r + i, c + j};
-                          if (tensor.shape.size() == 1)
-                            difference.index = {myRow + r + i};
-                          difference.inGraph = mineValue;
-                          difference.inCheckpoint = theirValue;
-                          return false;
-                        }
-                      return true;
-                    });
-    if (!holds)
-      return false;
-    row += rows;
-  }
-  return true;
 }
 
 } // namespace ztc::importer

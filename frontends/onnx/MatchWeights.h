@@ -14,6 +14,13 @@ struct Difference {
   double inGraph = 0, inCheckpoint = 0;
 };
 
+/// How alike two tensors of as many elements are, on a sample: the factor between them (least squares), and how much of
+/// `graph` it explains (1: all, 0: nothing).
+struct Likeness {
+  double factor = 0, share = 0;
+};
+Likeness likenessOf(const TensorView &graph, const TensorView &checkpoint, bool isTransposed);
+
 class WeightMatcher {
 public:
   /// `checkpoint` outlives the matcher.
@@ -26,6 +33,8 @@ public:
   std::optional<WeightForm> findSeveral(const TensorView &tensor) const;
   /// Proves a form on all elements. Sets the scale from all of them first. On failure `difference` has the first.
   bool prove(const TensorView &tensor, WeightForm &form, Difference &difference) const;
+  /// The tensors of a form are there and large enough for it.
+  bool fits(const WeightForm &form) const;
   /// Index of a checkpoint tensor, or none.
   std::optional<unsigned> indexOf(llvm::StringRef name) const;
   const TensorView &operator[](unsigned index) const { return checkpoint[index]; }
@@ -33,8 +42,10 @@ public:
 
 private:
   std::optional<WeightForm> findWhole(const TensorView &tensor, const TensorView &other, bool familyShift) const;
-  std::optional<WeightForm> findPieces(const TensorView &tensor, bool isTransposed) const;
-  std::optional<WeightForm> findPart(const TensorView &tensor, bool isTransposed) const;
+  std::optional<WeightForm> findReshaped(const TensorView &tensor, const TensorView &other) const;
+  std::optional<WeightForm> findPieces(const TensorView &tensor, bool isTransposed, int64_t axis) const;
+  int64_t placeIn(const TensorView &other, const TensorView &tensor, bool isTransposed, int64_t axis) const;
+  std::optional<WeightForm> findPart(const TensorView &tensor, bool isTransposed, int64_t axis) const;
   std::optional<WeightForm> findStack(const TensorView &tensor) const;
 
   llvm::ArrayRef<TensorView> checkpoint;

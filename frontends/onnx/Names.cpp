@@ -199,6 +199,10 @@ std::vector<std::string> Names::targetsIn(const Node &node) const {
 
 ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Initializer &initializer) const {
   ParameterName result;
+  if (auto known = told.find(initializer.name); known != told.end()) {
+    result.name = known->second;
+    return result;
+  }
   if (consumer.op == "Identity") // TorchScript's alias of a merged tensor, under its own name
     if (std::string alias = checkpointName(consumer.outputs[0]); !alias.empty()) {
       result.name = alias;
@@ -233,6 +237,10 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   if (result.name.empty())
     result.name = !own.empty() ? own : !scoped.empty() ? scoped : initializer.name;
   return result;
+}
+
+Names::Kind Names::kindOfTensor(StringRef tensor) const {
+  return isTarget.empty() ? Kind::Unknown : isTarget.count(tensor) ? Kind::Parameter : Kind::Buffer;
 }
 
 Names::Kind Names::kindOf(const Initializer &initializer) const {

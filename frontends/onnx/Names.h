@@ -26,6 +26,10 @@ public:
   /// Dynamo's signature calls this initializer a parameter, or it has no signature: unknown.
   enum class Kind { Parameter, Buffer, Unknown };
   Kind kindOf(const Initializer &initializer) const;
+  /// The same of a tensor of the checkpoint.
+  Kind kindOfTensor(llvm::StringRef tensor) const;
+  /// An initializer is this tensor of the checkpoint, whoever reads it.
+  void tell(llvm::StringRef initializer, llvm::StringRef tensor) { told[initializer] = tensor.str(); }
 
 private:
   void choosePrefix(llvm::ArrayRef<std::string> names, llvm::ArrayRef<std::string> checkpoint);
@@ -34,7 +38,8 @@ private:
   std::vector<std::string> targetsIn(const Node &node) const;
   const Model &model;
   llvm::StringMap<bool> isTarget; ///< parameter names of dynamo's signature
-  std::string wrapper, added;     ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have
+  llvm::StringMap<std::string> told;
+  std::string wrapper, added; ///< prefixes with their dot: the one of a wrapper module, and what checkpoints have
 };
 
 } // namespace ztc::importer

@@ -1,29 +1,30 @@
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/HostTensor.h"
 #include "frontends/onnx/PositionTables.h"
+#include "frontends/onnx/StoredTensors.h"
 
 using llvm::StringRef;
 
 namespace ztc::importer {
 namespace {
 
-/// A matrix that a product or a lookup by token reads, or a vector that scales or shifts the last dimension of data.
-bool isParameterUse(const Node &node, unsigned index, const Initializer &initializer, const Liveness &fromTokens) {
-  size_t rank = initializer.shape.size();
-  bool otherIsLive = false;
+bool meetsData(const Node &node, unsigned index, const Liveness &fromTokens) {
   for (unsigned i = 0; i < node.inputs.size(); ++i)
-    otherIsLive |= i != index && fromTokens.isLive(node.inputs[i]);
-  if (!otherIsLive)
-    return false;
+    if (i != index && fromTokens.isLive(node.inputs[i]))
+      return true;
+  return false;
+}
+
+/// A matrix that a product or a lookup by token reads, or a vector that scales or shifts the last dimension of data.
+bool isParameterUse(const Node &node, unsigned index, const Initializer &initializer) {
+  size_t rank = initializer.shape.size();
   if (node.domain == "com.microsoft" && StringRef(node.op).ends_with("Attention"))
     return rank == 1 &&
            ((node.op == "GroupQueryAttention" && index == 11) || (node.op == "MultiHeadAttention" && index == 3));
   if (node.op == "MatMul" || node.op == "Gemm" || node.op == "FusedMatMul")
     return rank == 2 || (node.op == "Gemm" && index == 2);
-  if (node.op == "Gather")
-    return index == 0 && rank == 2;
-  if (node.op == "GatherND") // the matrices of the experts that a token was sent to
-    return index == 0 && rank >= 2;
+  if (node.op == "Gather" || node.op == "GatherND") // by tokens; or the matrices of the experts that one was sent to
+    return index == 0 && (rank == 2 || (rank > 2 && node.integer("axis", 0) == 0));
   if (node.op == "Mul" || node.op == "Add" || node.op == "BiasGelu" || node.op == "FastGelu")
     return rank == 1;
   return (StringRef(node.op).ends_with("Normalization")) && index >= 1;
@@ -34,36 +35,79 @@ bool passesThrough(const Node &node) {
          node.op == "Reshape" || node.op == "Unsqueeze";
 }
 
-/// What TorchScript writes where a norm has no weight or bias: ones or zeros from a Constant node, whose values are
-/// named by the node's path. A parameter, fresh or not, is an initializer under its own name.
-bool standsForNothing(const Node &node, const Initializer &initializer) {
-  return StringRef(node.op).ends_with("Normalization") && StringRef(initializer.name).starts_with("/") &&
-         !initializer.isExternal && HostTensor::fromInitializer(initializer).isSplat();
+/// Ops that only take or arrange elements of a constant.
+bool arranges(const Node &node) {
+  return passesThrough(node) || node.op == "Expand" || node.op == "Slice" || node.op == "Squeeze" ||
+         node.op == "Flatten" || node.op == "Split";
+}
+
+/// Ops that combine numbers: comparisons, selections and lookups only ask for them.
+bool computes(const Node &node) {
+  return node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div" || node.op == "Concat" ||
+         node.op == "MatMul" || node.op == "Gemm" || node.op == "Einsum" || node.op == "Pow" || node.op == "Sum" ||
+         node.op == "PRelu" || node.op == "Conv" || node.op == "Gather" || node.op == "GatherND";
+}
+
+/// What exporters write where a norm has no weight or bias: ones or zeros, which TorchScript names by the node's path
+/// and dynamo by a number. A parameter, fresh or not, is an initializer under its own name, or the node names it.
+bool standsForNothing(const Node &node, unsigned index, const Initializer &initializer, const Names &names) {
+  if (!StringRef(node.op).ends_with("Normalization") || initializer.isExternal)
+    return false;
+  bool saysWithout = !node.fxNode.empty() && !StringRef(node.fxNode).contains("%p_");
+  bool isUnnamed = StringRef(initializer.name).starts_with("/") ||
+                   (saysWithout && names.checkpointName(initializer.name).empty() &&
+                    names.kindOfTensor(names.parameterOf(node, index, initializer).name) == Names::Kind::Buffer);
+  return isUnnamed && HostTensor::fromInitializer(initializer).isSplat();
 }
 
 } // namespace
 
-llvm::StringSet<> findParameters(const Model &model, const Names &names, const Liveness &fromTokens) {
-  llvm::StringSet<> found;
-  llvm::StringMap<const Initializer *> candidates; // value -> the initializer it is, up to transposes and casts
+FoundParameters findParameters(const Model &model, Names &names, const Liveness &fromTokens,
+                               const std::string &weights) {
+  FoundParameters found;
+  // value -> the initializer it is: up to transposes and casts, and up to any arrangement
+  llvm::StringMap<const Initializer *> candidates, arranged;
   for (const Initializer &initializer : model.initializers) {
     if (!isFloat(initializer.type))
       continue;
     Names::Kind kind = names.kindOf(initializer);
     if (kind == Names::Kind::Parameter || initializer.isRestored)
-      found.insert(initializer.name);
-    else if (kind == Names::Kind::Unknown && initializer.count() > 1)
-      candidates[initializer.name] = &initializer;
+      found.names.insert(initializer.name);
+    else if (kind == Names::Kind::Unknown)
+      (initializer.count() > 1 ? candidates : arranged)[initializer.name] = &initializer;
   }
+  for (const auto &entry : candidates)
+    arranged[entry.getKey()] = entry.second;
+  std::vector<const Initializer *> open;
   for (const Node &node : model.nodes)
-    for (unsigned i = 0; i < node.inputs.size(); ++i)
+    for (unsigned i = 0; i < node.inputs.size(); ++i) {
+      bool isData = meetsData(node, i, fromTokens);
       if (const Initializer *initializer = candidates.lookup(node.inputs[i])) {
-        if (isParameterUse(node, i, *initializer, fromTokens) && !standsForNothing(node, *initializer))
-          found.insert(initializer->name);
+        if (isData && isParameterUse(node, i, *initializer) && !standsForNothing(node, i, *initializer, names))
+          found.names.insert(initializer->name);
         else if (i == 0 && passesThrough(node))
           candidates[node.outputs[0]] = initializer;
       }
-  addPositionTables(model, names, found);
+      if (const Initializer *initializer = arranged.lookup(node.inputs[i])) {
+        if (isData && computes(node) && !llvm::is_contained(open, initializer))
+          open.push_back(initializer);
+        else if (i == 0 && arranges(node))
+          for (const std::string &output : node.outputs)
+            arranged[output] = initializer;
+      }
+    }
+  addPositionTables(model, names, found.names);
+  StoredTensors stored(model, names, weights);
+  for (const Initializer *initializer : open) {
+    if (found.names.contains(initializer->name))
+      continue;
+    if (std::string tensor = stored.nameOf(*initializer); !tensor.empty()) {
+      found.names.insert(initializer->name);
+      names.tell(initializer->name, tensor);
+    } else if (initializer->count() > 1) {
+      found.constants.push_back(initializer);
+    }
+  }
   return found;
 }
 

@@ -5,8 +5,15 @@
 
 namespace ztc::importer {
 
+struct FoundParameters {
+  llvm::StringSet<> names; ///< of initializers
+  /// Other initializers of floats that are combined with what depends on tokens: constants, as far as anything says.
+  std::vector<const Initializer *> constants;
+};
+
 /// Decides by the exporter's signature where there is one, by names, and by how tokens' descendants use the
-/// initializer.
-llvm::StringSet<> findParameters(const Model &model, const Names &names, const Liveness &fromTokens);
+/// initializer. What these leave open is a parameter where `weights` has it; `names` is then told which.
+FoundParameters findParameters(const Model &model, Names &names, const Liveness &fromTokens,
+                               const std::string &weights);
 
 } // namespace ztc::importer

@@ -1,5 +1,5 @@
 #include "frontends/onnx/Ties.h"
-#include "frontends/onnx/InitializerBytes.h"
+#include "frontends/onnx/WeightForm.h"
 #include <cstring>
 
 using namespace mlir;
@@ -29,7 +29,6 @@ template <typename OpTy> bool isUsedBy(mlir::Value value) {
 
 void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportReport &report) {
   std::vector<Parameter> &parameters = emitter.parameters();
-  InitializerBytes bytes(model);
   for (size_t t = 0; t < parameters.size(); ++t) {
     if (!isUsedBy<graph::EmbeddingOp>(parameters[t].argument))
       continue;
@@ -39,7 +38,7 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
           head.initializer->type != table.initializer->type ||
           !(isUsedBy<graph::MatmulOp>(head.argument) || isUsedBy<graph::TransposeOp>(head.argument)))
         continue;
-      llvm::StringRef a = bytes.of(*table.initializer), b = bytes.of(*head.initializer);
+      llvm::StringRef a = viewOf(model, *table.initializer).bytes, b = viewOf(model, *head.initializer).bytes;
       bool isKnown = !a.empty() && !b.empty();
       bool isTied = isKnown ? areEqual(a, table.transposed, b, head.transposed, shapeOf(table.argument)[0],
                                        shapeOf(table.argument)[1], elementBytes(table.initializer->type))

@@ -61,18 +61,48 @@ WeightFact WeightFacts::of(const Parameter &parameter) const {
     return {};
   }
   // dynamo: the node names the parameter that it multiplies by; what stands between is the transpose of a linear layer.
-  if (isNamed || (isProduct && found != readers.end() && model.nodes[found->second[0].first].fxNode.empty()))
+  if (isNamed)
     return {};
+  // TorchScript and optimizers leave no more than the place of a matrix: whether it was scaled, they do not say. The
+  // linear layers of transformers' own models are not (but for BitNet's).
+  if (isProduct && model.nodes[found->second[0].first].fxNode.empty())
+    return {family.empty() || family == "bitnet" ? WeightFact::Kind::Likely : WeightFact::Kind::Untouched, ""};
   if (isNorm && shiftedNorms)
     return {WeightFact::Kind::OnePlus, ""};
   StringRef operation = foldedOperation(initializer.name);
-  if (operation == "_to_copy" || operation == "type_as" || operation == "to" || operation == "clone" ||
-      operation == "detach" || operation == "alias")
+  static const llvm::StringSet<> arranging = {"_to_copy",  "type_as", "to",        "clone", "detach",
+                                              "alias",     "permute", "transpose", "t",     "numpy_t",
+                                              "unsqueeze", "squeeze", "expand",    "view",  "contiguous"};
+  if (arranging.contains(operation) || (isProduct && arranging.contains(initializer.name)))
     return {};
   if (isVector || !operation.empty())
     return {WeightFact::Kind::Unknown,
             "the exporter computed it ('" + initializer.name + "') from a parameter that it no longer names"};
   return {};
+}
+
+mlir::LogicalResult checkFolded(Emitter &emitter, const Model &model, const WeightFacts &facts, ImportReport &report) {
+  llvm::SmallVector<StringRef> shifted, computed;
+  for (const Parameter &parameter : emitter.parameters()) {
+    WeightFact fact = facts.of(parameter);
+    if (fact.kind == WeightFact::Kind::OnePlus)
+      shifted.push_back(parameter.name);
+    else if (fact.kind == WeightFact::Kind::Unknown)
+      computed.push_back(parameter.name);
+  }
+  auto listed = [](llvm::ArrayRef<StringRef> names) {
+    std::string text = names[0].str();
+    return names.size() > 1 ? text + " and " + std::to_string(names.size() - 1) + " more" : text;
+  };
+  if (!computed.empty())
+    report.notes.push_back("the exporter computed what the graph holds as " + listed(computed) +
+                           ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
+  if (shifted.empty())
+    return mlir::success();
+  return mlir::emitError(mlir::UnknownLoc::get(emitter.function().getContext()))
+         << model.path << ": the graph holds 1 + w of " << listed(shifted)
+         << ", where checkpoints of this family hold w: exported under its name it would be wrong; give the checkpoint "
+            "with --weights, or compile the Hugging Face folder itself";
 }
 
 } // namespace ztc::importer

@@ -11,6 +11,7 @@ struct WeightFact {
   enum class Kind {
     Untouched, ///< the checkpoint's tensor, or its transpose
     OnePlus,   ///< 1 + w
+    Likely,    ///< a matrix whose name is lost, in the place of a linear layer's: untouched unless its values say else
     Unknown,   ///< something was folded into it; `reason` says how that shows
   } kind = Kind::Untouched;
   std::string reason;
@@ -32,6 +33,10 @@ private:
   bool shiftedNorms;
   llvm::StringMap<llvm::SmallVector<std::pair<unsigned, unsigned>, 2>> readers; ///< initializer -> (node, operand)
 };
+
+/// Without a checkpoint: refuses what the graph holds as 1 + w, which would be exported under the checkpoint's name,
+/// and notes what the exporter computed otherwise.
+llvm::LogicalResult checkFolded(Emitter &emitter, const Model &model, const WeightFacts &facts, ImportReport &report);
 
 /// Families whose RMS norms (of Nemotron: LayerNorms) multiply by 1 + w, as transformers 4 and 5 write them.
 bool hasShiftedNorms(llvm::StringRef family);

@@ -59,6 +59,21 @@ bool TensorView::isConstant() const {
   return bytes.size() <= width || std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
 }
 
+TensorView TensorView::matrix(int64_t index) const {
+  TensorView view{name, {}, type, Shape(shape.begin() + 1, shape.end())};
+  int64_t size = view.count() * elementBytes(type);
+  view.bytes = bytes.substr(index * size, size);
+  return view;
+}
+
+TensorView viewOf(const Model &model, const Initializer &initializer) {
+  std::string error; // said where the elements are needed
+  TensorView view{initializer.name, model.bytesOf(initializer, error), initializer.type, initializer.shape};
+  if (view.bytes.size() != uint64_t(initializer.count()) * elementBytes(initializer.type))
+    view.bytes = {};
+  return view;
+}
+
 double roundingOf(ElementType a, ElementType b) {
   auto of = [](ElementType type) {
     return type == ElementType::BF16 ? 0x1p-8 : type == ElementType::F16 ? 0x1p-11 : 0x1p-24;
@@ -74,7 +89,7 @@ std::string numberText(double value) {
 
 WeightForm WeightForm::of(llvm::StringRef tensor, bool isTransposed) {
   WeightForm form;
-  form.pieces.push_back({tensor.str(), 0, 0, false});
+  form.pieces.push_back({tensor.str()});
   form.isTransposed = isTransposed;
   return form;
 }
@@ -87,11 +102,24 @@ std::vector<std::string> WeightForm::describe() const {
       list += (i ? ", " : "") + pieces[i].tensor;
     if (pieces.size() > 4)
       list += llvm::formatv(" and {0} more", pieces.size() - 4);
-    words.push_back((isStacked ? "stacked from " : "joined from ") + list);
-  } else if (pieces[0].isPart) {
-    words.push_back(llvm::formatv("{0} {1} to {2} of {3}", axis == 0 ? "rows" : "columns", pieces[0].begin,
-                                  pieces[0].begin + pieces[0].size - 1, pieces[0].tensor));
+    const char *how = !matrices                           ? "joined from "
+                      : size_t(matrices) == pieces.size() ? "stacked from "
+                                                          : "joined and stacked from ";
+    words.push_back(how + list);
+  } else {
+    const Piece &piece = pieces[0];
+    std::string whole =
+        piece.matrix < 0 ? piece.tensor : llvm::formatv("matrix {0} of {1}", piece.matrix, piece.tensor);
+    if (piece.isPart)
+      words.push_back(llvm::formatv("{0} {1} to {2} of {3}", axis == 0 ? "rows" : "columns", piece.begin,
+                                    piece.begin + piece.size - 1, whole));
+    else if (piece.matrix >= 0)
+      words.push_back(whole);
   }
+  if (isTransposed)
+    words.push_back("the graph holds the transpose");
+  if (isReshaped)
+    words.push_back("the graph holds it in other dimensions");
   if (shift != 0)
     words.push_back(numberText(shift) + " + w folded into it: trained and exported as w");
   if (scale != 1)
@@ -102,28 +130,30 @@ std::vector<std::string> WeightForm::describe() const {
 nlohmann::json WeightForm::toJson() const {
   nlohmann::json list = nlohmann::json::array();
   for (const Piece &piece : pieces)
-    list.push_back({piece.tensor, piece.begin, piece.size, piece.isPart});
-  return {{"pieces", list}, {"axis", axis},  {"stacked", isStacked}, {"transposed", isTransposed},
-          {"scale", scale}, {"shift", shift}};
+    list.push_back({piece.tensor, piece.begin, piece.size, piece.isPart, piece.matrix});
+  return {{"pieces", list},         {"axis", axis},   {"matrices", matrices}, {"transposed", isTransposed},
+          {"reshaped", isReshaped}, {"scale", scale}, {"shift", shift}};
 }
 
 std::optional<WeightForm> WeightForm::fromJson(const nlohmann::json &json) {
   auto number = [&](const char *key) { return json.contains(key) && json[key].is_number(); };
   auto flag = [&](const char *key) { return json.contains(key) && json[key].is_boolean(); };
   if (!json.is_object() || !json.contains("pieces") || !json["pieces"].is_array() || json["pieces"].empty() ||
-      !number("axis") || !flag("stacked") || !flag("transposed") || !number("scale") || !number("shift"))
+      !number("axis") || !number("matrices") || !flag("transposed") || !flag("reshaped") || !number("scale") ||
+      !number("shift"))
     return std::nullopt;
   WeightForm form;
   for (const nlohmann::json &piece : json["pieces"]) {
-    if (!piece.is_array() || piece.size() != 4 || !piece[0].is_string() || !piece[1].is_number_integer() ||
-        !piece[2].is_number_integer() || !piece[3].is_boolean())
+    if (!piece.is_array() || piece.size() != 5 || !piece[0].is_string() || !piece[1].is_number_integer() ||
+        !piece[2].is_number_integer() || !piece[3].is_boolean() || !piece[4].is_number_integer())
       return std::nullopt;
-    form.pieces.push_back(
-        {piece[0].get<std::string>(), piece[1].get<int64_t>(), piece[2].get<int64_t>(), piece[3].get<bool>()});
+    form.pieces.push_back({piece[0].get<std::string>(), piece[1].get<int64_t>(), piece[2].get<int64_t>(),
+                           piece[3].get<bool>(), piece[4].get<int64_t>()});
   }
   form.axis = json["axis"].get<int64_t>();
-  form.isStacked = json["stacked"].get<bool>();
+  form.matrices = json["matrices"].get<int64_t>();
   form.isTransposed = json["transposed"].get<bool>();
+  form.isReshaped = json["reshaped"].get<bool>();
   form.scale = json["scale"].get<double>();
   form.shift = json["shift"].get<double>();
   return form;

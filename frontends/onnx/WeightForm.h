@@ -22,7 +22,12 @@ struct TensorView {
   void read(int64_t first, int64_t count, float *out) const;
   /// All elements are equal: says nothing about which tensor it is.
   bool isConstant() const;
+  /// One matrix of a stack (E, rows, columns).
+  TensorView matrix(int64_t index) const;
 };
+
+/// An initializer's elements, wherever they are; `bytes` is empty where they are not there.
+TensorView viewOf(const Model &model, const Initializer &initializer);
 
 /// Relative distance that rounding to the narrower of two types may leave.
 double roundingOf(ElementType a, ElementType b);
@@ -30,22 +35,28 @@ double roundingOf(ElementType a, ElementType b);
 /// A number for messages: seven digits at most.
 std::string numberText(double value);
 
-/// graph tensor = scale * arranged + shift, where `arranged` are the pieces one after the other along `axis` (of the
-/// checkpoint's orientation), or on top of one another in a new leading dimension (`isStacked`), then transposed.
+/// graph tensor = scale * arranged + shift. `arranged` are the pieces one after the other along `axis` (of the
+/// checkpoint's orientation), then transposed in their last two dimensions, then given the graph's dimensions. A stack
+/// of matrices, one per expert, is so for each of its matrices.
 struct WeightForm {
   struct Piece {
     std::string tensor;          ///< name in the checkpoint
     int64_t begin = 0, size = 0; ///< along the axis; all of it unless the graph holds a part
     bool isPart = false;
+    int64_t matrix = -1; ///< of a stack in the checkpoint, this matrix; -1: the tensor itself
   };
-  std::vector<Piece> pieces;
+  std::vector<Piece> pieces; ///< of a stack: those of its first matrix, of its second, ...
   int64_t axis = 0;
-  bool isStacked = false, isTransposed = false;
+  int64_t matrices = 0; ///< that the graph's tensor stacks; 0: it is not a stack
+  bool isTransposed = false;
+  bool isReshaped = false; ///< the graph has the elements in other dimensions
   double scale = 1, shift = 0;
 
   static WeightForm of(llvm::StringRef tensor, bool isTransposed);
   /// One whole tensor, element by element the same up to rounding and transposition.
-  bool isPlain() const { return scale == 1 && shift == 0 && pieces.size() == 1 && !pieces[0].isPart && !isStacked; }
+  bool isPlain() const { return scale == 1 && shift == 0 && isWhole() && !isReshaped; }
+  /// One whole tensor, whatever its dimensions and what is folded.
+  bool isWhole() const { return pieces.size() == 1 && !pieces[0].isPart && pieces[0].matrix < 0 && !matrices; }
   /// In words, for reports: "1 + w folded into it: trained and exported as w"; empty for what is the tensor itself.
   std::vector<std::string> describe() const;
 

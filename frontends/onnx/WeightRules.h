@@ -5,7 +5,8 @@ namespace ztc::importer {
 
 /// Which transformations may explain a tensor. All of them, but for tests that show what each one is needed for.
 struct WeightRules {
-  bool transpose = true, cast = true, shift = true, scale = true, join = true, range = true, stack = true;
+  bool transpose = true, cast = true, shift = true, scale = true, join = true, range = true, stack = true,
+       reshape = true;
   bool byValue = true; ///< tensors whose names say nothing are looked for by their values
 };
 

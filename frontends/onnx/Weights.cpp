@@ -174,6 +174,8 @@ LogicalResult attachSources(Emitter &emitter, const Model &model, const std::str
     weight.onnxName = parameter.initializer->name;
     weight.tied = parameter.tied;
     weight.transformations = parameter.transformations;
+    if (parameter.transposed && !weights.empty())
+      weight.transformations.push_back("the graph holds the transpose");
     if (sources[i]) {
       weight.source = sources[i]->path;
       weight.transposed = sources[i]->transposed;

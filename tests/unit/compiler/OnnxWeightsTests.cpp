@@ -1,11 +1,7 @@
 // A graph's weights held against a checkpoint: each transformation that exporters leave behind is found and undone, and
 // without the rule that knows it the import stops instead of training other numbers.
-#include "OnnxHarness.h"
-#include "runtime/Core/FloatTypes.h"
-#include "runtime/Format/Safetensors.h"
+#include "CheckpointValues.h"
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <gtest/gtest.h>
 
 using namespace ztc;
@@ -16,56 +12,6 @@ using importer::WeightRules;
 namespace {
 
 constexpr int64_t V = 12, H = 8;
-
-/// Values of a matrix or vector without a pattern; `seed` tells models apart.
-std::vector<float> values(int64_t count, unsigned seed) {
-  std::vector<float> result;
-  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
-  for (int64_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    result.push_back(float(int32_t(state >> 33)) / float(1 << 30) - 1.0f);
-  }
-  return result;
-}
-std::vector<float> transposed(const std::vector<float> &x, int64_t rows, int64_t columns) {
-  std::vector<float> result(x.size());
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c)
-      result[c * rows + r] = x[r * columns + c];
-  return result;
-}
-std::vector<float> mapped(std::vector<float> x, const std::function<float(float)> &f) {
-  for (float &value : x)
-    value = f(value);
-  return x;
-}
-
-struct Stored {
-  std::string name;
-  std::vector<int64_t> shape;
-  std::vector<float> values;
-};
-
-std::string safetensors(const std::vector<Stored> &tensors, plan::DataType type = plan::F32) {
-  std::vector<SafetensorsSpec> specs;
-  for (const Stored &tensor : tensors)
-    specs.push_back({tensor.name, type, tensor.shape});
-  SafetensorsLayout layout = layoutSafetensors(specs);
-  std::string bytes = layout.header;
-  bytes.resize(layout.fileBytes);
-  for (size_t i = 0; i < tensors.size(); ++i)
-    for (size_t k = 0; k < tensors[i].values.size(); ++k) {
-      uint32_t bits;
-      std::memcpy(&bits, &tensors[i].values[k], 4);
-      if (type == plan::F32) {
-        std::memcpy(bytes.data() + layout.offsets[i] + 4 * k, &bits, 4);
-      } else { // bf16, to nearest
-        uint16_t half = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-        std::memcpy(bytes.data() + layout.offsets[i] + 2 * k, &half, 2);
-      }
-    }
-  return bytes;
-}
 
 /// What TorchScript writes of: embedding, a norm's scale, two projections that are added, the head.
 struct Weights {
@@ -109,22 +55,6 @@ protected:
     options.weights = folder.write("model.safetensors", checkpoint);
     options.weightRules = rules;
     return import(onnx, options);
-  }
-
-  /// The logits of the graph's own numbers and of the checkpoint's, through what was found, are one.
-  void expectSameLogits(const std::string &onnx, Imported &imported) {
-    ASSERT_TRUE(imported.module) << imported.errors;
-    Imported own = import(onnx);
-    const std::vector<int64_t> tokens{1, 5, 0, 11};
-    auto wanted = forwardLogits(own, tokens), found = forwardLogits(imported, tokens);
-    ASSERT_TRUE(wanted && found);
-    for (int64_t i = 0; i < wanted->count(); ++i)
-      EXPECT_NEAR(found->reals[i], wanted->reals[i], 2e-6);
-  }
-
-  void expectError(const Imported &imported, const std::string &text) {
-    EXPECT_FALSE(imported.module);
-    EXPECT_NE(imported.errors.find(text), std::string::npos) << imported.errors;
   }
 
   TemporaryFolder folder;
@@ -177,6 +107,57 @@ TEST_F(WeightsModel, JoinedProjection) {
   expectError(against(onnx, safetensors(tensors), rules), "has no tensor of this name or of these values");
 }
 
+TEST_F(WeightsModel, JoinedColumns) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  Stored left{"model.layers.0.left.weight", {H, 3}, {}}, right{"model.layers.0.right.weight", {H, 5}, {}};
+  for (int64_t r = 0; r < H; ++r)
+    for (int64_t c = 0; c < H; ++c)
+      (c < 3 ? left : right).values.push_back(w.a[r * H + c]);
+  tensors[2] = left;
+  tensors.push_back(right);
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_NE(imported.argument("model.layers.0.right.weight"), -1);
+  right.values[7] += 1e-5f;
+  tensors.back() = right;
+  expectError(against(onnx, safetensors(tensors)), "model.layers.0.a.weight ('onnx::MatMul_2') (8, 8)");
+}
+
+TEST_F(WeightsModel, SplitColumns) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  Stored fused{"model.layers.0.ab.weight", {H, 2 * H}, {}};
+  for (int64_t r = 0; r < H; ++r)
+    for (int64_t c = 0; c < 2 * H; ++c)
+      fused.values.push_back(c < H ? w.a[r * H + c] : w.b[r * H + c - H]);
+  tensors[2] = fused;
+  tensors.erase(tensors.begin() + 3);
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  int index = imported.argument("model.layers.0.ab.weight");
+  ASSERT_NE(index, -1);
+  EXPECT_EQ(imported.report.weights.size(), 4u) << "both halves are one parameter";
+}
+
+TEST_F(WeightsModel, OneMatrixOfAStack) {
+  Weights w;
+  std::string onnx = graph(w);
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  Stored stack{"model.layers.0.ab.weight", {2, H, H}, w.a};
+  stack.values.insert(stack.values.end(), w.b.begin(), w.b.end());
+  tensors[2] = stack;
+  tensors.erase(tensors.begin() + 3);
+  Imported imported = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, imported);
+  EXPECT_EQ(imported.report.weights.size(), 4u);
+  WeightRules rules;
+  rules.range = false;
+  expectError(against(onnx, safetensors(tensors), rules), "model.layers.0.b.weight");
+}
+
 TEST_F(WeightsModel, SplitProjection) {
   Weights w;
   std::string onnx = graph(w);
@@ -225,6 +206,44 @@ TEST_F(WeightsModel, NarrowCheckpoint) {
   EXPECT_EQ(imported.report.comparison, "the same checkpoint: 5 of 5 tensors agree");
 }
 
+TEST_F(WeightsModel, WithoutTheRuleForTypesOrTransposesNothingIsTaken) {
+  Weights w;
+  std::string onnx = graph(w);
+  WeightRules rules;
+  rules.cast = false;
+  expectError(against(onnx, safetensors(plainCheckpoint(w), plan::BF16), rules), "0 of 5 tensors agree");
+  rules = {};
+  rules.transpose = false; // three of five look like other weights, and it says so
+  Imported imported = against(onnx, safetensors(plainCheckpoint(w)), rules);
+  EXPECT_NE(imported.report.comparison.find("another checkpoint than the graph was exported from: 2 of 5"),
+            std::string::npos)
+      << imported.report.comparison;
+}
+
+TEST_F(WeightsModel, WhatIsFoldedIsHeldAgainstEveryElement) {
+  Weights w, folded;
+  folded.norm = mapped(w.norm, [](float x) { return 1 + x; });
+  folded.a = mapped(w.a, [](float x) { return 0.35355339f * x; });
+  folded.norm[5] += 1e-5f;
+  folded.a[43] += 1e-5f;
+  Imported imported = against(graph(folded), safetensors(plainCheckpoint(w)));
+  expectError(imported, "model.norm.weight ('onnx::Mul_1') (8)");
+  expectError(imported, "model.layers.0.a.weight ('onnx::MatMul_2') (8, 8)");
+}
+
+TEST_F(WeightsModel, AHeadThatIsNotTheTableIsNotTied) {
+  Weights w;
+  w.head = w.table;
+  std::vector<Stored> tensors = plainCheckpoint(w);
+  tensors.erase(tensors.begin()); // as a tied model is saved
+  std::string onnx = graph(w);
+  Imported tied = against(onnx, safetensors(tensors));
+  expectSameLogits(onnx, tied);
+  EXPECT_EQ(tied.report.weights.size(), 4u);
+  w.head[50] += 1e-5f;
+  expectError(against(graph(w), safetensors(tensors)), "lm_head.weight ('onnx::MatMul_4') (8, 12)");
+}
+
 TEST_F(WeightsModel, TiedHeadScaledTable) {
   Weights w, folded;
   folded.head = w.table;
@@ -266,7 +285,31 @@ TEST_F(WeightsModel, AnotherCheckpointNeedsProof) {
   Weights expected = tuned; // Gemma's norms multiply by 1 + w
   expected.norm = mapped(tuned.norm, [](float x) { return 1 + x; });
   std::string folded = graph(expected);
+  // Without a checkpoint 1 + w cannot be exported as w.
+  expectError(import(folded), "the graph holds 1 + w of model.norm.weight");
+  std::filesystem::remove(folder.path / "config.json");
   expectSameLogits(folded, imported);
+}
+
+TEST_F(WeightsModel, AFactorThatAnotherCheckpointDoesNotTellIsRefused) {
+  Weights w, folded, tuned;
+  folded.a = mapped(w.a, [](float x) { return 0.35355339f * x; });
+  for (std::vector<float> *tensor : {&tuned.table, &tuned.norm, &tuned.a, &tuned.b, &tuned.head})
+    *tensor = mapped(*tensor, [](float x) { return x + 0.01f * std::sin(40 * x); });
+  folded.norm = tuned.norm; // else the norm's weight is in doubt too
+  Imported imported = against(graph(folded), safetensors(plainCheckpoint(tuned)));
+  expectError(imported, "1 of 5 tensors agree");
+  expectError(imported, "model.layers.0.a.weight ('onnx::MatMul_2') (8, 8): is about 0.35");
+  EXPECT_EQ(imported.errors.find("layers.0.b.weight"), std::string::npos) << imported.errors;
+  folded.a = w.a;
+  EXPECT_TRUE(against(graph(folded), safetensors(plainCheckpoint(tuned))).module);
+  // Weights that have nothing in common, of a family that nothing tells.
+  for (std::vector<float> *tensor : {&tuned.table, &tuned.a, &tuned.b, &tuned.head})
+    *tensor = values(int64_t(tensor->size()), unsigned(tensor->size()) + 30);
+  std::string checkpoint = safetensors(plainCheckpoint(tuned));
+  expectError(against(graph(folded), checkpoint), "only a config.json with a model_type could tell");
+  folder.write("config.json", R"({"model_type": "llama"})");
+  EXPECT_TRUE(against(graph(folded), checkpoint).module);
 }
 
 TEST_F(WeightsModel, ATieThatTheCheckpointDoesNotHave) {
