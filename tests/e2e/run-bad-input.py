@@ -167,7 +167,7 @@ with scratch() as work:
             free = os.statvfs(small)
             (small / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
             for option, target in (("--export", small / "model"), ("--save", small / "checkpoints")):
-                refused(f"full disk: {option}", plan, *arguments, f"{option}={target}", needs=["space|full|left|free", str(small)])
+                refused(f"full disk: {option}", plan, *arguments, f"{option}={target}", "--overwrite", needs=["space|full|left|free", str(small)])
                 check(f"full disk: {option}: the older export is whole and nothing is half-written", listing() == old, sorted(set(listing()) ^ set(old)))
         finally:
             subprocess.run(["umount", str(small)])
