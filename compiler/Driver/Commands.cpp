@@ -5,6 +5,8 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Report/Report.h"
 #include "compiler/Report/ReportPage.h"
+#include "compiler/Support/Nesting.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Core/Version.h"
 #include "runtime/Format/PlanFile.h"
@@ -25,8 +27,17 @@ const char *versionText() {
   return ZTC_VERSION;
 }
 
+/// What `print` writes, as a terminal may show it: names in files may hold anything.
+template <typename Print> static void show(llvm::raw_ostream &to, Print print) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  print(stream);
+  to << printable(text, std::string::npos);
+  to.flush();
+}
+
 static int fail(const std::string &message, int status = 1) {
-  llvm::errs() << "ztc: " << message << "\n";
+  llvm::errs() << "ztc: " << printable(message) << "\n";
   return status;
 }
 
@@ -96,6 +107,8 @@ static std::string readPolicy(CompileOptions &o) {
   auto buffer = llvm::MemoryBuffer::getFile(o.precisionPolicy);
   if (!buffer)
     return place + buffer.getError().message();
+  if (nestingOf((*buffer)->getBuffer()) > kDeepestText)
+    return place + "is of impossible depth";
   llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
     return place + "is not JSON: " + llvm::toString(json.takeError());
@@ -149,7 +162,7 @@ int runCompile(const CompileOptions &given) {
   // Notes come before the error that a later phase may end with.
   const bool imports = succeeded(session.run(Phase::Import));
   for (const std::string &note : session.importReport().notes)
-    llvm::errs() << "ztc: " << note << "\n";
+    llvm::errs() << "ztc: " << printable(note) << "\n";
   LogicalResult done = success(imports && succeeded(session.run(last)));
   const std::optional<RecomputeDecision> &decision = session.decision();
   if (decision)
@@ -181,7 +194,8 @@ int runCompile(const CompileOptions &given) {
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  printCompileSummary(llvm::outs(), *plan, *memory, options.output, seconds);
+  show(llvm::outs(),
+       [&](llvm::raw_ostream &out) { printCompileSummary(out, *plan, *memory, options.output, seconds); });
   return 0;
 }
 
@@ -264,7 +278,7 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
     if (failed(addRows(session, stage, table, report.explain, report.html.empty() ? nullptr : &pages)))
       return 1;
   }
-  report.json ? table.printJson(llvm::outs()) : table.printText(llvm::outs());
+  show(llvm::outs(), [&](llvm::raw_ostream &out) { report.json ? table.printJson(out) : table.printText(out); });
   if (report.html.empty())
     return 0;
   return writeText(report.html, [&](llvm::raw_ostream &out) {
@@ -293,11 +307,11 @@ int runCheck(const CompileOptions &options, const ReportOptions &form) {
     for (const PhaseInfo &info : allPhases())
       if (info.phase == *failed)
         outcome.failedPhase = info.name;
-  form.json ? printCheckJson(llvm::outs(), session.importReport(), outcome)
-            : printCheck(llvm::outs(), session.importReport(), outcome);
-  llvm::outs().flush(); // the errors are the last lines
-  for (const std::string &error : outcome.errors)
-    llvm::errs() << "error: " << error << "\n";
+  show(llvm::outs(), [&](llvm::raw_ostream &out) {
+    form.json ? printCheckJson(out, session.importReport(), outcome) : printCheck(out, session.importReport(), outcome);
+  });
+  for (const std::string &error : outcome.errors) // the last lines
+    llvm::errs() << "error: " << printable(error) << "\n";
   return outcome.compiles ? 0 : 1;
 }
 
@@ -316,15 +330,17 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
   StatusOr<MemoryPlan> memory = planMemory(loaded->plan, shape);
   if (!memory.isOk())
     return fail(memory.status().message());
-  if (report.json)
-    printPlanJson(llvm::outs(), *loaded, shape, *memory);
-  else if (report.memory)
-    printPlanMemory(llvm::outs(), loaded->plan, *memory);
-  else if (report.kernels)
-    printPlanKernels(llvm::outs(), loaded->plan, shape, *memory,
-                     report.kernelOrder == "flops" ? KernelOrder::Flops : KernelOrder::Bytes);
-  else
-    printPlanText(llvm::outs(), *loaded, shape, *memory);
+  show(llvm::outs(), [&](llvm::raw_ostream &out) {
+    if (report.json)
+      printPlanJson(out, *loaded, shape, *memory);
+    else if (report.memory)
+      printPlanMemory(out, loaded->plan, *memory);
+    else if (report.kernels)
+      printPlanKernels(out, loaded->plan, shape, *memory,
+                       report.kernelOrder == "flops" ? KernelOrder::Flops : KernelOrder::Bytes);
+    else
+      printPlanText(out, *loaded, shape, *memory);
+  });
   return 0;
 }
 
@@ -334,8 +350,10 @@ int runDiff(const CompileOptions &options, const std::string &a, const std::stri
     return fail(one.status().message());
   if (!two.isOk())
     return fail(two.status().message());
-  StatusOr<bool> differ =
-      printPlanDiff(llvm::outs(), *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
+  StatusOr<bool> differ = false;
+  show(llvm::outs(), [&](llvm::raw_ostream &out) {
+    differ = printPlanDiff(out, *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
+  });
   return differ.isOk() ? *differ : fail(differ.status().message());
 }
 

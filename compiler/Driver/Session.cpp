@@ -4,11 +4,13 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Support/Location.h"
+#include "compiler/Support/Nesting.h"
 #include "frontends/huggingface/Folder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/Core/Print.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -97,6 +99,19 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     }
   // One thread: the IR of a step is small, and the thread pool costs more than it saves.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  // As MLIR prints errors; but names in files may hold what a terminal obeys.
+  context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    if (!isa<UnknownLoc>(diagnostic.getLocation()))
+      stream << diagnostic.getLocation() << ": ";
+    stream << "error: " << diagnostic;
+    llvm::errs() << printable(text) << "\n";
+    llvm::errs().flush();
+    return success();
+  });
   disablePasses(*context, opts.disabledPasses);
   FailureOr<Remarks> enabled = Remarks::enable(*context, opts.remarks, opts.remarksFile);
   FailureOr<std::vector<PassOption>> parsed = parsePassOptions(opts.passOptions);
@@ -284,6 +299,11 @@ LogicalResult Session::run(Phase last) {
     FailureOr<Phase> from = parsePhase(opts.from);
     if (failed(from))
       return failure();
+    if (auto text = llvm::MemoryBuffer::getFile(opts.input); text && nestingOf((*text)->getBuffer()) > kDeepestText) {
+      llvm::errs() << "ztc: " << opts.input << ": brackets stand more than " << kDeepestText
+                   << " deep in one another: this is no IR of a phase\n";
+      return failure();
+    }
     moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));
     if (!moduleRef)
       return failure();

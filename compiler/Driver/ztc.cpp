@@ -9,6 +9,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <new>
+#include <stdexcept>
 
 using namespace ztc;
 
@@ -327,8 +329,12 @@ int main(int argc, char **argv) {
       else
         words.push_back(argv[i]);
     return run(int(words.size()), words.data(), std::move(options));
+  } catch (const std::bad_alloc &) {
+    std::cerr << "ztc: the host's memory does not suffice\n";
+  } catch (const std::length_error &) { // what the standard library says names one of its functions
+    std::cerr << "ztc: the model has a size that nothing can hold\n";
   } catch (const std::exception &error) {
-    std::cerr << "ztc: " << error.what() << "\n";
-    return 1;
+    std::cerr << "ztc: internal error: " << error.what() << "\n";
   }
+  return 1;
 }

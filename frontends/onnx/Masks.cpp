@@ -23,6 +23,10 @@ struct Picture {
 /// Reads the two values off the tensor; false with a reason where it has more, or slabs that differ. What adds 0 is
 /// visible; of booleans it is the one asked for.
 bool look(const HostTensor &tensor, bool trueIsVisible, Picture &picture, std::string &reason) {
+  if (!tensor.count()) {
+    reason = "it has no elements";
+    return false;
+  }
   int64_t S = tensor.shape.back(), slab = S * S;
   bool isBoolean = tensor.storage() == HostTensor::Storage::Bits, hasZero = false;
   for (int64_t i = 0; i < slab && !isBoolean; ++i)
