@@ -315,6 +315,10 @@ private:
         matrix(0, "a", ta ? gemm.k() : gemm.m(), ta ? gemm.m() : gemm.k(), gemm.lda(), batch, gemm.stride_a(), in));
     ZTC_RETURN_IF_ERROR(
         matrix(1, "b", tb ? gemm.n() : gemm.k(), tb ? gemm.k() : gemm.n(), gemm.ldb(), batch, gemm.stride_b(), in));
+    // Each product has its own result; operands may be the same for all.
+    if (batch > 1 && gemm.stride_c() < gemm.n())
+      return dataLoss(
+          fmt::format("{} products, whose results of {} columns are {} apart", batch, gemm.n(), gemm.stride_c()));
     return matrix(2, "c", gemm.m(), gemm.n(), gemm.ldc(), batch, gemm.stride_c(), out);
   }
 
