@@ -353,25 +353,10 @@ static StatusOr<std::string> candidates(const std::string &folder) {
   return fmt::format("{}", fmt::join(names, "\n"));
 }
 
-StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging,
-                                         ControlChannel *control) {
-  if (staging.empty())
-    return internalError("a staging buffer of 0 bytes");
-  std::filesystem::path given(folder);
-  if (given.filename().empty()) // a slash at the end
-    given = given.parent_path();
-  const bool isOne = checkpointStep(given.filename().string()).has_value();
-  StatusOr<std::string> mine = std::string();
-  if (isFirstRank(control)) {
-    if (!isFolder(folder))
-      mine = notFound(fmt::format("cannot resume: there is no folder '{}'", folder));
-    else if (!isOne)
-      mine = candidates(folder);
-  }
-  ZTC_ASSIGN_OR_RETURN(const std::string lines, fromFirstRank(control, "checkpoints", mine));
+/// The newest whole one of `lines`, the names of the checkpoints of `folder`.
+static StatusOr<FoundCheckpoint> findAmong(const std::string &folder, const std::string &lines,
+                                           std::span<std::byte> staging, ControlChannel *control) {
   Status visible;
-  if (isOne)
-    return examineTogether(given.string(), staging, control, visible);
   std::vector<std::string> skipped;
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());
@@ -389,6 +374,41 @@ StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<st
   }
   return notFound(fmt::format("cannot resume: '{}' has no {}checkpoint (step-*){}{}", folder,
                               lines.empty() ? "" : "whole ", skipped.empty() ? "" : "; ", fmt::join(skipped, "; ")));
+}
+
+StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<std::byte> staging,
+                                         ControlChannel *control) {
+  if (staging.empty())
+    return internalError("a staging buffer of 0 bytes");
+  std::filesystem::path given(folder);
+  if (given.filename().empty()) // a slash at the end
+    given = given.parent_path();
+  const bool isOne = checkpointStep(given.filename().string()).has_value();
+  const auto list = [&]() -> StatusOr<std::string> {
+    StatusOr<std::string> mine = std::string();
+    if (isFirstRank(control)) {
+      if (!isFolder(folder))
+        mine = notFound(fmt::format("cannot resume: there is no folder '{}'", folder));
+      else if (!isOne)
+        mine = candidates(folder);
+    }
+    return fromFirstRank(control, "checkpoints", mine);
+  };
+  ZTC_ASSIGN_OR_RETURN(std::string lines, list());
+  Status visible;
+  if (isOne)
+    return examineTogether(given.string(), staging, control, visible);
+  constexpr int kLooks = 20;
+  for (int look = 1;; ++look) {
+    StatusOr<FoundCheckpoint> found = findAmong(folder, lines, staging, control);
+    if (found.isOk() || look == kLooks || (control && !control->status().isOk()))
+      return found;
+    // Another run may write new ones there and remove those that were just listed.
+    ZTC_ASSIGN_OR_RETURN(const std::string now, list());
+    if (now == lines)
+      return found;
+    lines = now;
+  }
 }
 
 static Status loadOwn(const StateContext &context, const std::string &path) {

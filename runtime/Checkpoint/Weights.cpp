@@ -209,6 +209,12 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
       readElements(tensor, begin, count, out);
       forgetElements(tensor, begin, count);
+      // Such a model trains to nothing, or spoils itself later than anybody looks.
+      const float *bad = std::find_if(out, out + count, [](float value) { return !std::isfinite(value); });
+      if (bad != out + count)
+        return dataLoss(fmt::format("weight '{}' holds {} (element {}): a model that has diverged, or a file that is "
+                                    "only in part what was written",
+                                    parameter.name(), *bad, begin + uint64_t(bad - out)));
       return Status::ok();
     });
   };

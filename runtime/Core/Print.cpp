@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace ztc {
@@ -68,10 +69,13 @@ OutputInBackground::OutputInBackground() {
   std::fflush(stdout);
   std::fflush(stderr);
   std::lock_guard lock(streams().mutex);
-  streams().out = {std::make_shared<BackgroundWriter>(STDOUT_FILENO, kMostUnreadBytes)};
-  streams().err = areOneFile(STDOUT_FILENO, STDERR_FILENO)
-                      ? Stream{streams().out.writer}
-                      : Stream{std::make_shared<BackgroundWriter>(STDERR_FILENO, kMostUnreadBytes)};
+  try {
+    streams().out = {std::make_shared<BackgroundWriter>(STDOUT_FILENO, kMostUnreadBytes)};
+    streams().err = areOneFile(STDOUT_FILENO, STDERR_FILENO)
+                        ? Stream{streams().out.writer}
+                        : Stream{std::make_shared<BackgroundWriter>(STDERR_FILENO, kMostUnreadBytes)};
+  } catch (const std::system_error &) { // no thread can be had: what is printed waits for its reader, as anywhere
+  }
 }
 
 OutputInBackground::~OutputInBackground() {
@@ -81,8 +85,9 @@ OutputInBackground::~OutputInBackground() {
     out = std::move(streams().out.writer);
     err = std::move(streams().err.writer);
   }
-  err->end(BackgroundWriter::kPatienceSeconds);
-  if (out != err)
+  if (err)
+    err->end(BackgroundWriter::kPatienceSeconds);
+  if (out && out != err)
     out->end(BackgroundWriter::kPatienceSeconds);
 }
 

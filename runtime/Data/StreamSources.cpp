@@ -80,6 +80,10 @@ static StatusOr<std::unique_ptr<TokenSource>> openLlmc(MappedFile file, int32_t 
   if (tokens < 0 || kHeaderBytes + static_cast<uint64_t>(tokens) * tokenBytes > file.size())
     return dataLoss(fmt::format("'{}' is truncated: its header promises {} tokens, {} are there", file.path(), tokens,
                                 (file.size() - kHeaderBytes) / tokenBytes));
+  if (const uint64_t there = (file.size() - kHeaderBytes) / tokenBytes; there > static_cast<uint64_t>(tokens))
+    return dataLoss(fmt::format("'{}' holds {} tokens, its header promises {}: the rest would be left out; write the "
+                                "header anew, or cut the file to what it says",
+                                file.path(), there, tokens));
   if (tokenBytes == 2)
     return makeStream<uint16_t>(std::move(file), kHeaderBytes, static_cast<uint64_t>(tokens), shape);
   return makeStream<uint32_t>(std::move(file), kHeaderBytes, static_cast<uint64_t>(tokens), shape);

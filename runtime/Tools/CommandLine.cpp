@@ -90,7 +90,9 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
   devices.option("--nodes", o.nodes, "N",
                  "number of hosts (default 1); ztc-run is started on each with its --node-rank");
   devices.option("--node-rank", o.nodeRank, "I", "index of this host; rank 0 is on host 0");
-  devices.option("--rendezvous", o.rendezvous, "HOST:PORT", "where rank 0 listens, as all hosts reach it");
+  devices.option("--rendezvous", o.rendezvous, "HOST:PORT",
+                 "where rank 0 listens, as all hosts reach it: at that address alone; others need the plan, and "
+                 "ZTC_RUN_SECRET where it is set, to join");
   devices.option("--timeout", o.timeoutSeconds, "SECONDS",
                  "seconds without progress after which a rank counts as hung (default 300)");
 }
@@ -300,7 +302,9 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
   using Result = std::variant<RunOptions, CommandLineText>;
   RunOptions options;
   std::string schedule = "cosine";
-  CLI::App app{"Trains the plan that `ztc compile` made."};
+  CLI::App app{"Trains the plan that `ztc compile` made. A plan carries machine code: run only those that you made, or "
+               "that come from "
+               "somebody whose programs you would run."};
   try {
     app.name("ztc-run");
     app.add_option("PLAN", options.plan, "plan.bin")->type_name("");

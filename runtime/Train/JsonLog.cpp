@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <iterator>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -109,6 +110,12 @@ Status JsonLog::open(const std::string &path, bool append) {
     return notFound("--log-json: cannot write " + path + ": " +
                     (errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno)));
   ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+  // Two runs that write into one file would cut each other's lines. File systems without locks give none.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(std::exchange(descriptor_, -1));
+    return failedPrecondition(
+        fmt::format("--log-json: another run is writing into '{}': give this one a file of its own", path));
+  }
   struct stat file{};
   if (::fstat(descriptor_, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || ::isatty(descriptor_)))
     writer_ = std::make_unique<BackgroundWriter>(descriptor_, kMostUnreadBytes);

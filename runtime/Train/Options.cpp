@@ -121,7 +121,7 @@ Status checkRanges(const RunOptions &o) {
       {o.lossScale && !(*o.lossScale > 0 && std::isfinite(*o.lossScale) &&
                         std::exp2(std::round(std::log2(*o.lossScale))) == *o.lossScale),
        "--loss-scale: a power of two"},
-      {!(o.timeoutSeconds > 0), "--timeout: more than 0 seconds"},
+      {!(o.timeoutSeconds >= 0.1 && o.timeoutSeconds <= 1e9), "--timeout: 0.1 to 1e9 seconds"},
       {zero(o.evalEvery), "--eval-every: at least 1"},
       {zero(o.logEvery), "--log-every: at least 1"},
       {zero(o.saveEvery), "--save-every: at least 1"},

@@ -10,6 +10,7 @@
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/DataSetRows.h"
+#include "runtime/Train/EndMessages.h"
 #include "runtime/Train/EventFile.h"
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
@@ -55,6 +56,7 @@ private:
   Status openAllData(const plan::Plan &plan);
   Status prepareOutput(const plan::Plan &plan);
   Status openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds);
+  Status loadResumed();
   Status loadModel();
   void introduce();
   std::map<std::string, std::string> environment() const;
@@ -235,12 +237,25 @@ Status Run::openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanS
   return Status::ok();
 }
 
+Status Run::loadResumed() {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    const std::string path = resumed_->path;
+    facts_.weights = "checkpoint " + path;
+    const Status loaded = loadCheckpoint(session_->state(), path);
+    if (loaded.code() != StatusCode::NotFound || attempt == kAttempts)
+      return loaded;
+    // The run that writes there may have removed it since it was found, for a newer one.
+    ZTC_RETURN_IF_ERROR(findResume());
+    if (resumed_->path == path)
+      return loaded;
+  }
+}
+
 Status Run::loadModel() {
   control_.progress().enterPhase("loading");
-  if (resumed_) {
-    facts_.weights = "checkpoint " + resumed_->path;
-    return loadCheckpoint(session_->state(), resumed_->path);
-  }
+  if (resumed_)
+    return loadResumed();
   WeightOptions weights;
   weights.weights = options_.weights;
   weights.seed = facts_.seed;
@@ -588,24 +603,16 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
                                saved_ ? fmt::format("; go on with --resume {}", parentFolder(saved_->second)) : ""));
     return RunEnd::Stopped;
   case LoopEnd::Overflowed:
-    return failedPrecondition(fmt::format(
-        "steps {} to {}: the gradients of {} steps in a row overflow fp16, at loss scales down to {}{}; try a smaller "
-        "--lr, a longer --warmup, or compile with --precision=bf16",
-        position.step - position.lossScale.skippedInARow, position.step - 1, position.lossScale.skippedInARow,
-        2 * position.lossScale.scale, saved_ ? fmt::format(" (the weights are in {})", saved_->second) : ""));
+    return overflowEnd(position, saved_ ? saved_->second : "");
   case LoopEnd::Diverged:
     break;
   }
   progress_.finishLine();
-  return failedPrecondition(fmt::format(
-      "step {}: the gradient norm is not finite, the run has diverged{}{}; try a smaller "
-      "--lr or a longer --warmup{}",
-      position.step, saved_ ? fmt::format("; {} is the last checkpoint before it", saved_->second) : "",
-      !saved_ && resumed_ ? fmt::format("; the run went on from {}", resumed_->path) : "",
-      diverged_.empty() ? ""
-                        : fmt::format("; the weights that gave it, which may be broken, are in {}: --resume "
-                                      "does not take them",
-                                      diverged_)));
+  return divergenceEnd({.step = position.step,
+                        .hasUpdated = position.step != facts_.firstStep,
+                        .lastGood = saved_ ? saved_->second : "",
+                        .resumed = resumed_ ? resumed_->path : "",
+                        .suspected = diverged_});
 }
 
 StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {

@@ -111,6 +111,8 @@ TEST(Data, BadStreamsAreNamed) {
               HasSubstr("version 2"));
   EXPECT_THAT(message(options(scratch.write("t.bin", llmc<uint16_t>(20240520, 1, 11, tenTokens<uint16_t>())))),
               HasSubstr("truncated"));
+  EXPECT_THAT(message(options(scratch.write("s.bin", llmc<uint16_t>(20240520, 1, 9, tenTokens<uint16_t>())))),
+              HasSubstr("holds 10 tokens, its header promises 9"));
   EXPECT_THAT(message(options(scratch.write("h.bin", bytesOf<int32_t>({20240801, 7})))), HasSubstr("truncated"));
   DataOptions narrow = options(scratch.path("text.txt"), 4, 255);
   narrow.bytesTokenizer = true;
