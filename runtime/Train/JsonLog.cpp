@@ -102,6 +102,8 @@ JsonLog::~JsonLog() {
 }
 
 Status JsonLog::open(const std::string &path, bool append) {
+  if (descriptor_ >= 0)
+    ::close(std::exchange(descriptor_, -1)); // and with it its lock
   path_ = path;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
   // A pipe without a reader would wait for one.

@@ -176,7 +176,7 @@ TEST(ShardedPlan, EachFactIsChecked) {
       {"reduction without buffer", [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands()->RemoveLast(); },
        "1 operands, 2"},
       {"reduction with another buffer",
-       [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands(1)->set_slot(Gathered); }, "no receive buffer"},
+       [](plan::Plan &p) { stepOf(p, "reduce").mutable_operands(1)->set_slot(Gathered); }, "not a receive buffer"},
       {"reduction of integers", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_type(plan::I32); },
        "of type i32"},
       {"no axis", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->clear_axis(); }, "no axis"},
@@ -316,7 +316,7 @@ TEST(NarrowPlan, EachFactIsChecked) {
   const auto wire = [](plan::Plan &p) { return p.mutable_slots(Wire); };
   const Broken cases[] = {
       {"no such slot", [=](plan::Plan &p) { wire(p)->set_same_as_if_accumulating(99); }, "shares slot 98"},
-      {"no accumulator", [](plan::Plan &p) { p.mutable_slots(Wide)->set_accumulator(false); }, "no accumulator"},
+      {"no accumulator", [](plan::Plan &p) { p.mutable_slots(Wide)->set_accumulator(false); }, "not an accumulator"},
       {"a lifetime of its own", [=](plan::Plan &p) { wire(p)->set_accumulator(true); }, "a lifetime of its own"},
       {"both kinds of sharing", [=](plan::Plan &p) { wire(p)->set_same_as_at_one_rank(Wide + 1); },
        "a lifetime of its own"},
@@ -340,7 +340,7 @@ TEST(NarrowPlan, EachFactIsChecked) {
       {"round a shard", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_own_shard(true); },
        "operand 1 (to)"},
       {"round into another type", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_slot(Wide); },
-       "no bucket or shard of bf16"},
+       "not a bucket or shard of bf16"},
       {"round into a shard", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_slot(Remainder); },
        "rounding a bucket to a shard"},
       {"round another bucket", [](plan::Plan &p) { stepOf(p, "round").mutable_operands(1)->set_slot(NarrowReceive); },
