@@ -238,18 +238,17 @@ Status Run::openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanS
 }
 
 Status Run::loadResumed() {
-  constexpr int kAttempts = 10;
-  for (int attempt = 1;; ++attempt) {
-    const std::string path = resumed_->path;
-    facts_.weights = "checkpoint " + path;
-    const Status loaded = loadCheckpoint(session_->state(), path);
-    if (loaded.code() != StatusCode::NotFound || attempt == kAttempts)
-      return loaded;
-    // The run that writes there may have removed it since it was found, for a newer one.
+  Status loaded;
+  std::string path;
+  // The run that writes there may have removed it since it was found, for a newer one.
+  for (int attempt = 0; attempt < 10 && path != resumed_->path; ++attempt) {
+    facts_.weights = "checkpoint " + (path = resumed_->path);
+    loaded = loadCheckpoint(session_->state(), path);
+    if (loaded.code() != StatusCode::NotFound)
+      break;
     ZTC_RETURN_IF_ERROR(findResume());
-    if (resumed_->path == path)
-      return loaded;
   }
+  return loaded;
 }
 
 Status Run::loadModel() {
@@ -607,7 +606,6 @@ StatusOr<RunEnd> Run::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
   case LoopEnd::Diverged:
     break;
   }
-  progress_.finishLine();
   return divergenceEnd({.step = position.step,
                         .hasUpdated = position.step != facts_.firstStep,
                         .lastGood = saved_ ? saved_->second : "",

@@ -69,7 +69,7 @@ with scratch() as work:
     log, save = work / "log", work / "ck"
     with Running([BIN / "ztc-run", plan, DATA, "--device=cpu", "--threads=1", "--steps=100000000", f"--save={save}", "--save-every=3", "--keep=1", f"--log-json={log}"]) as running:
         wait_until(lambda: any(save.glob("step-*")), 60)
-        one_error("a log of another run", run("ztc-run", *short, DATA, "--no-save", f"--log-json={log}", expect=1), "another run is writing into")
+        one_error("a log of another run", run("ztc-run", *short, DATA, "--no-save", "--overwrite", f"--log-json={log}", expect=1), "another run is writing into")
         goes_on = [run("ztc-run", plan, DATA, "--device=cpu", "--threads=1", "--steps=100000000", "--stop-after=1", "--no-save", f"--resume={save}", expect=None) for _ in range(5)]
         check("a resume from a folder whose writer prunes", all(done.returncode == 0 and "No such file" not in done.stderr for done in goes_on), [done.stderr[-200:] for done in goes_on])
         os.kill(running.pid, signal.SIGTERM)
