@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Each reader of files under libFuzzer with AddressSanitizer and UBSan, for ten minutes or as long as given.
-#   tests/long/fuzz.sh [SECONDS [TARGET...]]      TARGET: onnx, config, plan, safetensors, tokens, tokenizer, json
+#   tests/long/fuzz.sh [SECONDS [TARGET...]]      TARGET: onnx, config, plan, safetensors, tokens, tokenizer, json, wire
 # Needs build/ (the default preset). What is found lies in build/fuzz/found; put it into tests/fuzz/regressions when it is repaired.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-600}
 shift || true
 targets=("$@")
-[ ${#targets[@]} = 0 ] && targets=(onnx config plan safetensors tokens tokenizer json)
+[ ${#targets[@]} = 0 ] && targets=(onnx config plan safetensors tokens tokenizer json wire)
 cmake --build build --target ztc "${targets[@]/#/fuzz-}" >build/fuzz.log 2>&1 || { tail -30 build/fuzz.log; exit 1; }
 work=build/fuzz
 rm -rf "$work/seeds"
