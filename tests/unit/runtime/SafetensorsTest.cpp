@@ -73,7 +73,7 @@ TEST(Safetensors, BadHeadersAreNamed) {
       {std::string("\x10\0\0\0\0\0\0\0{}", 10), "truncated"},
       {withHeader("[]", 0), "not a JSON object"},
       {withHeader("{\"a\":", 0), "not a JSON object"},
-      {withHeader(R"({"a":5})", 0), "no object"},
+      {withHeader(R"({"a":5})", 0), "not an object"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[1]}})", 4), "missing"},
       {withHeader(R"({"a":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})", 4), "missing"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "dimension"},
