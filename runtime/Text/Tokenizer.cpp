@@ -178,10 +178,28 @@ std::optional<int32_t> Tokenizer::idOf(std::string_view text) const {
   return added ? added : model_->vocabulary().find(text);
 }
 
+TextStream::TextStream(const Tokenizer &tokenizer, std::span<const int32_t> before)
+    : tokenizer_(tokenizer), goesOn_(!before.empty()) {
+  constexpr size_t kNeighbours = 8; // more than the bytes of a character
+  const auto last = before.last(std::min(before.size(), kNeighbours));
+  tokens_.assign(last.begin(), last.end());
+  told_ = tokens_.size();
+}
+
+StatusOr<std::string> TextStream::textOf(size_t tokens) const {
+  return tokenizer_.decode(std::span(tokens_).first(tokens), !goesOn_);
+}
+
 StatusOr<std::string> TextStream::push(int32_t token) {
+  if (goesOn_ && tokenizer_.isSpecial(token)) {
+    StatusOr<std::string> rest = finish();
+    tokens_ = {token};
+    told_ = 1;
+    return rest;
+  }
   tokens_.push_back(token);
-  ZTC_ASSIGN_OR_RETURN(const std::string before, tokenizer_.decode(std::span(tokens_).first(told_), true));
-  ZTC_ASSIGN_OR_RETURN(const std::string all, tokenizer_.decode(tokens_, true));
+  ZTC_ASSIGN_OR_RETURN(const std::string before, textOf(told_));
+  ZTC_ASSIGN_OR_RETURN(const std::string all, textOf(tokens_.size()));
   if (all.size() <= before.size() || all.ends_with("\xef\xbf\xbd"))
     return std::string();
   std::string added = all.substr(before.size());
@@ -191,8 +209,8 @@ StatusOr<std::string> TextStream::push(int32_t token) {
 }
 
 StatusOr<std::string> TextStream::finish() {
-  ZTC_ASSIGN_OR_RETURN(const std::string before, tokenizer_.decode(std::span(tokens_).first(told_), true));
-  ZTC_ASSIGN_OR_RETURN(const std::string all, tokenizer_.decode(tokens_, true));
+  ZTC_ASSIGN_OR_RETURN(const std::string before, textOf(told_));
+  ZTC_ASSIGN_OR_RETURN(const std::string all, textOf(tokens_.size()));
   tokens_.clear();
   told_ = 0;
   return all.size() <= before.size() ? std::string() : all.substr(before.size());

@@ -58,6 +58,10 @@ public:
   /// The token's text as the file has it; nothing where no token has this id.
   std::optional<std::string> textOf(int32_t token) const;
   std::optional<int32_t> idOf(std::string_view text) const;
+  bool isSpecial(int32_t token) const {
+    const AddedToken *added = added_.find(token);
+    return added && added->special;
+  }
   /// The largest id and one.
   int32_t endOfIds() const { return endOfIds_; }
   const std::string &sha256() const { return sha256_; } ///< of tokenizer.json
@@ -77,14 +81,18 @@ private:
 /// Text from tokens as they come: what is not whole yet (bytes of a character) is held back.
 class TextStream {
 public:
-  explicit TextStream(const Tokenizer &tokenizer) : tokenizer_(tokenizer) {}
+  /// `before`: the tokens that the text goes on from; their text is out already. Behind them special tokens are
+  /// neighbours as others are, though their own text is left out.
+  explicit TextStream(const Tokenizer &tokenizer, std::span<const int32_t> before = {});
   /// The text that `token` completes, maybe empty.
   StatusOr<std::string> push(int32_t token);
   /// What was held back.
   StatusOr<std::string> finish();
 
 private:
+  StatusOr<std::string> textOf(size_t tokens) const;
   const Tokenizer &tokenizer_;
+  bool goesOn_;                 ///< from a prompt
   std::vector<int32_t> tokens_; ///< the last ones: decoders look at neighbours
   size_t told_ = 0;             ///< of them, those whose text is out
 };

@@ -109,7 +109,7 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
       "one token a byte");
   data.option("--token-bytes", o.tokenBytes, "2|4", "bytes of a token in .bin files without a header (default 2)");
   data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
-  data.option("--seed", o.seed, "S", "seed of --shuffle, --init and the trial's tokens (default 0)");
+  data.option("--seed", o.seed, "S", "seed of --shuffle, --init, --temperature and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",
               "Hugging Face folder or safetensors file; overrides what the plan names");
   data.option("--init", o.init, "normal:STD", "start from random weights, e.g. normal:0.02 (norms 1, biases 0)");
@@ -169,8 +169,13 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   results.option("--trace", o.trace, "FILE",
                  "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
   const OptionGroup text{app, "Text"};
-  text.option("--generate", o.generate, "N", "write N bytes of greedy text instead of training");
-  text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from");
+  text.option("--generate", o.generate, "N",
+              "write up to N tokens of text (of --tokenizer; else bytes) instead of training");
+  text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from; special tokens in it are such");
+  text.option("--prompt-file", o.promptFile, "FILE", "prompts, a line each; .jsonl: the `prompt` of each line");
+  text.option("--temperature", o.temperature, "X", "of the tokens' distribution (default 0: the likeliest token)");
+  text.option("--top-k", o.topK, "K", "choose among the K likeliest tokens");
+  text.option("--top-p", o.topP, "P", "choose among the likeliest tokens that have the share P together");
 }
 
 /// CLI11's sentences, on one line.

@@ -50,7 +50,11 @@ Status checkDependencies(const RunOptions &o) {
       Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
                  "--log-json or --tensorboard"},
       Dependency{o.prompt.has_value(), "--prompt", o.generate.has_value(), "--generate"},
-      Dependency{o.generate.has_value(), "--generate", o.prompt.has_value(), "--prompt"},
+      Dependency{!o.promptFile.empty(), "--prompt-file", o.generate.has_value(), "--generate"},
+      Dependency{o.generate.has_value(), "--generate", o.prompt || !o.promptFile.empty(), "--prompt"},
+      Dependency{o.temperature.has_value(), "--temperature", o.generate.has_value(), "--generate"},
+      Dependency{o.topK.has_value(), "--top-k", o.temperature > 0.0, "--temperature"},
+      Dependency{o.topP.has_value(), "--top-p", o.temperature > 0.0, "--temperature"},
       Dependency{o.nodeRank.has_value(), "--node-rank", o.nodes.has_value(), "--nodes"},
   };
   for (const Dependency &d : dependencies)
@@ -79,6 +83,7 @@ Status checkConflicts(const RunOptions &o) {
       {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
       {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
       {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
+      {o.prompt && !o.promptFile.empty(), "--prompt and --prompt-file exclude each other"},
       {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
        "--export-dtype has no effect without --export"},
       {!o.exportDtype.empty() && o.data.empty(), "--export-dtype has no effect without --data"},
@@ -131,6 +136,10 @@ Status checkRanges(const RunOptions &o) {
       {o.stopAfter && o.steps && *o.stopAfter > *o.steps, "--stop-after: at most --steps"},
       {zero(o.generate), "--generate: at least 1"},
       {o.prompt && o.prompt->empty(), "--prompt: at least one byte"},
+      {o.temperature && !(*o.temperature >= 0 && std::isfinite(*o.temperature)),
+       "--temperature: a finite number, not negative; 0 takes the likeliest token"},
+      {zero(o.topK), "--top-k: at least 1"},
+      {o.topP && !(*o.topP > 0 && *o.topP <= 1), "--top-p: more than 0, at most 1"},
       {!o.profile.empty() && o.profile != "kernels" && o.profile != "steps", "--profile: kernels or steps"},
       {o.tokenBytes && *o.tokenBytes != 2 && *o.tokenBytes != 4, "--token-bytes: 2 or 4"},
   };

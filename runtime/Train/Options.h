@@ -79,6 +79,10 @@ struct RunOptions {
   // Text instead of training.
   std::optional<uint64_t> generate;
   std::optional<std::string> prompt;
+  std::string promptFile;            ///< prompts instead of one: a line each
+  std::optional<double> temperature; ///< default 0: the likeliest token
+  std::optional<uint64_t> topK;
+  std::optional<double> topP;
 
   bool trains() const { return !generate; }
   /// The tokenizer is that of a folder.

@@ -12,7 +12,6 @@
 #include "runtime/Train/DataSetRows.h"
 #include "runtime/Train/EndMessages.h"
 #include "runtime/Train/EventFile.h"
-#include "runtime/Train/Generate.h"
 #include "runtime/Train/Observation.h"
 #include "runtime/Train/RankComparison.h"
 #include "runtime/Train/Rescue.h"
@@ -617,22 +616,15 @@ StatusOr<RunEnd> Run::generate(LoadedPlan loaded, std::unique_ptr<Device> device
   // Bytes and some special tokens: more are those of a tokenizer.
   constexpr uint64_t kMostByteTokens = 320;
   if (const uint64_t vocabulary = loaded.plan.model().vocabulary();
-      vocabulary > kMostByteTokens && options_.tokenizer != "bytes")
+      vocabulary > kMostByteTokens && options_.tokenizer.empty())
     return failedPrecondition(fmt::format(
-        "--generate: the model has a vocabulary of {} tokens, ztc-run knows bytes alone and would print noise: export "
-        "the model and generate with its tokenizer, or give --tokenizer=bytes where it was trained on bytes",
+        "--generate: the model has a vocabulary of {} tokens, bytes alone would print noise: give its tokenizer with "
+        "--tokenizer=DIR, or --tokenizer=bytes where it was trained on bytes",
         vocabulary));
   ZTC_RETURN_IF_ERROR(openSession(std::move(loaded), std::move(device), {}, 0)); // it is over sooner than measured
   ZTC_RETURN_IF_ERROR(loadModel());
-  const bool speaks = ranks_.isFirst();
-  if (speaks)
-    print(screen_.out, "{}", *options_.prompt);
-  ZTC_ASSIGN_OR_RETURN(const bool complete, generateText(session_->plan(), session_->executor(), control_,
-                                                         *options_.prompt, *options_.generate, [&](char c) {
-                                                           if (!speaks)
-                                                             return;
-                                                           print(screen_.out, "{}", c);
-                                                         }));
+  ZTC_ASSIGN_OR_RETURN(const bool complete,
+                       generateForPrompts(options_, *session_, control_, ranks_.isFirst() ? screen_.out : nullptr));
   return complete ? RunEnd::Done : RunEnd::Stopped;
 }
 

@@ -116,6 +116,25 @@ TEST(TokenizerTest, PatternsMeanWhatOnigurumaMakesOfThem) {
   EXPECT_THAT(slow->split(std::string(60, 'a') + "e", found).message(), HasSubstr("gives up"));
 }
 
+TEST(TokenizerTest, StreamsGoOnFromPrompts) {
+  const auto tokenizer = Tokenizer::parse(
+      R"({"added_tokens":[{"id":0,"content":"<s>","special":true}],"decoder":{"type":"Metaspace","replacement":"_"},
+        "model":{"type":"WordLevel","vocab":{"<s>":0,"_a":1,"_b":2}}})",
+      "t.json");
+  ASSERT_OK(tokenizer.status());
+  const auto textOf = [&](std::vector<int32_t> before, std::vector<int32_t> tokens) {
+    TextStream stream(*tokenizer, before);
+    std::string text;
+    for (const int32_t token : tokens)
+      text += *stream.push(token);
+    return text + *stream.finish();
+  };
+  EXPECT_EQ(textOf({}, {1, 2}), "a b");
+  EXPECT_EQ(textOf({1}, {2, 1}), " b a") << "not the first word of a text";
+  EXPECT_EQ(textOf({0}, {2}), " b");
+  EXPECT_EQ(textOf({1}, {0, 2}), " b") << "a special token's own text is left out";
+}
+
 TEST(TokenizerTest, Unicode) {
   EXPECT_FALSE(findInvalidUtf8("a\xc3\xa9\xf0\x9f\x98\x80"));
   EXPECT_EQ(*findInvalidUtf8("ab\xc0\x80"), 2u) << "overlong";
