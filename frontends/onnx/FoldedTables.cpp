@@ -1,5 +1,6 @@
 #include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/HostTensor.h"
+#include "frontends/onnx/PositionTables.h"
 #include "runtime/Format/Safetensors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -89,7 +90,8 @@ private:
 /// A constant that data meet, and whether it is added to them.
 struct Candidate {
   const Initializer *constant;
-  bool isAdded;
+  bool isAdded = false;
+  bool isAddedToLookup = false; ///< to rows that the tokens look up, as positions are
 };
 
 class SourceFinder {
@@ -233,6 +235,17 @@ llvm::StringSet<> dataOf(const Model &model) {
   return data;
 }
 
+/// (..., S, H) of more than one row and column that no module's tensor has the name of, and no sines and cosines.
+bool mayBePositions(const Model &model, const Initializer &constant) {
+  llvm::ArrayRef<int64_t> shape = constant.shape;
+  StringRef name = constant.name;
+  bool isNamed = hasOwnName(constant) &&
+                 (model.parameterTargets.empty() || name.contains('.') ||
+                  llvm::any_of(model.parameterTargets, [&](const auto &entry) { return entry.second == name; }));
+  return !isNamed && shape.size() <= 3 && shape.back() > 1 && shape[shape.size() - 2] > 1 &&
+         !holdsAngles(model, constant);
+}
+
 /// Constants of more than one number and two dimensions or more that data meet element by element, or stand beside.
 std::vector<Candidate> candidatesOf(const Model &model) {
   std::vector<Candidate> found;
@@ -249,9 +262,10 @@ std::vector<Candidate> candidatesOf(const Model &model) {
         continue;
       auto known = llvm::find_if(found, [&](const Candidate &candidate) { return candidate.constant == constant; });
       if (known == found.end())
-        found.push_back({constant, isAdd});
-      else
-        known->isAdded |= isAdd;
+        known = found.insert(found.end(), {constant});
+      known->isAdded |= isAdd;
+      known->isAddedToLookup |= isAdd && isLookedUp(model, node.inputs[&input == &node.inputs[0] ? 1 : 0]) &&
+                                mayBePositions(model, *constant);
     }
   }
   return found;
@@ -319,7 +333,8 @@ bool restoreFoldedTables(Model &model, const std::string &weights, int64_t posit
                       (source->byValue ? ", by value" : ", by the position limit of config.json") +
                       ": trained as this " + (source->isRows ? "table" : "parameter"));
       replace(model, constant, *source);
-    } else if (candidate.isAdded && constant.shape.size() <= 3 && isCalledLookup(constant.name)) {
+    } else if (candidate.isAddedToLookup ||
+               (candidate.isAdded && constant.shape.size() <= 3 && isCalledLookup(constant.name))) {
       error = "rows of a learned table were folded into the constant '" + constant.name + "'" +
               (hasFiles ? ", and no table of " + weights + " has them" : "") + ": it would not be trained. " +
               (hasFiles ? "Export" : "Give the checkpoint with --weights, or export") +

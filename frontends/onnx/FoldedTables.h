@@ -9,8 +9,8 @@ namespace ztc::importer {
 /// rows of the table, and each that holds all elements of a parameter that nothing else reads, repeated along
 /// dimensions, by the parameter. `weights` is the checkpoint, empty for none; `positionLimit` of config.json, 0 where
 /// it is not known, proves the rows of a table with as many where the checkpoint has other values. Each replacement is
-/// a sentence in `notes`. False, with a sentence in `error`, for a constant that the exporter calls a looked up row and
-/// that cannot be traced.
+/// a sentence in `notes`. False, with a sentence in `error`, for a constant that the exporter calls a looked up row, or
+/// that is added to the tokens' rows as positions are, and that cannot be traced.
 bool restoreFoldedTables(Model &model, const std::string &weights, int64_t positionLimit,
                          std::vector<std::string> &notes, std::string &error);
 

@@ -60,6 +60,10 @@ StringRef elementName(ElementType type) {
     return "U64";
   case ElementType::I64:
     return "I64";
+  case ElementType::C64:
+    return "complex64";
+  case ElementType::C128:
+    return "complex128";
   default:
     return "unknown";
   }

@@ -32,6 +32,8 @@ enum class ElementType : int {
   F64 = 11,
   U32 = 12,
   U64 = 13,
+  C64 = 14,
+  C128 = 15,
   BF16 = 16,
 };
 

@@ -15,25 +15,43 @@ bool isTableOfRows(const Initializer &initializer) {
   return isTable && shape.back() > 1 && shape[shape.size() - 2] > 1;
 }
 
-/// Rows of sines and cosines, which nobody trains: the squares of each pair, of neighbours or of halves, sum to 1.
+/// The initializer whose rows this value is, taken by constant positions; null for none.
+const Initializer *tableOf(const Model &model, StringRef value) {
+  while (const Node *node = model.producer(value)) {
+    if (!llvm::is_contained({"Slice", "Gather", "Unsqueeze", "Reshape", "Cast", "Identity", "Expand"}, node->op))
+      return nullptr;
+    value = node->inputs[0];
+  }
+  return model.initializer(value);
+}
+
+} // namespace
+
+bool hasOwnName(const Initializer &initializer) {
+  StringRef name = initializer.name;
+  return !name.starts_with("/") && !name.starts_with("onnx::") && !name.starts_with("val_");
+}
+
 bool holdsAngles(const Model &model, const Initializer &initializer) {
   std::string unreadable;
   StringRef bytes = model.bytesOf(initializer, unreadable);
-  if (bytes.empty())
+  const int64_t width = initializer.shape.empty() ? 0 : initializer.shape.back(), pairs = width / 2;
+  if (bytes.empty() || !pairs || width % 2)
     return false;
   HostTensor tensor = HostTensor::fromBytes(initializer, bytes);
-  const int64_t width = initializer.shape.back(), pairs = width / 2, last = tensor.count() - width;
-  auto isCircle = [](double a, double b) { return std::abs(a * a + b * b - 1) < 1e-2; };
-  bool areNeighbours = width % 2 == 0, areHalves = areNeighbours;
-  for (int64_t row : {int64_t(0), last})
+  auto squares = [&](int64_t a, int64_t b) {
+    return tensor.real(a) * tensor.real(a) + tensor.real(b) * tensor.real(b);
+  };
+  const double neighbours = squares(0, 1), halves = squares(0, pairs);
+  bool areNeighbours = neighbours > 0, areHalves = halves > 0;
+  for (int64_t row : {int64_t(0), tensor.count() - width})
     for (int64_t i = 0; i < pairs; ++i) {
-      areNeighbours &= isCircle(tensor.real(row + 2 * i), tensor.real(row + 2 * i + 1));
-      areHalves &= isCircle(tensor.real(row + i), tensor.real(row + i + pairs));
+      areNeighbours &= std::abs(squares(row + 2 * i, row + 2 * i + 1) - neighbours) < 1e-2 * neighbours;
+      areHalves &= std::abs(squares(row + i, row + i + pairs) - halves) < 1e-2 * halves;
     }
   return areNeighbours || areHalves;
 }
 
-/// The sum of looked up rows, up to what rescales and casts them.
 bool isLookedUp(const Model &model, StringRef value) {
   for (const Node *node = model.producer(value); node; node = model.producer(node->inputs[0])) {
     const Initializer *table = model.initializer(node->inputs[0]);
@@ -46,24 +64,6 @@ bool isLookedUp(const Model &model, StringRef value) {
   }
   return false;
 }
-
-/// The exporter kept the name that the tensor had in the module.
-bool hasOwnName(const Initializer &initializer) {
-  StringRef name = initializer.name;
-  return !name.starts_with("/") && !name.starts_with("onnx::") && !name.starts_with("val_");
-}
-
-/// The initializer whose rows this value is, taken by constant positions; null for none.
-const Initializer *tableOf(const Model &model, StringRef value) {
-  while (const Node *node = model.producer(value)) {
-    if (!llvm::is_contained({"Slice", "Gather", "Unsqueeze", "Reshape", "Cast", "Identity", "Expand"}, node->op))
-      return nullptr;
-    value = node->inputs[0];
-  }
-  return model.initializer(value);
-}
-
-} // namespace
 
 void addPositionTables(const Model &model, const Names &names, llvm::StringSet<> &parameters) {
   for (const Node &node : model.nodes) {

@@ -9,4 +9,13 @@ namespace ztc::importer {
 /// What dynamo's signature calls a buffer is not one, nor are rows of sines and cosines.
 void addPositionTables(const Model &model, const Names &names, llvm::StringSet<> &parameters);
 
+/// Rows of sines and cosines, which nobody trains: the squares of all pairs, of neighbours or of halves, have one sum.
+bool holdsAngles(const Model &model, const Initializer &initializer);
+
+/// The sum of rows that tokens look up, up to what rescales and casts them.
+bool isLookedUp(const Model &model, llvm::StringRef value);
+
+/// The exporter kept the name that the tensor had in the module.
+bool hasOwnName(const Initializer &initializer);
+
 } // namespace ztc::importer

@@ -107,6 +107,15 @@ TEST_F(Tables, RowsThatWereFoldedForAWholeBatchAreTrained) {
     EXPECT_EQ(found->reals[i], wanted->reals[i]);
 }
 
+/// The exporter called them nothing: what is added to the tokens' rows are positions.
+TEST_F(Tables, RowsWithoutANameAreAnErrorToo) {
+  for (const char *name : {"onnx::Add_300", "val_12"}) {
+    EXPECT_THAT(importWriter(withFoldedRows(name)).errors, HasSubstr("Give the checkpoint with --weights, or export"));
+    Imported imported = importWriter(withFoldedRows(name), checkpointWith({"positions.weight", {P, H}, positions}));
+    EXPECT_GE(imported.argument("positions.weight"), 0) << imported.errors;
+  }
+}
+
 TEST_F(Tables, RowsOfOtherValuesAreAnError) {
   Imported imported =
       importWriter(withFoldedRows("embedding_1"), checkpointWith({"positions.weight", {P, H}, values(P * H, 9)}));
