@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Checkpoint/OtherTensors.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Core/File.h"
@@ -66,11 +67,39 @@ static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &op
   return source == plan::F32 || source == plan::BF16 || source == plan::F16 ? source : computeType(plan);
 }
 
-static FileSet planExport(const plan::Plan &plan, const ExportOptions &options) {
-  return planFiles(
+static std::string shardName(size_t index, size_t count) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
+/// `otherFiles` of the shards hold what the plan does not train.
+static FileSet planExport(const plan::Plan &plan, const ExportOptions &options, size_t otherFiles = 0) {
+  FileSet set = planFiles(
       plan, StateKind::Model, "model",
       [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter); }, options.shardBytes,
       /*plainName=*/true);
+  for (size_t i = 0; otherFiles && i < set.files.size(); ++i)
+    set.files[i].name = shardName(i, set.files.size() + otherFiles);
+  return set;
+}
+
+/// The checkpoint whose other tensors an export keeps: --weights, else where the plan's own weights are; empty where
+/// that is not a checkpoint, or not there any more.
+static std::string checkpointOf(const plan::Plan &plan, const ExportOptions &options) {
+  if (!options.companions.weights.empty())
+    return options.companions.weights;
+  for (const plan::Parameter &parameter : plan.parameters()) {
+    const std::string &path = parameter.source().path();
+    if (!path.ends_with(".safetensors") || !pathExists(path))
+      continue;
+    const std::string folder = parentFolder(path);
+    return pathExists(folder + "/model.safetensors.index.json") ? folder : path;
+  }
+  return {};
+}
+
+static StatusOr<OtherTensors> otherTensors(const plan::Plan &plan, const ExportOptions &options) {
+  const std::string checkpoint = checkpointOf(plan, options);
+  return checkpoint.empty() ? OtherTensors() : OtherTensors::open(plan, checkpoint);
 }
 
 /// What most of the bytes are in.
@@ -92,8 +121,12 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
       text += " and what else the weights were";
       break;
     }
-  if (set.files.size() > 1)
-    text += fmt::format(", {} shards", set.files.size());
+  const StatusOr<OtherTensors> others = otherTensors(plan, options);
+  const size_t shards = set.files.size() + (others.isOk() ? others->files(options.shardBytes).size() : 0);
+  if (shards > 1)
+    text += fmt::format(", {} shards", shards);
+  if (others.isOk() && others->count())
+    text += fmt::format(", {} tensors that are not trained as they were", others->count());
   const StatusOr<CompanionFiles> found = findCompanions(plan, options.companions, type);
   const CompanionFiles files = found.isOk() ? *found : CompanionFiles();
   const std::string &folder = files.folder;
@@ -115,7 +148,10 @@ static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) 
     return files.status().withContext("--hf-config");
   ZTC_RETURN_IF_ERROR(checkWritable(options.folder));
   ZTC_ASSIGN_OR_RETURN(const uint64_t present, freeBytes(options.folder));
-  const uint64_t needed = planExport(plan, options).fileBytes();
+  ZTC_ASSIGN_OR_RETURN(const OtherTensors others, otherTensors(plan, options));
+  uint64_t needed = planExport(plan, options).fileBytes();
+  for (const CopiedFile &file : others.files(options.shardBytes))
+    needed += file.layout.fileBytes;
   if (present < needed)
     return resourceExhausted(
         fmt::format("the model in '{}' takes {}, {} are free there ({} bytes too few); free some, or export elsewhere",
@@ -131,13 +167,13 @@ Status prepareExport(const plan::Plan &plan, const ExportOptions &options, Contr
 }
 
 /// A weight file of an earlier export that is not part of this one: left there, a reader would mix two models.
-static bool isStale(const std::string &name, const FileSet &set) {
+static bool isStale(const std::string &name, const FileSet &set, const std::vector<CopiedFile> &others) {
   const bool weights = name == "model.safetensors" || (name.starts_with("model-") && name.ends_with(".safetensors")) ||
                        name == "model.safetensors.index.json";
-  if (name == "model.safetensors.index.json" && set.files.size() > 1)
+  if (name == "model.safetensors.index.json" && set.files.size() + others.size() > 1)
     return false;
-  return weights &&
-         std::none_of(set.files.begin(), set.files.end(), [&](const PlannedFile &file) { return file.name == name; });
+  return weights && std::ranges::find(set.files, name, &PlannedFile::name) == set.files.end() &&
+         std::ranges::find(others, name, &CopiedFile::name) == others.end();
 }
 
 namespace {
@@ -182,7 +218,7 @@ private:
 
 /// All that is not a tensor, at one rank.
 static Status createExport(const StateContext &context, const ExportOptions &options, const FileSet &set,
-                           FolderUpdate &update) {
+                           const std::vector<CopiedFile> &others, FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(makeFolders(options.folder));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present) // what a killed export left behind; a folder has one writer
@@ -190,11 +226,13 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
       ZTC_RETURN_IF_ERROR(removeAll(options.folder + "/" + name));
   for (const PlannedFile &planned : set.files)
     ZTC_RETURN_IF_ERROR(update.addTensors(planned));
+  for (const CopiedFile &copied : others)
+    ZTC_RETURN_IF_ERROR(update.add(copied.name, [&](const File &file) { return copied.write(file); }));
   const auto addText = [&](const char *name, const std::string &text) {
     return update.add(name, [&](const File &file) { return file.writeAt(0, text.data(), text.size()); });
   };
-  if (set.files.size() > 1)
-    ZTC_RETURN_IF_ERROR(addText("model.safetensors.index.json", printIndex(set)));
+  if (set.files.size() + others.size() > 1)
+    ZTC_RETURN_IF_ERROR(addText("model.safetensors.index.json", printIndex(set, others)));
   ZTC_ASSIGN_OR_RETURN(const CompanionFiles files, findCompanions(context.plan, options.companions, mainType(set)));
   if (!files.config.empty())
     ZTC_RETURN_IF_ERROR(addText("config.json", files.config));
@@ -207,11 +245,12 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
   return Status::ok();
 }
 
-static Status completeExport(const ExportOptions &options, const FileSet &set, FolderUpdate &update) {
+static Status completeExport(const ExportOptions &options, const FileSet &set, const std::vector<CopiedFile> &others,
+                             FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(update.commit());
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present)
-    if (isStale(name, set))
+    if (isStale(name, set, others))
       ZTC_RETURN_IF_ERROR(removeAll(options.folder + "/" + name));
   return syncFolder(options.folder);
 }
@@ -219,18 +258,25 @@ static Status completeExport(const ExportOptions &options, const FileSet &set, F
 static Status writeExport(const StateContext &context, const ExportOptions &options) {
   ControlChannel *const control = context.control;
   const bool first = isFirstRank(control);
-  const FileSet set = planExport(context.plan, options);
+  // Only the first rank must see the checkpoint.
+  StatusOr<OtherTensors> kept = first ? otherTensors(context.plan, options) : OtherTensors();
+  std::vector<CopiedFile> others = kept.isOk() ? kept->files(options.shardBytes) : std::vector<CopiedFile>();
+  StatusOr<std::string> told = kept.isOk() ? StatusOr<std::string>(std::to_string(others.size())) : kept.status();
+  ZTC_ASSIGN_OR_RETURN(const std::string otherFiles, fromFirstRank(control, "other tensors", told));
+  const FileSet set = planExport(context.plan, options, std::stoul(otherFiles));
+  for (size_t i = 0; i < others.size(); ++i)
+    others[i].name = shardName(set.files.size() + i, set.files.size() + others.size());
   FolderUpdate update(options.folder);
   StatusOr<std::string> created = update.prefix();
   if (first)
-    if (const Status status = createExport(context, options, set, update); !status.isOk())
+    if (const Status status = createExport(context, options, set, others, update); !status.isOk())
       created = status;
   ZTC_ASSIGN_OR_RETURN(const std::string prefix, fromFirstRank(control, "export created", created));
   std::vector<FileToWrite> files;
   for (const PlannedFile &planned : set.files)
     files.push_back({&planned, StateKind::Model, prefix + planned.name});
   ZTC_RETURN_IF_ERROR(writeTogether(context, files, 1.0f));
-  return agree(control, "export complete", first ? completeExport(options, set, update) : Status::ok());
+  return agree(control, "export complete", first ? completeExport(options, set, others, update) : Status::ok());
 }
 
 Status exportModel(const StateContext &context, const ExportOptions &options) {

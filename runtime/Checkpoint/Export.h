@@ -38,7 +38,8 @@ Status prepareExport(const plan::Plan &plan, const ExportOptions &options, Contr
 
 /// Writes model.safetensors (or shards with an index), config.json, and the files of tokenizer and generation into the
 /// folder. These come from --hf-config, else from the folder of --weights, else from the folder that the plan was
-/// compiled with. Files that the export does not own stay; on failure the folder keeps its old content.
+/// compiled with. Tensors of the checkpoint that the plan does not train (a vision tower, buffers) go along as they
+/// are, in shards of their own. Files that the export does not own stay; on failure the folder keeps its old content.
 Status exportModel(const StateContext &context, const ExportOptions &options);
 
 /// What an export holds, for the screen: "bf16, 3 shards; config.json, tokenizer.json of FOLDER"; it says what a reader

@@ -79,13 +79,19 @@ FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &ste
   return set;
 }
 
-std::string printIndex(const FileSet &set) {
+std::string printIndex(const FileSet &set, std::span<const CopiedFile> others) {
   nlohmann::ordered_json json;
-  json["metadata"] = {{"total_size", set.tensorBytes}};
+  uint64_t bytes = set.tensorBytes;
+  for (const CopiedFile &file : others)
+    bytes += file.tensorBytes;
+  json["metadata"] = {{"total_size", bytes}};
   json["weight_map"] = nlohmann::ordered_json::object();
   for (const PlannedFile &file : set.files)
     for (const PlannedTensor &tensor : file.tensors)
       json["weight_map"][tensor.parameter->name()] = file.name;
+  for (const CopiedFile &file : others)
+    for (const SafetensorsCollection::Found &found : file.tensors)
+      json["weight_map"][found.tensor->name] = file.name;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

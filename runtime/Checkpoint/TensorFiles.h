@@ -1,5 +1,6 @@
 // The parameters of a plan as safetensors files: which tensor lies where, and moving ranges between slots and files.
 #pragma once
+#include "runtime/Checkpoint/OtherTensors.h"
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Status.h"
@@ -7,6 +8,7 @@
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,8 +55,8 @@ FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &ste
 /// All in f32.
 plan::DataType wideType(const plan::Parameter &);
 
-/// The text of <stem>.safetensors.index.json.
-std::string printIndex(const FileSet &set);
+/// The text of <stem>.safetensors.index.json; `others` are further files of the same model.
+std::string printIndex(const FileSet &set, std::span<const CopiedFile> others = {});
 
 /// Makes one file of a set: its size, its header, synced; the tensors are still to be written. One rank does it.
 Status createTensorFile(const PlannedFile &planned, const std::string &path);

@@ -227,10 +227,12 @@ SafetensorsLayout layoutSafetensors(const std::vector<SafetensorsSpec> &specs) {
   std::string header = R"({"__metadata__":{"format":"pt"})";
   uint64_t data = 0;
   for (const SafetensorsSpec &spec : specs) {
-    const uint64_t bytes = elementCount(spec.shape).value_or(0) * dataTypeBytes(spec.type);
+    const bool isKnown = spec.typeName.empty();
+    const uint64_t bytes = isKnown ? elementCount(spec.shape).value_or(0) * dataTypeBytes(spec.type) : spec.bytes;
     header += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                           Json(spec.name).dump(-1, ' ', false, Json::error_handler_t::replace),
-                          safetensorsTypeName(spec.type), fmt::join(spec.shape, ","), data, data + bytes);
+                          isKnown ? safetensorsTypeName(spec.type) : spec.typeName.c_str(), fmt::join(spec.shape, ","),
+                          data, data + bytes);
     layout.offsets.push_back(data);
     data += bytes;
   }

@@ -76,6 +76,10 @@ struct SafetensorsSpec {
   std::string name;
   plan::DataType type = plan::F32;
   std::vector<int64_t> shape;
+  /// Where the bytes of another file go on as they are: its name of the type, which the plan format may lack, and their
+  /// number.
+  std::string typeName = {};
+  uint64_t bytes = 0;
 };
 
 /// A file before its data.

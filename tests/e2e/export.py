@@ -5,7 +5,7 @@ import json
 import shutil
 import struct
 
-from support import GOLDEN, check, finish, read_safetensors, run, scratch, write_safetensors
+from support import GOLDEN, ROOT, check, finish, read_safetensors, run, scratch, write_safetensors
 
 
 def header(path):
@@ -17,7 +17,58 @@ def types(folder):
     return {entry["dtype"] for path in folder.glob("*.safetensors") for name, entry in header(path).items() if name != "__metadata__"}
 
 
+def raw(folder):
+    """name -> (type, shape, bytes)."""
+    tensors = {}
+    for path in folder.glob("*.safetensors"):
+        data, entries = path.read_bytes(), header(path)
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        tensors |= {name: (e["dtype"], e["shape"], data[begin + e["data_offsets"][0]:begin + e["data_offsets"][1]]) for name, e in entries.items()
+                    if name != "__metadata__"}
+    return tensors
+
+
+def write_raw(path, tensors):
+    entries, blob = {}, b""
+    for name, (kind, shape, data) in tensors.items():
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(blob), len(blob) + len(data)]}
+        blob += data
+    text = json.dumps(entries).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + blob)
+
+
+def multi_modal(work):
+    """A vision tower goes along bit for bit, and what else the plan does not train; a stored copy of a tied head does not."""
+    folder, plan = work / "vision", work / "vision.bin"
+    shutil.copytree(ROOT / "tests/folders/gemma3-vision", folder)
+    stored = raw(folder)
+    added = {"buffer.of.bytes": ("F8_E4M3", [3], b"\1\2\3"), "buffer.of.numbers": ("I64", [2], struct.pack("<2q", -5, 2**40))}
+    embedding = stored["language_model.model.embed_tokens.weight"]
+    write_raw(folder / "model.safetensors", stored | added | {"language_model.lm_head.weight": embedding})
+    golden = json.loads((folder / "golden.json").read_text())
+    tokens = lambda key: ([1, golden["batch"], golden["seq"]], array.array("q", [x for row in golden[key][0] for x in row]))
+    write_safetensors(work / "tokens.safetensors", {key: tokens(key) for key in ("input_ids", "labels")})
+    run("ztc", "compile", folder, "--batch=1", f"--seq={golden['seq']}", "--precision=fp32", "--target=host", "-o", plan)
+    others = {name: tensor for name, tensor in (stored | added).items() if name not in golden["gradients"]}
+    check("the folder holds more than what is trained", len(others) > 10, len(others))
+    for label, arguments in (("one rank", []), ("two ranks, small shards", ["--ranks=2", "--shard-size=20KB", "--accumulate=1"]), ("in another type", ["--export-dtype=fp16"])):
+        out = work / label.replace(" ", "-")
+        done = run("ztc-run", plan, f"--data={work / 'tokens.safetensors'}", "--steps=1", "--device=cpu", f"--export={out}", *arguments, expect=None)
+        if done.returncode:
+            check(f"multi-modal, {label}", False, done.stderr[-300:])
+            continue
+        exported, index = raw(out), json.loads((out / "model.safetensors.index.json").read_text())
+        check(f"multi-modal, {label}: the same tensors", set(exported) == set(stored | added), sorted(set(exported) ^ set(stored | added))[:4])
+        check(f"multi-modal, {label}: what is not trained, bit for bit", all(exported.get(name) == tensor for name, tensor in others.items()))
+        check(f"multi-modal, {label}: what is trained has changed", all(exported[name][2] != stored[name][2] for name in golden["gradients"] if name.endswith("proj.weight")))
+        files = {path.name: set(header(path)) - {"__metadata__"} for path in out.glob("*.safetensors")}
+        check(f"multi-modal, {label}: the index says where", index["weight_map"] == {name: file for file, names in files.items() for name in names}
+              and all(name.startswith("model-0") for name in files), sorted(files))
+        check(f"multi-modal, {label}: it is said", f"{len(others)} tensors that are not trained as they were" in done.stdout, done.stdout[-300:])
+
+
 with scratch() as work:
+    multi_modal(work)
     model = work / "model"
     model.mkdir()
     for name in ("model.onnx", "config.json"):
