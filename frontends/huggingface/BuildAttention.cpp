@@ -97,7 +97,7 @@ Value DecoderBuilder::repeated(const Attention &a, Value x) {
 /// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
 Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
   const Attention &a = layer.attention;
-  if (!a.softCap && !a.hasSinks) {
+  if (!a.softCap && !a.hasSinks && a.slopes.empty()) {
     std::vector<Value> inputs{query, key, value};
     if (layer.window)
       inputs.push_back(mask(layer.window));
@@ -110,6 +110,11 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
   if (a.softCap)
     x = softCapped(x, *a.softCap);
+  if (!a.slopes.empty()) {
+    Value slopes = graph.floats({a.slopes.begin(), a.slopes.end()}, {a.heads, 1, 1});
+    Value places = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
+    x = graph.add("Add", {x, graph.add("Mul", {places, slopes})});
+  }
   x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
   if (!a.hasSinks) {
     x = graph.add("Softmax", {x}, {{"axis", int64_t(-1)}});
@@ -123,34 +128,97 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   return graph.add("MatMul", {x, repeated(a, value)});
 }
 
+/// One projection's queries, keys and values, (B, S, heads * width) each.
+std::vector<Value> DecoderBuilder::fusedProjection(const Attention &a, const std::string &path, Value x) {
+  int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
+  std::string module = inside(path, decoder.names.fusedQuery);
+  Value all = linear(module, x, decoder.hidden, wide + 2 * narrow, a.queryBias);
+  if (a.fusion == Fusion::Blocks)
+    return split(all, {wide, narrow, narrow});
+  std::vector<Value> parts = split(reshape(all, {0, 0, a.keyHeads, (group + 2) * a.headWidth}),
+                                   {group * a.headWidth, a.headWidth, a.headWidth});
+  for (int i = 0; i < 3; ++i)
+    parts[i] = reshape(parts[i], {0, 0, i ? narrow : wide});
+  return parts;
+}
+
+/// (B, S, H, D), or (B, H, S, D) after the rotation, which one weight for all heads does not notice.
+Value DecoderBuilder::headNorm(const Attention &a, const std::string &module, Value x, int64_t heads) {
+  Norm kind = a.headNorm.value_or(decoder.norm);
+  if (a.headNorms == HeadNorms::PerHead)
+    return norm(module, x, a.headWidth, kind);
+  graph.setScope(checkpoint.ownName(module));
+  Value weight;
+  if (a.headNorms == HeadNorms::OwnPerHead) {
+    weight = parameter(module + ".weight", {heads, a.headWidth});
+  } else {
+    std::vector<Value> rows;
+    for (int64_t i = 0; i < heads; ++i)
+      rows.push_back(
+          reshape(parameter(module + ".norms." + std::to_string(i) + ".weight", {a.headWidth}), {1, a.headWidth}));
+    weight = graph.add("Concat", rows, {{"axis", int64_t(0)}});
+  }
+  Value plain = graph.floats(std::vector<float>(a.headWidth, 1), {a.headWidth});
+  Value y = graph.add("LayerNormalization", {x, plain}, {{"axis", int64_t(-1)}, {"epsilon", float(kind.epsilon)}});
+  return graph.add("Mul", {y, weight});
+}
+
+/// (B, H, S, D), as the layer's rotary embedding turns it.
+Value DecoderBuilder::turned(const Layer &layer, Value x, int64_t headWidth) {
+  if (layer.rope < 0)
+    return x;
+  const Rope &rope = decoder.ropes[layer.rope];
+  return rotate(rope, tables.at(layer.rope), x, headWidth);
+}
+
+/// Queries of later positions, larger: softmax over more keys stays as sharp (Llama 4's temperature).
+Value DecoderBuilder::scaledByPosition(const Layer &layer, Value query) {
+  const Rope *rope = layer.rope >= 0 ? &decoder.ropes[layer.rope] : nullptr;
+  if (!rope || rope->queryScaleBeta == 0)
+    return query;
+  Value place = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
+  Value step = graph.add("Floor", {graph.add("Div", {place, graph.scalar(float(rope->queryScaleFrom))})});
+  Value growth = graph.add("Log", {graph.add("Add", {step, graph.scalar(1)})});
+  Value scale = graph.add("Add", {scaled(growth, rope->queryScaleBeta), graph.scalar(1)});
+  return graph.add("Mul", {query, graph.add("Unsqueeze", {scale, graph.integers({1})})});
+}
+
 Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
   const Attention &a = layer.attention;
   const BlockNames &names = decoder.names;
+  if (layer.rope >= 0 && !tables.count(layer.rope))
+    tables[layer.rope] = table(decoder.ropes[layer.rope]);
+  if (a.latent)
+    return latentAttention(layer, path, x);
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth;
   std::vector<Value> parts;
-  if (a.isFused)
-    parts = split(linear(inside(path, names.fusedQuery), x, decoder.hidden, wide + 2 * narrow, a.queryBias),
-                  {wide, narrow, narrow});
+  if (a.fusion != Fusion::None)
+    parts = fusedProjection(a, path, x);
   else
     parts = {linear(inside(path, names.query), x, decoder.hidden, wide, a.queryBias),
              linear(inside(path, names.key), x, decoder.hidden, narrow, a.queryBias),
              linear(inside(path, names.value), x, decoder.hidden, narrow, a.queryBias)};
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
-  const Rope *rope = layer.rope >= 0 ? &decoder.ropes[layer.rope] : nullptr;
-  if (rope && !tables.count(layer.rope))
-    tables[layer.rope] = table(*rope);
+  bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
   for (int i = 0; i < 3; ++i) {
     int64_t heads = i ? a.keyHeads : a.heads;
+    std::string normName = i < 2 ? inside(path, *normNames[i]) : "";
     if (i < 2 && a.headNorms == HeadNorms::Whole)
-      parts[i] = norm(inside(path, *normNames[i]), parts[i], heads * a.headWidth, decoder.norm);
+      parts[i] = norm(normName, parts[i], heads * a.headWidth, decoder.norm);
     graph.setScope(checkpoint.ownName(path));
+    if (a.clip > 0)
+      parts[i] = graph.add("Clip", {parts[i], graph.scalar(float(-a.clip)), graph.scalar(float(a.clip))});
     parts[i] = reshape(parts[i], {0, 0, heads, a.headWidth});
-    if (i < 2 && a.headNorms == HeadNorms::PerHead)
-      parts[i] = norm(inside(path, *normNames[i]), parts[i], a.headWidth, decoder.norm);
+    if (i < 2 && hasHeadNorms && !a.normsAfterRotation)
+      parts[i] = headNorm(a, normName, parts[i], heads);
     graph.setScope(checkpoint.ownName(path));
     parts[i] = graph.add("Transpose", {parts[i]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-    if (i < 2 && rope)
-      parts[i] = rotate(*rope, tables[layer.rope], parts[i], a.headWidth);
+    if (i < 2)
+      parts[i] = turned(layer, parts[i], a.headWidth);
+    if (i == 0)
+      parts[i] = scaledByPosition(layer, parts[i]);
+    if (i < 2 && hasHeadNorms && a.normsAfterRotation)
+      parts[i] = headNorm(a, normName, parts[i], heads);
   }
   Value y = scores(layer, path, parts[0], parts[1], parts[2]);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});

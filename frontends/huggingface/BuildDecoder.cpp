@@ -56,7 +56,9 @@ Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, No
     inputs.push_back(graph.floats(std::vector<float>(width, 1), {width}));
   else
     inputs.push_back(parameter(module + ".weight", {width}));
-  if (kind.kind == NormKind::Layer)
+  if (kind.kind == NormKind::LayerPlusOne)
+    inputs.back() = graph.add("Add", {inputs.back(), graph.scalar(1)});
+  if (kind.kind == NormKind::Layer || kind.kind == NormKind::LayerPlusOne)
     inputs.push_back(parameter(module + ".bias", {width}));
   return graph.add("LayerNormalization", inputs, {axis, epsilon});
 }
@@ -82,13 +84,18 @@ Value DecoderBuilder::embed(Value tokens) {
     call += ", " + std::to_string(*decoder.padding);
   graph.noteCall(call + "), kwargs = {})");
   x = scaled(x, decoder.embeddingScale);
+  if (!decoder.embeddingNorm.empty())
+    x = norm(decoder.base + decoder.embeddingNorm, x, decoder.hidden, decoder.norm);
   if (decoder.positions.empty())
     return x;
   std::string table = decoder.base + decoder.positions;
   graph.setScope(checkpoint.ownName(table));
   Value rows = graph.add("Unsqueeze", {positions, graph.integers({0})});
-  Value learned = graph.add("Gather", {parameter(table + ".weight", {decoder.positionLimit, decoder.hidden}), rows},
-                            {{"axis", int64_t(0)}});
+  if (decoder.positionOffset)
+    rows = graph.add("Add", {rows, graph.integer(decoder.positionOffset)});
+  int64_t count = decoder.positionLimit + decoder.positionOffset;
+  Value learned =
+      graph.add("Gather", {parameter(table + ".weight", {count, decoder.hidden}), rows}, {{"axis", int64_t(0)}});
   return graph.add("Add", {x, learned});
 }
 
@@ -112,8 +119,10 @@ Value DecoderBuilder::activate(Activation activation, Value x) {
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x) {
   const FeedForward &f = layer.feedForward;
   std::string module = inside(path, decoder.names.feedForward);
-  if (f.experts)
-    return experts(layer, module, x);
+  return f.experts ? experts(layer, module, x) : dense(f, module, x);
+}
+
+Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Value x) {
   int64_t hidden = decoder.hidden;
   Value y;
   if (!f.isGated) {
@@ -171,6 +180,7 @@ Value DecoderBuilder::head(Value x) {
 }
 
 void DecoderBuilder::build() {
+  checkpoint.setRenamed(decoder.renamed);
   checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
   Value tokens = "input_ids";
   graph.addTokens(tokens);

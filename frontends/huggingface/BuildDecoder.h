@@ -29,9 +29,12 @@ private:
   Value head(Value x);
   Value activate(Activation activation, Value x);
   Value feedForward(const Layer &layer, const std::string &path, Value x);
+  Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
   Value reshape(Value x, const std::vector<int64_t> &shape);
-  std::string inside(const std::string &path, const std::string &name) const { return path + "." + name; }
+  std::string inside(const std::string &path, const std::string &name) const {
+    return name.empty() ? path : path + "." + name;
+  }
 
   // BuildAttention.cpp
   void addPositions(Value tokens);
@@ -42,13 +45,22 @@ private:
   Value frequencies(const Rope &rope);
   Value rotate(const Rope &rope, const Table &table, Value x, int64_t headWidth);
   Value mask(int64_t window);
+  std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
+  Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
+  Value turned(const Layer &layer, Value x, int64_t headWidth);
+  Value scaledByPosition(const Layer &layer, Value query);
   Value attention(const Layer &layer, const std::string &path, Value x);
+  // BuildLatentAttention.cpp
+  Value latentAttention(const Layer &layer, const std::string &path, Value x);
+  // BuildAttention.cpp
   Value scores(const Layer &layer, const std::string &path, Value query, Value key, Value value);
   Value repeated(const Attention &attention, Value x);
 
   // BuildExperts.cpp
   Value experts(const Layer &layer, const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
+  Value choice(const Experts &experts, const std::string &path, Value shares);
+  Value sharedExpert(const FeedForward &feedForward, const std::string &path, Value x);
   Value gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
   Value clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
 

@@ -6,18 +6,48 @@ namespace ztc::huggingface {
 
 using Value = GraphWriter::Value;
 
+/// (B, S, E): what the choice is made by; experts of groups that take no part are out of reach.
+Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value shares) {
+  bool isSigmoid = e.router == Experts::Router::SigmoidThenTop;
+  if (isSigmoid)
+    shares = graph.add("Add", {shares, parameter(inside(path, decoder.names.choiceBias), {e.count})});
+  if (e.groups <= 1 || e.chosenGroups >= e.groups)
+    return shares;
+  Value grouped = reshape(shares, {0, 0, e.groups, e.count / e.groups});
+  int64_t summands = isSigmoid ? 2 : 1;
+  Value best = graph.addMany("TopK", {grouped, graph.integers({summands})}, 2, {{"axis", int64_t(-1)}})[0];
+  Value scores = graph.add("ReduceSum", {best, graph.integers({-1})}, {{"keepdims", int64_t(0)}});
+  Value chosen = graph.addMany("TopK", {scores, graph.integers({e.chosenGroups})}, 2, {{"axis", int64_t(-1)}})[1];
+  Value none = graph.add("Sub", {scores, scores});
+  Value one = graph.add("Expand", {graph.scalar(1), graph.add("Shape", {chosen})});
+  Value takesPart = graph.add("ScatterElements", {none, chosen, one}, {{"axis", int64_t(-1)}});
+  takesPart = graph.add("Greater", {graph.add("Unsqueeze", {takesPart, graph.integers({-1})}), graph.scalar(0)});
+  Value outside = graph.scalar(isSigmoid ? -std::numeric_limits<float>::infinity() : 0);
+  return reshape(graph.add("Where", {takesPart, grouped, outside}), {0, 0, e.count});
+}
+
 /// (B, S, E): the share of each expert, 0 where it was not chosen.
 Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x) {
   Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
   bool isLate = e.router == Experts::Router::TopThenSoftmax;
-  Value all = isLate ? logits : graph.add("Softmax", {logits}, {{"axis", int64_t(-1)}});
-  std::vector<Value> top = graph.addMany("TopK", {all, graph.integers({e.perToken})}, 2, {{"axis", int64_t(-1)}});
-  Value chosen = top[0];
-  if (isLate)
+  Value all = logits;
+  if (e.router == Experts::Router::SigmoidThenTop)
+    all = graph.add("Sigmoid", {logits});
+  else if (!isLate)
+    all = graph.add("Softmax", {logits}, {{"axis", int64_t(-1)}});
+  graph.setScope(checkpoint.ownName(path));
+  Value by = choice(e, path, all);
+  std::vector<Value> top = graph.addMany("TopK", {by, graph.integers({e.perToken})}, 2, {{"axis", int64_t(-1)}});
+  Value chosen = by == all ? top[0] : graph.add("GatherElements", {all, top[1]}, {{"axis", int64_t(-1)}});
+  if (isLate) {
     chosen = graph.add("Softmax", {chosen}, {{"axis", int64_t(-1)}});
-  else if (e.normalised)
-    chosen =
-        graph.add("Div", {chosen, graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}})});
+  } else if (e.normalised) {
+    Value sum = graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}});
+    if (e.normalisedFrom > 0)
+      sum = graph.add("Add", {sum, graph.scalar(float(e.normalisedFrom))});
+    chosen = graph.add("Div", {chosen, sum});
+  }
+  chosen = scaled(chosen, e.scale);
   Value none = graph.add("Sub", {logits, logits});
   return graph.add("ScatterElements", {none, top[1], chosen}, {{"axis", int64_t(-1)}});
 }
@@ -27,18 +57,17 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
   const BlockNames &names = decoder.names;
   int64_t hidden = decoder.hidden;
   std::string own = inside(path, names.experts), module = inside(own, std::to_string(index));
-  std::string fused = inside(own, "gate_up_proj");
-  if (checkpoint.has(fused)) { // transformers 5: (E, 2 F, H) and (E, H, F)
+  if (checkpoint.has(inside(path, names.expertsGateUp))) {
     graph.setScope(checkpoint.ownName(own));
     auto matrix = [&](const std::string &name, int64_t out, int64_t in) {
-      Value all = parameter(inside(own, name), {f.experts->count, out, in});
+      Value all = parameter(inside(path, name), {f.experts->count, out, in});
       Value one = graph.add("Gather", {all, graph.integer(index)}, {{"axis", int64_t(0)}});
       return graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}});
     };
     std::vector<Value> parts =
-        split(graph.add("MatMul", {x, matrix("gate_up_proj", 2 * f.width, hidden)}), {f.width, f.width});
+        split(graph.add("MatMul", {x, matrix(names.expertsGateUp, 2 * f.width, hidden)}), {f.width, f.width});
     Value y = graph.add("Mul", {activate(f.activation, parts[0]), parts[1]});
-    return graph.add("MatMul", {y, matrix("down_proj", hidden, f.width)});
+    return graph.add("MatMul", {y, matrix(names.expertsDown, hidden, f.width)});
   }
   Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
         up = linear(inside(module, names.expertUp), x, hidden, f.width, false);
@@ -71,6 +100,18 @@ Value DecoderBuilder::clampedExpert(const Layer &layer, const std::string &path,
                            one("down_proj_bias", {decoder.hidden})});
 }
 
+/// The expert that sees every token.
+Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path, Value x) {
+  FeedForward shared = f;
+  shared.experts.reset();
+  shared.width = f.experts->sharedWidth;
+  Value y = dense(shared, inside(path, decoder.names.sharedExpert), x);
+  if (!f.experts->sharedHasGate)
+    return y;
+  Value gate = linear(inside(path, decoder.names.sharedGate), x, decoder.hidden, 1, false);
+  return graph.add("Mul", {graph.add("Sigmoid", {gate}), y});
+}
+
 Value DecoderBuilder::experts(const Layer &layer, const std::string &path, Value x) {
   const Experts &e = *layer.feedForward.experts;
   Value weights = shares(e, path, x), sum;
@@ -81,7 +122,11 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &path, Value
     y = graph.add("Mul", {y, share});
     sum = i ? graph.add("Add", {sum, y}) : y;
   }
-  return sum;
+  if (!e.sharedWidth)
+    return sum;
+  Value shared = sharedExpert(layer.feedForward, path, x);
+  graph.setScope(checkpoint.ownName(path));
+  return graph.add("Add", {sum, shared});
 }
 
 } // namespace ztc::huggingface

@@ -18,9 +18,14 @@ StatusOr<Checkpoint> Checkpoint::open(const std::string &folder) {
 }
 
 std::string Checkpoint::ownName(const std::string &name) const {
-  if (!base.empty() && name.starts_with(base))
-    return prefix + name.substr(base.size());
-  return headPrefix + name;
+  std::string own = !base.empty() && name.starts_with(base) ? prefix + name.substr(base.size()) : headPrefix + name;
+  if (!files || renamed.empty() || files->find(own))
+    return own;
+  std::string other = own;
+  for (const auto &[from, to] : renamed)
+    if (size_t at = other.find(from); at != std::string::npos)
+      other.replace(at, from.size(), to);
+  return files->find(other) ? other : own;
 }
 
 bool Checkpoint::has(const std::string &name) const {

@@ -5,6 +5,7 @@
 #include "runtime/Format/Safetensors.h"
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ztc::huggingface {
@@ -25,6 +26,8 @@ public:
   /// is described as f32 in a file that is not there.
   StoredTensor take(const std::string &name, const std::vector<int64_t> &shape);
   const std::vector<std::string> &problems() const { return missing; }
+  /// A name that the checkpoint lacks is looked up with these parts of it exchanged.
+  void setRenamed(std::vector<std::pair<std::string, std::string>> parts) { renamed = std::move(parts); }
   /// A checkpoint's own name of what the model calls `name`.
   std::string ownName(const std::string &name) const;
 
@@ -32,6 +35,7 @@ private:
   std::string folder;
   std::optional<SafetensorsCollection> files;
   std::string base, prefix, headPrefix; ///< `base` of names becomes `prefix`; other names get `headPrefix`
+  std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> missing;
   uint64_t fresh = 0; ///< bytes described so far
 };

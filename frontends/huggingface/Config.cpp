@@ -45,6 +45,11 @@ bool Config::isNull(const char *key) {
   return value && value->is_null();
 }
 
+bool Config::isText(const char *key) {
+  const Json *value = find(key);
+  return value && value->is_string();
+}
+
 void Config::fail(const std::string &message) {
   if (error.isOk())
     error = failedPrecondition(place + ": " + message);

@@ -21,6 +21,7 @@ public:
   /// Whether the key is there, also with null.
   bool has(const char *key);
   bool isNull(const char *key);
+  bool isText(const char *key);
   /// A whole number of [least, 2^40]; where the key is absent, `otherwise`.
   int64_t integer(const char *key, int64_t otherwise, int64_t least = 1);
   /// The same, where null has a meaning.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ztc::huggingface {
@@ -13,7 +14,8 @@ enum class NormKind {
   RmsPlusOne, ///< x / rms(x) * (1 + w)
   Layer,      ///< (x - mean) / deviation * w + b
   LayerNoBias,
-  LayerPlain, ///< without parameters
+  LayerPlusOne, ///< (x - mean) / deviation * (1 + w) + b
+  LayerPlain,   ///< without parameters
 };
 
 struct Norm {
@@ -27,16 +29,37 @@ enum class Activation { Silu, GeluTanh, Gelu, Relu, ReluSquared };
 /// Norms of queries and keys after their projections.
 enum class HeadNorms {
   None,
-  PerHead, ///< over the width of a head, one weight for all heads
-  Whole,   ///< over all heads at once, before they part
+  PerHead,    ///< over the width of a head, one weight for all heads
+  OwnPerHead, ///< over the width of a head, a weight for each head: one matrix (heads, width)
+  EachHead,   ///< the same, a tensor for each head: NAME.norms.0.weight
+  Whole,      ///< over all heads at once, before they part
+};
+
+/// How one projection holds queries, keys and values.
+enum class Fusion {
+  None,   ///< three projections
+  Blocks, ///< all queries, all keys, all values
+  Groups, ///< for each head of keys: the queries that share it, its key, its value
+};
+
+/// Multi-head latent attention (arXiv:2405.04434, section 2.1): queries, and keys with values, through a narrow layer;
+/// a part of each head turns, and all heads of keys share that part.
+struct Latent {
+  int64_t queryRank = 0; ///< 0: one projection
+  int64_t keyRank = 0, plainWidth = 0, turningWidth = 0, valueWidth = 0;
 };
 
 struct Attention {
   int64_t heads = 0, keyHeads = 0, headWidth = 0;
   double scale = 0;                           ///< of the scores
   bool queryBias = false, outputBias = false; ///< `queryBias` is of queries, keys and values
-  bool isFused = false;                       ///< one projection for queries, keys and values, in this order
+  Fusion fusion = Fusion::None;
   HeadNorms headNorms = HeadNorms::None;
+  std::optional<Norm> headNorm; ///< where it is not the decoder's norm
+  bool normsAfterRotation = false;
+  double clip = 0;            ///< above 0: queries, keys and values are clamped to it, after their norms
+  std::vector<double> slopes; ///< ALiBi (arXiv:2108.12409): of each head, times the position of the key
+  std::optional<Latent> latent;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
   bool hasSinks = false;         ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
@@ -46,9 +69,17 @@ struct Experts {
   enum class Router {
     SoftmaxThenTop, ///< shares of all experts; the chosen ones may be normalised again
     TopThenSoftmax, ///< shares among the chosen
+    SigmoidThenTop, ///< DeepSeek-V3 (arXiv:2412.19437, section 2.1.2): each expert by itself; a bias takes part in the
+                    ///< choice
   } router = Router::SoftmaxThenTop;
-  bool normalised = false; ///< of SoftmaxThenTop: the chosen shares sum to one
+  bool normalised = false;   ///< the chosen shares sum to one
+  double normalisedFrom = 0; ///< added to their sum
   bool routerBias = false;
+  /// Experts in so many groups; the best `chosenGroups` of them take part. By the largest share, or by the sum of two.
+  int64_t groups = 1, chosenGroups = 1;
+  double scale = 1;            ///< of the shares
+  int64_t sharedWidth = 0;     ///< above 0: an expert that sees every token
+  bool sharedHasGate = false;  ///< its result times a sigmoid of the token
   double limit = 0, alpha = 0; ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
 };
 
@@ -80,6 +111,10 @@ struct BlockNames {
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
+  std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
+  std::string choiceBias = "gate.e_score_correction_bias"; ///< of Router::SigmoidThenTop
+  /// Experts as one tensor of three dimensions, (count, 2 width, hidden) and (count, hidden, width).
+  std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
   std::string expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
 };
 
@@ -88,6 +123,8 @@ struct Decoder {
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
   std::string base = "model.";                           ///< before the names of all but the head
   std::string embedding = "embed_tokens", positions, layersName = "layers", finalNorm = "norm", head = "lm_head";
+  std::string embeddingNorm;  ///< of embedded tokens; empty: none
+  int64_t positionOffset = 0; ///< rows of the table of positions before the first position's
   bool isTied = false;
   bool headBias = false;
   std::optional<int64_t> padding; ///< a row of the embedding without gradient from the lookup
@@ -103,6 +140,8 @@ struct Decoder {
   std::vector<Layer> layers;
   BlockNames names;
   double initializerRange = 0.02;
+  /// Parts of names that transformers 5 calls otherwise than checkpoints do: (checkpoint's, version 5's).
+  std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> notes; ///< what a user may want to know of the configuration
 };
 

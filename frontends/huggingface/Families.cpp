@@ -4,14 +4,60 @@
 namespace ztc::huggingface {
 
 static constexpr Family kFamilies[] = {
-    {"llama", fillLlama},         {"qwen3", fillQwen3},           {"qwen2", fillQwen2},
-    {"gemma3_text", fillGemma3},  {"mistral", fillMistral},       {"phi3", fillPhi3},
-    {"smollm3", fillSmolLm3},     {"olmo2", fillOlmo2},           {"olmo3", fillOlmo3},
-    {"granite", fillGranite},     {"gemma", fillGemma},           {"gemma2", fillGemma2},
-    {"ministral", fillMinistral}, {"qwen2_vl_text", fillQwen2Vl}, {"qwen2_5_vl_text", fillQwen2Vl},
-    {"qwen2_vl", fillQwen2Vl},    {"qwen2_5_vl", fillQwen2Vl},    {"qwen3_vl_text", fillQwen3Vl},
-    {"qwen3_moe", fillQwen3Moe},  {"mixtral", fillMixtral},       {"gpt2", fillGpt2},
+    {"llama", fillLlama},
+    {"qwen3", fillQwen3},
+    {"qwen2", fillQwen2},
+    {"gemma3_text", fillGemma3},
+    {"mistral", fillMistral},
+    {"phi3", fillPhi3},
+    {"smollm3", fillSmolLm3},
+    {"olmo2", fillOlmo2},
+    {"olmo3", fillOlmo3},
+    {"granite", fillGranite},
+    {"gemma", fillGemma},
+    {"gemma2", fillGemma2},
+    {"ministral", fillMinistral},
+    {"qwen2_vl_text", fillQwen2Vl},
+    {"qwen2_5_vl_text", fillQwen2Vl},
+    {"qwen2_vl", fillQwen2Vl},
+    {"qwen2_5_vl", fillQwen2Vl},
+    {"qwen3_vl_text", fillQwen3Vl},
+    {"qwen3_moe", fillQwen3Moe},
+    {"mixtral", fillMixtral},
+    {"gpt2", fillGpt2},
     {"gpt_oss", fillGptOss},
+    {"stablelm", fillStableLm},
+    {"starcoder2", fillStarCoder2},
+    {"nemotron", fillNemotron},
+    {"olmo", fillOlmo},
+    {"phi", fillPhi},
+    {"cohere", fillCohere},
+    {"cohere2", fillCohere2},
+    {"glm", fillGlm},
+    {"glm4", fillGlm4},
+    {"glm4_moe", fillGlm4Moe},
+    {"deepseek_v3", fillDeepSeekV3},
+    {"deepseek_v2", fillDeepSeekV2},
+    {"dots1", fillDots1},
+    {"minicpm3", fillMiniCpm3},
+    {"arcee", fillArcee},
+    {"seed_oss", fillSeedOss},
+    {"ernie4_5", fillErnie45},
+    {"helium", fillHelium},
+    {"hunyuan_v1_dense", fillHunyuan},
+    {"internlm3", fillInternLm3},
+    {"cwm", fillCwm},
+    {"exaone4", fillExaone4},
+    {"gpt_neox", fillGptNeox},
+    {"gptj", fillGptJ},
+    {"falcon", fillFalcon},
+    {"bloom", fillBloom},
+    {"opt", fillOpt},
+    {"olmoe", fillOlmoE},
+    {"qwen2_moe", fillQwen2Moe},
+    {"granitemoe", fillGraniteMoe},
+    {"gpt_bigcode", fillGptBigCode},
+    {"ministral3", fillMinistral3},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -170,7 +216,7 @@ void readBase(Config &config, Decoder &decoder) {
   config.require("pruned_heads", {nlohmann::json::object(), nullptr});
   config.require("per_layer_config", {nullptr, nlohmann::json::object()});
   for (const char *key : {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout",
-                          "attn_dropout", "resid_dropout", "embed_dropout"})
+                          "attn_dropout", "resid_dropout", "embed_dropout", "residual_dropout", "embedding_dropout"})
     if (config.optionalNumber(key, 0.0).value_or(0) != 0)
       decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
   decoder.initializerRange = config.optionalNumber("initializer_range", 0.02).value_or(0.02);
@@ -192,7 +238,7 @@ void readCommon(Config &config, Decoder &decoder, const Defaults &d) {
   decoder.positionLimit = config.integer("max_position_embeddings", d.positions);
   decoder.isTied = config.flag("tie_word_embeddings", d.isTied);
   decoder.padding = config.optionalInteger("pad_token_id", d.padding, INT64_C(-1) << 40);
-  decoder.norm.epsilon = config.number("rms_norm_eps", d.epsilon);
+  decoder.norm.epsilon = config.number(d.epsilonKey, d.epsilon);
   Layer layer;
   Attention &attention = layer.attention;
   attention.heads = config.integer("num_attention_heads", d.heads);

@@ -34,6 +34,7 @@ struct Defaults {
   int64_t vocabulary = 32000, hidden = 4096, width = 11008, layers = 32, heads = 32, keyHeads = 0, headWidth = 0,
           positions = 2048;
   double epsilon = 1e-6;
+  const char *epsilonKey = "rms_norm_eps";
   const char *activationKey = "hidden_act";
   const char *activation = "silu";
   bool isTied = false;
@@ -60,6 +61,16 @@ void setExperts(Config &config, Decoder &decoder, const Experts &experts);
 /// The loss that balances a router is said, not trained.
 void readRouterLoss(Config &config, Decoder &decoder);
 
+/// Defaults of DeepSeek's mixture of experts.
+struct DeepSeekExperts {
+  int64_t count = 0, perToken = 1, width = 2048, shared = 0, firstDense = 0, groups = 1, chosenGroups = 1;
+  double scale = 1;
+  bool normalised = false;
+};
+/// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers.
+void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
+                        Experts experts = {.router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20});
+
 void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);
 void fillQwen2(Config &config, Decoder &decoder);
@@ -79,5 +90,37 @@ void fillOlmo3(Config &config, Decoder &decoder);
 void fillGranite(Config &config, Decoder &decoder);
 void fillGpt2(Config &config, Decoder &decoder);
 void fillGptOss(Config &config, Decoder &decoder);
+void fillStableLm(Config &config, Decoder &decoder);
+void fillStarCoder2(Config &config, Decoder &decoder);
+void fillNemotron(Config &config, Decoder &decoder);
+void fillOlmo(Config &config, Decoder &decoder);
+void fillPhi(Config &config, Decoder &decoder);
+void fillCohere(Config &config, Decoder &decoder);
+void fillCohere2(Config &config, Decoder &decoder);
+void fillGlm(Config &config, Decoder &decoder);
+void fillGlm4(Config &config, Decoder &decoder);
+void fillGlm4Moe(Config &config, Decoder &decoder);
+void fillDeepSeekV3(Config &config, Decoder &decoder);
+void fillDeepSeekV2(Config &config, Decoder &decoder);
+void fillDots1(Config &config, Decoder &decoder);
+void fillMiniCpm3(Config &config, Decoder &decoder);
+void fillArcee(Config &config, Decoder &decoder);
+void fillSeedOss(Config &config, Decoder &decoder);
+void fillErnie45(Config &config, Decoder &decoder);
+void fillHelium(Config &config, Decoder &decoder);
+void fillHunyuan(Config &config, Decoder &decoder);
+void fillInternLm3(Config &config, Decoder &decoder);
+void fillCwm(Config &config, Decoder &decoder);
+void fillExaone4(Config &config, Decoder &decoder);
+void fillGptNeox(Config &config, Decoder &decoder);
+void fillGptJ(Config &config, Decoder &decoder);
+void fillFalcon(Config &config, Decoder &decoder);
+void fillBloom(Config &config, Decoder &decoder);
+void fillOpt(Config &config, Decoder &decoder);
+void fillOlmoE(Config &config, Decoder &decoder);
+void fillQwen2Moe(Config &config, Decoder &decoder);
+void fillGraniteMoe(Config &config, Decoder &decoder);
+void fillGptBigCode(Config &config, Decoder &decoder);
+void fillMinistral3(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

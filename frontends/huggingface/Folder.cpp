@@ -120,7 +120,8 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
   FolderModel model;
   model.modelType = config.text("model_type", "");
   refuseUnsupported(config, model.modelType);
-  if (const Wrapper *wrapper = findWrapper(model.modelType)) {
+  const Wrapper *wrapper = findWrapper(model.modelType);
+  if (wrapper) {
     model.modelType = wrapper->textType;
     Config text = textPart(config, *wrapper, model.modelType);
     text.adopt(config);
@@ -134,6 +135,11 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
   Decoder decoder;
   decoder.modelType = model.modelType;
   family->fill(config, decoder);
+  // transformers' multi-modal classes have a head of their own: what follows the logits of the language model's class
+  // is left out by version 5 and was not by all of version 4.
+  if (wrapper && (decoder.logitScale != 1 || decoder.logitDivisor != 1 || decoder.logitSoftCap))
+    config.fail("model_type '" + model.modelType + "' scales or caps its logits, which transformers' class of '" +
+                wrapper->modelType + "' does not do in every version; export the model to ONNX instead");
   ZTC_RETURN_IF_ERROR(config.status());
   model.notes = decoder.notes;
   if (std::vector<std::string> unknown = config.unknownKeys(); !unknown.empty())

@@ -65,19 +65,25 @@ void fillGemma(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
-void fillGemma2(Config &config, Decoder &decoder) {
-  Defaults defaults{.vocabulary = 256000,
+/// Of Gemma 2 and 3.
+static Defaults laterDefaults(int64_t vocabulary, int64_t positions) {
+  Defaults defaults{.vocabulary = vocabulary,
                     .hidden = 2304,
                     .width = 9216,
                     .layers = 26,
                     .heads = 8,
                     .keyHeads = 4,
                     .headWidth = 256,
-                    .positions = 8192,
+                    .positions = positions,
                     .activationKey = "hidden_activation",
                     .activation = "gelu_pytorch_tanh"};
   defaults.isTied = true;
   defaults.padding = 0;
+  return defaults;
+}
+
+void fillGemma2(Config &config, Decoder &decoder) {
+  Defaults defaults = laterDefaults(256000, 8192);
   config.harmless({"hidden_act", "cache_implementation", "sliding_window_size"});
   fillAll(config, decoder, defaults);
   if (decoder.layers.empty())
@@ -91,18 +97,7 @@ void fillGemma2(Config &config, Decoder &decoder) {
 }
 
 void fillGemma3(Config &config, Decoder &decoder) {
-  Defaults defaults{.vocabulary = 262208,
-                    .hidden = 2304,
-                    .width = 9216,
-                    .layers = 26,
-                    .heads = 8,
-                    .keyHeads = 4,
-                    .headWidth = 256,
-                    .positions = 131072,
-                    .activationKey = "hidden_activation",
-                    .activation = "gelu_pytorch_tanh"};
-  defaults.isTied = true;
-  defaults.padding = 0;
+  Defaults defaults = laterDefaults(262208, 131072);
   // transformers reads attn_logit_softcapping and never uses it.
   config.harmless({"hidden_act", "cache_implementation", "attn_logit_softcapping", "_sliding_window_pattern"});
   fillAll(config, decoder, defaults);

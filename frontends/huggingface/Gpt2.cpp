@@ -3,14 +3,13 @@
 
 namespace ztc::huggingface {
 
-void fillGpt2(Config &config, Decoder &decoder) {
+static void fillBoth(Config &config, Decoder &decoder, const char *activationName) {
   readBase(config, decoder);
   decoder.base = "transformer.";
   decoder.embedding = "wte";
   decoder.positions = "wpe";
   decoder.layersName = "h";
   decoder.finalNorm = "ln_f";
-  decoder.inputsTransposed = true;
   decoder.vocabulary = config.integer("vocab_size", 50257);
   decoder.positionLimit = config.integer("n_positions", 1024);
   decoder.hidden = config.integer("n_embd", 768);
@@ -33,23 +32,41 @@ void fillGpt2(Config &config, Decoder &decoder) {
   Attention &attention = layer.attention;
   attention.heads = attention.keyHeads = config.integer("n_head", 12);
   attention.headWidth = decoder.hidden / attention.heads;
-  attention.queryBias = attention.outputBias = attention.isFused = true;
+  attention.queryBias = attention.outputBias = true;
+  attention.fusion = Fusion::Blocks;
   attention.scale = config.flag("scale_attn_weights", true) ? 1 / std::sqrt(double(attention.headWidth)) : 1;
   if (attention.headWidth * attention.heads != decoder.hidden)
     config.fail("n_embd " + std::to_string(decoder.hidden) + " is not a multiple of n_head " +
                 std::to_string(attention.heads));
   layer.feedForward.width = config.optionalInteger("n_inner", std::nullopt).value_or(4 * decoder.hidden);
   layer.feedForward.activation =
-      activationOf(config, "activation_function", config.text("activation_function", "gelu_new"));
+      activationOf(config, "activation_function", config.text("activation_function", activationName));
   layer.feedForward.isGated = false;
   layer.feedForward.bias = true;
   layer.rope = -1;
-  bool byDepth = config.flag("scale_attn_by_inverse_layer_idx", false);
   int64_t layers = layerCount(config, "n_layer", 12);
-  for (int64_t i = 0; i < layers && config.status().isOk(); ++i) {
-    decoder.layers.push_back(layer);
-    if (byDepth)
-      decoder.layers.back().attention.scale /= double(i + 1);
+  if (config.status().isOk())
+    decoder.layers.assign(layers, layer);
+}
+
+void fillGpt2(Config &config, Decoder &decoder) {
+  fillBoth(config, decoder, "gelu_new");
+  decoder.inputsTransposed = true;
+  if (config.flag("scale_attn_by_inverse_layer_idx", false))
+    for (size_t i = 0; i < decoder.layers.size(); ++i)
+      decoder.layers[i].attention.scale /= double(i + 1);
+}
+
+/// StarCoder's first generation: GPT-2 with one head of keys and values, matrices stored as everywhere else.
+void fillGptBigCode(Config &config, Decoder &decoder) {
+  fillBoth(config, decoder, "gelu_pytorch_tanh");
+  config.harmless({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner", "max_batch_size",
+                   "max_sequence_length", "pre_allocate_kv_cache", "validate_runner_input", "pad_key_length",
+                   "num_key_value_heads"});
+  bool sharesKeys = config.flag("multi_query", true);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.keyHeads = sharesKeys ? 1 : layer.attention.heads;
+    layer.attention.fusion = sharesKeys ? Fusion::Blocks : Fusion::Groups;
   }
 }
 

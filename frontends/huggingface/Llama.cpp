@@ -62,4 +62,25 @@ void fillGranite(Config &config, Decoder &decoder) {
     layer.attention.scale = scale;
 }
 
+void fillGraniteMoe(Config &config, Decoder &decoder) {
+  fillGranite(config, decoder);
+  if (decoder.layers.empty())
+    return;
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.bias = false; // mlp_bias is Granite's alone
+  Experts experts;
+  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 8);
+  experts.perToken = config.integer("num_experts_per_tok", 2);
+  experts.router = Experts::Router::TopThenSoftmax;
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts);
+  decoder.names.feedForward = "block_sparse_moe";
+  decoder.names.router = "router.layer";
+  decoder.names.expertsGateUp = "input_linear.weight";
+  decoder.names.expertsDown = "output_linear.weight";
+  decoder.renamed = {{".router.layer.", ".router."},
+                     {".input_linear.weight", ".experts.gate_up_proj"},
+                     {".output_linear.weight", ".experts.down_proj"}};
+}
+
 } // namespace ztc::huggingface

@@ -29,6 +29,35 @@ void fillMinistral(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
+/// Yarn by default, and queries that grow beyond the length that the model was first made for.
+void fillMinistral3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 131072,
+                    .width = 14336,
+                    .layers = 34,
+                    .keyHeads = 8,
+                    .headWidth = 128,
+                    .positions = 262144,
+                    .epsilon = 1e-5};
+  defaults.padding = 11;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  setWindow(decoder, config.optionalInteger("sliding_window", std::nullopt));
+  if (!config.child("rope_parameters") && !config.child("rope_scaling"))
+    config.set("rope_parameters", {{"rope_type", "yarn"},
+                                   {"rope_theta", 1000000.0},
+                                   {"factor", 16.0},
+                                   {"original_max_position_embeddings", 16384},
+                                   {"beta_fast", 32.0},
+                                   {"beta_slow", 1.0},
+                                   {"mscale_all_dim", 1.0},
+                                   {"mscale", 1.0},
+                                   {"llama_4_scaling_beta", 0.1}});
+  RopeContext context = ropeContext(decoder, 1000000);
+  context.readsQueryScale = true;
+  decoder.ropes = {readRope(config, context)};
+}
+
 void fillMixtral(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.width = 14336, .keyHeads = 8, .positions = 131072, .epsilon = 1e-5});
   if (decoder.layers.empty())
@@ -43,7 +72,8 @@ void fillMixtral(Config &config, Decoder &decoder) {
   if (config.optionalNumber("router_jitter_noise", 0.0).value_or(0) != 0)
     decoder.notes.push_back(config.describe("router_jitter_noise") + ": ztc trains without this noise");
   setExperts(config, decoder, experts);
-  decoder.names.feedForward = "block_sparse_moe"; // version 4 and every checkpoint; version 5 calls it mlp
+  decoder.names.feedForward = "block_sparse_moe";
+  decoder.renamed = {{".block_sparse_moe.", ".mlp."}};
   decoder.names.expertGate = "w1";
   decoder.names.expertUp = "w3";
   decoder.names.expertDown = "w2";

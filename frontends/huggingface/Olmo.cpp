@@ -37,4 +37,33 @@ void fillOlmo3(Config &config, Decoder &decoder) {
   decoder.ropes = readRopesPerLayerType(config, decoder, 500000, nullptr, 500000);
 }
 
+/// Norms of inputs again, and experts in every layer.
+void fillOlmoE(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 50304,
+                    .hidden = 2048,
+                    .width = 2048,
+                    .layers = 16,
+                    .heads = 16,
+                    .positions = 4096,
+                    .epsilon = 1e-5};
+  defaults.padding = 1;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  double clip = config.optionalNumber("clip_qkv", std::nullopt).value_or(0);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::Whole;
+    layer.attention.queryBias = layer.attention.outputBias = bias;
+    layer.attention.clip = clip;
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  Experts experts;
+  experts.count = config.integer(config.has("num_experts") ? "num_experts" : "num_local_experts", 64);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.normalised = config.flag("norm_topk_prob", false);
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts);
+}
+
 } // namespace ztc::huggingface

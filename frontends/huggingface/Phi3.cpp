@@ -12,7 +12,7 @@ void fillPhi3(Config &config, Decoder &decoder) {
   config.require("attention_bias", {false, nullptr});
   std::optional<int64_t> window = config.optionalInteger("sliding_window", std::nullopt);
   for (Layer &layer : decoder.layers) {
-    layer.attention.isFused = true;
+    layer.attention.fusion = Fusion::Blocks;
     layer.feedForward.isFused = true;
     layer.window = window.value_or(0);
   }

@@ -6,13 +6,13 @@ namespace ztc::huggingface {
 /// A window needs use_sliding_window, and holds from layer max_window_layers on.
 static void readWindows(Config &config, Decoder &decoder, int64_t firstByDefault = 28) {
   bool useWindow = config.flag("use_sliding_window", false);
-  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096, 0);
   int64_t first = config.optionalInteger("max_window_layers", firstByDefault, 0).value_or(firstByDefault);
   std::vector<bool> sliding =
       slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
   for (size_t i = 0; i < decoder.layers.size(); ++i)
-    if (useWindow && window && sliding[i])
-      decoder.layers[i].window = *window;
+    if (useWindow && sliding[i])
+      decoder.layers[i].window = window.value_or(0);
 }
 
 void fillQwen2(Config &config, Decoder &decoder) {
@@ -71,22 +71,13 @@ void fillQwen3Vl(Config &config, Decoder &decoder) {
     fillQwen3Attention(config, decoder, 500000);
 }
 
-void fillQwen3Moe(Config &config, Decoder &decoder) {
-  readCommon(config, decoder,
-             {.vocabulary = 151936, .hidden = 2048, .width = 6144, .layers = 24, .keyHeads = 4, .positions = 32768});
-  if (decoder.layers.empty())
-    return;
-  fillQwen3Attention(config, decoder);
-  config.harmless({"max_window_layers"});
-  bool useWindow = config.flag("use_sliding_window", false);
-  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
-  for (Layer &layer : decoder.layers)
-    layer.window = useWindow ? window.value_or(0) : 0;
-  Experts experts;
-  experts.count = config.integer(config.has("num_experts") ? "num_experts" : "num_local_experts", 128, 0);
-  experts.perToken = config.integer("num_experts_per_tok", 8);
+/// Experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`.
+static void readExperts(Config &config, Decoder &decoder, Experts experts, int64_t widthByDefault) {
+  experts.count = config.integer(config.has("num_experts") ? "num_experts" : "num_local_experts", experts.count, 0);
+  experts.perToken = config.integer("num_experts_per_tok", experts.perToken);
   experts.normalised = config.flag("norm_topk_prob", false);
-  int64_t width = config.integer("moe_intermediate_size", 768), step = config.integer("decoder_sparse_step", 1);
+  int64_t width = config.integer("moe_intermediate_size", widthByDefault),
+          step = config.integer("decoder_sparse_step", 1);
   std::vector<int64_t> dense = config.integers("mlp_only_layers").value_or(std::vector<int64_t>());
   readRouterLoss(config, decoder);
   Decoder plain = decoder;
@@ -100,6 +91,44 @@ void fillQwen3Moe(Config &config, Decoder &decoder) {
     else
       decoder.layers[i].feedForward.width = width;
   }
+}
+
+void fillQwen3Moe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936, .hidden = 2048, .width = 6144, .layers = 24, .keyHeads = 4, .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  fillQwen3Attention(config, decoder);
+  config.harmless({"max_window_layers"});
+  bool useWindow = config.flag("use_sliding_window", false);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096, 0);
+  for (Layer &layer : decoder.layers)
+    layer.window = useWindow ? window.value_or(0) : 0;
+  readExperts(config, decoder, {.count = 128, .perToken = 8}, 768);
+}
+
+/// Qwen2's attention; beside the experts one that sees every token, behind a gate.
+void fillQwen2Moe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936,
+              .hidden = 2048,
+              .width = 5632,
+              .layers = 24,
+              .heads = 16,
+              .keyHeads = 16,
+              .positions = 32768});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("qkv_bias", true);
+  for (Layer &layer : decoder.layers)
+    layer.attention.queryBias = bias;
+  readWindows(config, decoder);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  Experts experts{.count = 60, .perToken = 4};
+  experts.sharedWidth = config.integer("shared_expert_intermediate_size", 5632);
+  experts.sharedHasGate = true;
+  decoder.names.sharedExpert = "shared_expert";
+  readExperts(config, decoder, experts, 1408);
 }
 
 } // namespace ztc::huggingface

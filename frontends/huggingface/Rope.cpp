@@ -75,15 +75,21 @@ public:
   Rope read(const std::string &type) {
     rope.theta = config.optionalNumber("rope_theta", context.theta).value_or(context.theta);
     double part = config.optionalNumber("partial_rotary_factor", context.partialFactor).value_or(1);
-    rope.width = int64_t(double(context.headWidth) * part);
-    if (rope.theta <= 0 || part <= 0 || part > 1 || rope.width < 2 || rope.width % 2) {
+    // An odd number has one frequency more than it has pairs, and with it turns one dimension more (GPT-NeoX).
+    int64_t dimensions = int64_t(double(context.headWidth) * part);
+    rope.width = dimensions + dimensions % 2;
+    if (rope.theta <= 0 || part <= 0 || part > 1 || dimensions < 2 || rope.width > context.headWidth) {
       config.fail("rope_theta " + std::to_string(rope.theta) + " and partial_rotary_factor " + std::to_string(part) +
                   " of heads of " + std::to_string(context.headWidth) + " give no rotation");
       return {};
     }
-    rope.frequencies = inverse(rope.theta, rope.width);
+    rope.frequencies = inverse(rope.theta, dimensions);
     original = double(context.original.value_or(
         config.optionalInteger("original_max_position_embeddings", context.positions).value_or(context.positions)));
+    if (context.readsQueryScale) {
+      rope.queryScaleBeta = config.optionalNumber("llama_4_scaling_beta", 0.0).value_or(0);
+      rope.queryScaleFrom = original;
+    }
     if (type == "default" || type == "mrope") // of text alone all parts of mrope are alike
       return rope;
     if (type == "linear")
@@ -120,6 +126,11 @@ private:
   }
 
   void dynamic() {
+    double alpha = context.readsAlpha ? config.optionalNumber("alpha", 0.0).value_or(0) : 0;
+    if (alpha > 0) {
+      rope.frequencies = inverse(rope.theta * std::pow(alpha, double(rope.width) / double(rope.width - 2)), rope.width);
+      return;
+    }
     rope.dynamicFactor = needed("factor");
     rope.longFrom = context.positions;
     rope.reach = int64_t(rope.dynamicFactor * double(context.positions));
@@ -147,6 +158,8 @@ private:
       double value = config.optionalNumber(key, 0.0).value_or(0);
       return value ? value : otherwise;
     };
+    if (allScale)
+      rope.scoreScale = magnitude(factor, allScale) * magnitude(factor, allScale);
     double fast = orElse("beta_fast", 32), slow = orElse("beta_slow", 1);
     bool truncate = config.flag("truncate", true);
     rope.reach = int64_t(factor * original);

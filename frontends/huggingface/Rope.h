@@ -18,6 +18,9 @@ struct Rope {
   /// dynamic: beyond `longFrom` tokens the base is theta * (factor * S / longFrom - (factor - 1)) ^ (width / (width -
   /// 2)).
   double theta = 0, dynamicFactor = 0;
+  double scoreScale = 1; ///< of the scores, where mscale_all_dim is there; DeepSeek's attention alone asks for it
+  /// Queries are multiplied by 1 + beta * log(1 + floor(position / queryScaleFrom)); 0: not.
+  double queryScaleBeta = 0, queryScaleFrom = 0;
   int64_t reach = 0; ///< tokens in a row that the scaling is made for; 0: it says nothing of it
 };
 
@@ -28,6 +31,8 @@ struct RopeContext {
   double partialFactor = 1;        ///< where no key names it
   std::optional<int64_t> original; ///< a top-level original_max_position_embeddings, which goes first
   bool yarnIsLongrope = false;     ///< Phi-3's old names
+  bool readsAlpha = false;         ///< Hunyuan: "dynamic" with alpha is another base, whatever the length of a row
+  bool readsQueryScale = false;    ///< Ministral 3: llama_4_scaling_beta
 };
 
 /// Reads rope_parameters (version 5), or rope_theta, rope_scaling and partial_rotary_factor (version 4).

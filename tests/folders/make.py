@@ -2,7 +2,8 @@
 """Makes the Hugging Face folders of this place: tiny random models, one or more traps each, and what transformers computes with them.
 
   pip install -r tests/golden/requirements.txt
-  python tests/folders/make.py [NAME...]        # rewrites tests/folders/NAME/, and defaults.json: every key of a model type
+  python tests/folders/make.py [NAME...]        # rewrites tests/folders/NAME/, and defaults-5.json: every key of a model type
+  python tests/folders/make.py defaults         # with transformers==4.57.6 installed: defaults-4.json, what its last version 4 reads
 
 Each folder: config.json as transformers 5 writes it, model.safetensors, config-*.json (the same model as other versions and people write it: they must give
 the same numbers), golden.json: batches of tokens and labels, losses, gradient norms, the norm of each gradient by checkpoint name. fp32 arithmetic.
@@ -13,6 +14,7 @@ import logging
 import math
 import os
 import pathlib
+import re
 import sys
 import warnings
 import zlib
@@ -117,6 +119,21 @@ FOLDERS = {
         "yarn", rope_theta=150000.0, factor=4.0, truncate=False, original_max_position_embeddings=16), **EXPERTS), {"4": version4()}),
 }
 
+DEEPSEEK = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=6, v_head_dim=10, moe_intermediate_size=20, num_experts_per_tok=2,
+                n_routed_experts=4, n_shared_experts=1, first_k_dense_replace=1, experts="eager")
+FOLDERS |= {
+    "deepseek-v3": ("deepseek_v3", base(num_key_value_heads=4, n_group=2, topk_group=1, rope_parameters=rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.8), **DEEPSEEK), {"4": version4()}),
+    "cohere2": ("cohere2", base(logit_scale=0.3, tie_word_embeddings=True, num_hidden_layers=3, sliding_window=6, layer_types=THREE, pad_token_id=0), {
+        "pattern": lambda c: changed(c, ["layer_types", "tie_word_embeddings"], sliding_window_pattern=2)}),
+    "glm4": ("glm4", base(head_dim=12, attention_bias=True), {"4": version4()}),
+    "hunyuan": ("hunyuan_v1_dense", base(head_dim=12, rope_parameters=rope("dynamic", alpha=100.0, factor=1.0)), {"4": version4("type")}),
+    "gpt-neox": ("gpt_neox", {k: v for k, v in base().items() if k != "num_key_value_heads"} | dict(rope_parameters=rope(
+        "default", partial_rotary_factor=0.4)), {"4": lambda c: changed(c, ["rope_parameters"], rotary_pct=0.4, rotary_emb_base=10000)}),
+    "bloom": ("bloom", dict(hidden_size=42, n_layer=2, n_head=6, vocab_size=97, initializer_range=0.12, hidden_dropout=0.0, attention_dropout=0.0, pad_token_id=None,
+                            bos_token_id=None, eos_token_id=None), {}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
@@ -125,6 +142,10 @@ FOLDERS |= {
                                    text_config=base(model_type="llama", attention_bias=True)), {}),
     "qwen2-vl": ("qwen2_vl", dict(vision_config=dict(depth=1, embed_dim=16, hidden_size=40, num_heads=2, mlp_ratio=2), text_config=base(rope_parameters=rope(
         "default", mrope_section=[1, 2, 2]))), {}),
+    "qwen2_5-vl": ("qwen2_5_vl", dict(vision_config=dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24), text_config=base(
+        rope_parameters=rope("default", mrope_section=[1, 2, 2]), use_sliding_window=True, sliding_window=6, max_window_layers=1)), {}),
+    "mistral3-vision": ("mistral3", dict(vision_config=VISION | dict(model_type="pixtral", head_dim=8), text_config=base(
+        model_type="mistral", head_dim=12, sliding_window=7)), {}),
 }
 
 
@@ -140,6 +161,10 @@ def build(name):
         for parameter in model.parameters():
             if parameter.ndim == 1 or parameter.abs().max() == 0:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
+        for name, buffer in model.named_buffers():
+            if "correction_bias" in name:  # zeros at first, and of effect on the choice of experts
+                buffer.copy_(0.3 * torch.randn(buffer.shape))
+        for parameter in model.parameters():
             parameter.copy_(torch.nan_to_num(parameter).clamp(-9, 9).bfloat16())  # kept in 16 bits: half the size, and its reader is tested
     return model.eval()
 
@@ -173,7 +198,8 @@ def checkpoint_norms(model, folder):
             one.copy_(torch.zeros_like(one) if other.grad is None else other.grad)
     place = folder / "gradients"
     holder.save_pretrained(place)
-    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if "vision" not in n and "visual" not in n and "projector" not in n}
+    buffers = {n for n, _ in model.named_buffers()}
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if n not in buffers and "vision" not in n and "visual" not in n and "projector" not in n}
     for file in place.iterdir():
         file.unlink()
     place.rmdir()
@@ -214,11 +240,17 @@ def make(name):
 
 
 def defaults():
-    """What transformers' configuration classes read, each key with its default."""
-    kinds = dict.fromkeys([kind for kind, options, _ in FOLDERS.values() if "text_config" not in options] + ["ministral"])
-    lines = [f" {json.dumps(kind)}: {json.dumps(transformers.AutoConfig.for_model(kind).to_dict())}" for kind in kinds]
-    (HERE / "defaults.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    """What transformers' configuration classes read, each key with its default, of every model type that ztc builds from a folder."""
+    table = (HERE.parents[1] / "frontends/huggingface/Families.cpp").read_text()
+    lines = []
+    for kind in sorted(re.findall(r'{"([a-z0-9_]+)", fill', table)):
+        try:
+            lines.append(f" {json.dumps(kind)}: {json.dumps(transformers.AutoConfig.for_model(kind).to_dict())}")
+        except ValueError:
+            print(f"{kind}: transformers {transformers.__version__} does not have it")
+    (HERE / f"defaults-{transformers.__version__.split('.')[0]}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-for name in sys.argv[1:] or ["defaults", *FOLDERS]:
-    defaults() if name == "defaults" else make(name)
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["defaults", *FOLDERS]:
+        defaults() if name == "defaults" else make(name)

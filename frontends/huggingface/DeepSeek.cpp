@@ -1,0 +1,154 @@
+// DeepSeek-V2 and V3: latent attention, experts in groups beside shared ones. dots.llm1 has the experts, MiniCPM3 the
+// attention.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &d, Experts experts) {
+  std::optional<int64_t> count = config.optionalInteger("n_routed_experts", d.count, 0);
+  experts.count = count.value_or(0);
+  experts.perToken = config.optionalInteger("num_experts_per_tok", d.perToken).value_or(d.perToken);
+  experts.normalised = config.flag("norm_topk_prob", d.normalised);
+  experts.scale = config.number("routed_scaling_factor", d.scale);
+  experts.groups = config.optionalInteger("n_group", d.groups).value_or(1);
+  experts.chosenGroups = config.optionalInteger("topk_group", d.chosenGroups).value_or(1);
+  int64_t width = config.integer("moe_intermediate_size", d.width);
+  experts.sharedWidth = width * config.optionalInteger("n_shared_experts", d.shared, 0).value_or(0);
+  int64_t dense = config.integer("first_k_dense_replace", d.firstDense, 0);
+  config.harmless({"ep_size", "moe_layer_freq", "scoring_func", "aux_loss_alpha", "seq_aux"});
+  readRouterLoss(config, decoder);
+  if (experts.count && (experts.count % experts.groups || experts.chosenGroups > experts.groups ||
+                        experts.perToken > experts.count / experts.groups * experts.chosenGroups))
+    config.fail(std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) + " groups, " +
+                std::to_string(experts.chosenGroups) + " of them chosen for " + std::to_string(experts.perToken) +
+                " experts a token, do not fit each other");
+  Decoder plain = decoder;
+  if (!experts.count || !config.status().isOk())
+    return;
+  setExperts(config, decoder, experts);
+  for (size_t i = 0; i < decoder.layers.size(); ++i)
+    if (int64_t(i) < dense)
+      decoder.layers[i].feedForward = plain.layers[i].feedForward;
+    else
+      decoder.layers[i].feedForward.width = width;
+}
+
+/// Ranks and widths of latent attention, and its rotary embedding.
+static void readLatent(Config &config, Decoder &decoder, const Latent &defaults, bool isInterleaved) {
+  Latent latent;
+  latent.queryRank = config.optionalInteger("q_lora_rank", defaults.queryRank).value_or(0);
+  latent.keyRank = config.integer("kv_lora_rank", defaults.keyRank);
+  latent.plainWidth = config.integer("qk_nope_head_dim", defaults.plainWidth);
+  latent.turningWidth = config.integer("qk_rope_head_dim", defaults.turningWidth);
+  latent.valueWidth = config.integer("v_head_dim", defaults.valueWidth);
+  config.harmless({"qk_head_dim", "head_dim"});
+  bool bias = config.flag("attention_bias", false);
+  double scale = 1 / std::sqrt(double(latent.plainWidth + latent.turningWidth));
+  for (Layer &layer : decoder.layers) {
+    Attention &attention = layer.attention;
+    attention.latent = latent;
+    attention.keyHeads = attention.heads;
+    attention.headWidth = latent.turningWidth; // of what turns
+    attention.queryBias = attention.outputBias = bias;
+    attention.headNorm = Norm{NormKind::Rms, 1e-6}; // not the configuration's epsilon
+    attention.scale = scale;
+  }
+  RopeContext context = ropeContext(decoder, 10000);
+  Rope rope = readRope(config, context);
+  rope.isInterleaved = isInterleaved;
+  for (Layer &layer : decoder.layers)
+    layer.attention.scale *= rope.scoreScale;
+  decoder.ropes = {rope};
+}
+
+void fillDeepSeekV3(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 129280,
+              .hidden = 7168,
+              .width = 18432,
+              .layers = 61,
+              .heads = 128,
+              .keyHeads = 128,
+              .positions = 4096});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers", "topk_method"});
+  readLatent(config, decoder,
+             {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+             config.flag("rope_interleave", true));
+  setDeepSeekExperts(config, decoder,
+                     {.count = 256,
+                      .perToken = 8,
+                      .width = 2048,
+                      .shared = 1,
+                      .firstDense = 3,
+                      .groups = 8,
+                      .chosenGroups = 4,
+                      .scale = 2.5,
+                      .normalised = true});
+}
+
+void fillDeepSeekV2(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.vocabulary = 102400});
+  if (decoder.layers.empty())
+    return;
+  config.require("mlp_bias", {false, nullptr});
+  readLatent(config, decoder,
+             {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128}, true);
+  std::string method = config.text("topk_method", "greedy");
+  if (method != "greedy" && method != "group_limited_greedy")
+    config.fail(config.describe("topk_method") + "; ztc supports \"greedy\" and \"group_limited_greedy\" only");
+  // transformers reads norm_topk_prob for this model type and never uses it.
+  Experts experts;
+  experts.router = Experts::Router::SoftmaxThenTop;
+  setDeepSeekExperts(config, decoder, {.count = 64, .perToken = 6, .width = 1407, .shared = 2}, experts);
+  for (Layer &layer : decoder.layers)
+    if (layer.feedForward.experts) {
+      layer.feedForward.experts->normalised = false;
+      if (method == "greedy")
+        layer.feedForward.experts->groups = 1;
+    }
+}
+
+void fillDots1(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.vocabulary = 152064, .hidden = 4608, .width = 10944, .layers = 62, .positions = 2048});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  int64_t first = config.optionalInteger("max_window_layers", 62, 0).value_or(62);
+  std::vector<bool> sliding =
+      slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    decoder.layers[i].attention.queryBias = decoder.layers[i].attention.outputBias = bias;
+    decoder.layers[i].attention.headNorms = HeadNorms::PerHead;
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  setDeepSeekExperts(config, decoder, {.width = 1408});
+}
+
+void fillMiniCpm3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 73448,
+                    .hidden = 2560,
+                    .width = 6400,
+                    .layers = 62,
+                    .heads = 40,
+                    .keyHeads = 40,
+                    .positions = 32768,
+                    .epsilon = 1e-5};
+  defaults.isTied = true;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.require("mlp_bias", {false, nullptr});
+  readLatent(config, decoder,
+             {.queryRank = 768, .keyRank = 256, .plainWidth = 64, .turningWidth = 32, .valueWidth = 64}, false);
+  double depth = std::sqrt(double(decoder.layers.size()));
+  decoder.embeddingScale = config.number("scale_emb", 12);
+  decoder.residualScale = config.optionalNumber("scale_depth", 1.4).value_or(depth) / depth;
+  decoder.logitDivisor =
+      double(decoder.hidden) / double(config.optionalInteger("dim_model_base", 256).value_or(decoder.hidden));
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,62 @@
+// GLM 4 to 4.5: half of each head turns by pairs of neighbours, gate and up in one projection, norms around both
+// halves.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+static RopeContext halfContext(const Decoder &decoder) {
+  RopeContext context = ropeContext(decoder, 10000);
+  context.partialFactor = 0.5;
+  return context;
+}
+
+void fillGlm(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 151552,
+                    .width = 13696,
+                    .layers = 40,
+                    .keyHeads = 2,
+                    .headWidth = 128,
+                    .positions = 131072,
+                    .epsilon = 1.5625e-7};
+  defaults.padding = 151329;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", true);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = bias; // the projection of the result has none
+    layer.feedForward.isFused = true;
+  }
+  decoder.ropes = {readRope(config, halfContext(decoder))};
+  decoder.ropes.front().isInterleaved = true;
+}
+
+void fillGlm4(Config &config, Decoder &decoder) {
+  fillGlm(config, decoder);
+  decoder.names.afterAttentionNorm = "post_self_attn_layernorm";
+  decoder.names.afterFeedForwardNorm = "post_mlp_layernorm";
+}
+
+void fillGlm4Moe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151552,
+              .width = 10944,
+              .layers = 46,
+              .heads = 96,
+              .keyHeads = 8,
+              .positions = 131072,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers"});
+  bool bias = config.flag("attention_bias", false), hasHeadNorms = config.flag("use_qk_norm", false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = bias;
+    layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
+  }
+  decoder.ropes = {readRope(config, halfContext(decoder))};
+  setDeepSeekExperts(config, decoder,
+                     {.count = 128, .perToken = 8, .width = 1408, .firstDense = 1, .normalised = true});
+}
+
+} // namespace ztc::huggingface

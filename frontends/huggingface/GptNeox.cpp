@@ -1,0 +1,239 @@
+// Decoders of 2021 to 2023: GPT-NeoX, GPT-J, Falcon, BLOOM, OPT.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+/// Keys that these families share, under their own names; `layers` and `heads` name theirs.
+static void fillOld(Config &config, Decoder &decoder, const Layer &given, const char *layersKey, int64_t layers) {
+  Layer layer = given;
+  Attention &attention = layer.attention;
+  if (attention.headWidth * attention.heads != decoder.hidden || attention.heads % attention.keyHeads)
+    config.fail("hidden size " + std::to_string(decoder.hidden) + ", " + std::to_string(attention.heads) +
+                " heads and " + std::to_string(attention.keyHeads) + " of keys do not fit each other");
+  attention.scale = 1 / std::sqrt(double(attention.headWidth));
+  layer.feedForward.isGated = false;
+  int64_t count = layerCount(config, layersKey, layers);
+  if (config.status().isOk())
+    decoder.layers.assign(count, layer);
+}
+
+static void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads) {
+  layer.attention.heads = heads;
+  layer.attention.keyHeads = keyHeads;
+  layer.attention.headWidth = decoder.hidden / heads;
+}
+
+void fillGptNeox(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "gpt_neox.";
+  decoder.embedding = "embed_in";
+  decoder.finalNorm = "final_layer_norm";
+  decoder.head = "embed_out";
+  decoder.vocabulary = config.integer("vocab_size", 50432);
+  decoder.hidden = config.integer("hidden_size", 6144);
+  decoder.positionLimit = config.integer("max_position_embeddings", 2048);
+  decoder.isTied = config.flag("tie_word_embeddings", false);
+  decoder.norm = {NormKind::Layer, config.number("layer_norm_eps", 1e-5)};
+  config.harmless({"classifier_dropout", "rope_pct"});
+  Layer layer;
+  int64_t heads = config.integer("num_attention_heads", 64);
+  setHeads(decoder, layer, heads, heads);
+  layer.attention.queryBias = layer.attention.outputBias = config.flag("attention_bias", true);
+  layer.attention.fusion = Fusion::Groups;
+  layer.feedForward.width = config.integer("intermediate_size", 24576);
+  layer.feedForward.activation = activationOf(config, "hidden_act", config.text("hidden_act", "gelu"));
+  layer.feedForward.bias = true;
+  fillOld(config, decoder, layer, "num_hidden_layers", 44);
+  if (decoder.layers.empty())
+    return;
+  BlockNames &names = decoder.names;
+  names.attention = "attention";
+  names.fusedQuery = "query_key_value";
+  names.output = "dense";
+  names.up = "dense_h_to_4h";
+  names.down = "dense_4h_to_h";
+  decoder.isParallel = config.flag("use_parallel_residual", true);
+  RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
+  context.partialFactor = config.number("rotary_pct", 0.25);
+  decoder.ropes = {readRope(config, context)};
+}
+
+void fillGptJ(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "transformer.";
+  decoder.embedding = "wte";
+  decoder.layersName = "h";
+  decoder.finalNorm = "ln_f";
+  decoder.vocabulary = config.integer("vocab_size", 50400);
+  decoder.hidden = config.integer("n_embd", 4096);
+  decoder.positionLimit = config.integer("n_positions", 2048);
+  decoder.isTied = config.flag("tie_word_embeddings", false);
+  decoder.headBias = true;
+  decoder.norm = {NormKind::Layer, config.number("layer_norm_epsilon", 1e-5)};
+  config.harmless({"n_ctx", "rotary", "scale_attn_weights", "summary_type", "summary_use_proj", "summary_activation",
+                   "summary_proj_to_labels", "summary_first_dropout", "gradient_checkpointing"});
+  Layer layer;
+  int64_t heads = config.integer("n_head", 16);
+  setHeads(decoder, layer, heads, heads);
+  layer.feedForward.width = config.optionalInteger("n_inner", std::nullopt).value_or(4 * decoder.hidden);
+  layer.feedForward.activation =
+      activationOf(config, "activation_function", config.text("activation_function", "gelu_new"));
+  layer.feedForward.bias = true;
+  fillOld(config, decoder, layer, "n_layer", 28);
+  if (decoder.layers.empty())
+    return;
+  BlockNames &names = decoder.names;
+  names.attentionNorm = "ln_1";
+  names.feedForwardNorm = "";
+  names.attention = "attn";
+  names.output = "out_proj";
+  names.up = "fc_in";
+  names.down = "fc_out";
+  decoder.isParallel = true;
+  int64_t width = layer.attention.headWidth;
+  int64_t turning = config.optionalInteger("rotary_dim", 64).value_or(width);
+  RopeContext context = ropeContext(decoder, 10000);
+  context.headWidth = turning;
+  Config none(nlohmann::json::object(), "");
+  decoder.ropes = {readRope(none, context)};
+  config.adopt(none);
+  decoder.ropes.front().isInterleaved = true;
+  if (turning > width)
+    config.fail(config.describe("rotary_dim") + ", heads have " + std::to_string(width) + " dimensions");
+}
+
+void fillFalcon(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "transformer.";
+  decoder.embedding = "word_embeddings";
+  decoder.layersName = "h";
+  decoder.finalNorm = "ln_f";
+  decoder.vocabulary = config.integer("vocab_size", 65024);
+  decoder.hidden = config.integer(config.has("n_embed") ? "n_embed" : "hidden_size", 4544);
+  decoder.positionLimit = config.integer("max_position_embeddings", 2048);
+  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.norm = {NormKind::Layer, config.number("layer_norm_epsilon", 1e-5)};
+  config.harmless({"apply_residual_connection_post_layernorm", "n_head_kv"});
+  config.require("alibi", {false, nullptr});
+  Layer layer;
+  int64_t heads = config.integer("num_attention_heads", 71);
+  bool isNew = config.flag("new_decoder_architecture", false), sharesKeys = config.flag("multi_query", true);
+  int64_t keyHeads = config.optionalInteger("num_kv_heads", std::nullopt).value_or(heads);
+  setHeads(decoder, layer, heads, isNew ? keyHeads : sharesKeys ? 1 : heads);
+  layer.attention.fusion = !isNew && sharesKeys ? Fusion::Blocks : Fusion::Groups;
+  bool bias = config.flag("bias", false);
+  layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = bias;
+  layer.feedForward.width = config.optionalInteger("ffn_hidden_size", std::nullopt).value_or(4 * decoder.hidden);
+  layer.feedForward.activation = activationOf(config, "activation", config.text("activation", "gelu"));
+  fillOld(config, decoder, layer, "num_hidden_layers", 32);
+  if (decoder.layers.empty())
+    return;
+  BlockNames &names = decoder.names;
+  names.attention = "self_attention";
+  names.fusedQuery = "query_key_value";
+  names.output = "dense";
+  names.up = "dense_h_to_4h";
+  names.down = "dense_4h_to_h";
+  bool isParallel = config.flag("parallel_attn", true);
+  int64_t norms = config.optionalInteger("num_ln_in_parallel_attn", std::nullopt).value_or(isNew ? 2 : 1);
+  decoder.isParallel = isNew || isParallel;
+  if (isParallel && norms == 2 && isNew) {
+    names.attentionNorm = "ln_attn";
+    names.feedForwardNorm = "ln_mlp";
+  } else if (isParallel) {
+    names.feedForwardNorm = "";
+  } else if (isNew) {
+    config.fail("new_decoder_architecture without parallel_attn is none that ztc builds");
+  }
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+/// ALiBi's slopes: powers of 2^(-8 / n); where the heads are no power of two, every second one of twice as many
+/// follows.
+static std::vector<double> slopes(int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads)
+    power *= 2;
+  std::vector<double> result;
+  for (int64_t i = 1; i <= power; ++i)
+    result.push_back(std::pow(2, -8.0 * double(i) / double(power)));
+  for (int64_t i = 1; int64_t(result.size()) < heads; i += 2)
+    result.push_back(std::pow(2, -4.0 * double(i) / double(power)));
+  return result;
+}
+
+void fillBloom(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "transformer.";
+  decoder.embedding = "word_embeddings";
+  decoder.embeddingNorm = "word_embeddings_layernorm";
+  decoder.layersName = "h";
+  decoder.finalNorm = "ln_f";
+  decoder.vocabulary = config.integer("vocab_size", 250880);
+  const char *hiddenKey = config.has("n_embed") && !config.isNull("n_embed") ? "n_embed" : "hidden_size";
+  decoder.hidden = config.integer(hiddenKey, 64);
+  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.norm = {NormKind::Layer, config.number("layer_norm_epsilon", 1e-5)};
+  config.harmless({"hidden_size", "n_embed", "slow_but_exact", "seq_length", "unk_token_id",
+                   "attention_softmax_in_fp32", "masked_softmax_fusion", "bias_dropout_fusion", "skip_bias_add",
+                   "skip_bias_add_qkv", "offset_alibi", "n_inner"});
+  config.require("apply_residual_connection_post_layernorm", {false, nullptr});
+  Layer layer;
+  const char *headsKey = config.has("num_attention_heads") ? "num_attention_heads" : "n_head";
+  int64_t heads = config.integer(headsKey, 8);
+  setHeads(decoder, layer, heads, heads);
+  layer.attention.fusion = Fusion::Groups;
+  layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = true;
+  layer.attention.slopes = slopes(heads);
+  layer.feedForward.width = 4 * decoder.hidden;
+  layer.feedForward.activation = Activation::GeluTanh;
+  layer.rope = -1;
+  fillOld(config, decoder, layer, config.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer", 2);
+  BlockNames &names = decoder.names;
+  names.attention = "self_attention";
+  names.fusedQuery = "query_key_value";
+  names.output = "dense";
+  names.up = "dense_h_to_4h";
+  names.down = "dense_4h_to_h";
+}
+
+void fillOpt(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "model.decoder.";
+  decoder.positions = "embed_positions";
+  decoder.positionOffset = 2;
+  decoder.finalNorm = "final_layer_norm";
+  decoder.vocabulary = config.integer("vocab_size", 50272);
+  decoder.hidden = config.integer("hidden_size", 768);
+  decoder.positionLimit = config.integer("max_position_embeddings", 2048);
+  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.padding = config.optionalInteger("pad_token_id", 1, INT64_C(-1) << 40);
+  decoder.norm = {NormKind::Layer, 1e-5};
+  decoder.initializerRange = config.number("init_std", 0.02);
+  config.require("do_layer_norm_before", {true});
+  config.require("_remove_final_layer_norm", {false, nullptr});
+  config.require("layer_norm_elementwise_affine", {true});
+  config.require("word_embed_proj_dim", {decoder.hidden, nullptr});
+  config.harmless({"prefix", "classifier_dropout"});
+  for (const char *key : {"dropout", "layerdrop", "activation_dropout"})
+    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
+      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
+  Layer layer;
+  int64_t heads = config.integer("num_attention_heads", 12);
+  setHeads(decoder, layer, heads, heads);
+  layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = config.flag("enable_bias", true);
+  layer.feedForward.width = config.integer("ffn_dim", 3072);
+  layer.feedForward.activation =
+      activationOf(config, "activation_function", config.text("activation_function", "relu"));
+  layer.rope = -1;
+  fillOld(config, decoder, layer, "num_hidden_layers", 12);
+  BlockNames &names = decoder.names;
+  names.attentionNorm = "self_attn_layer_norm";
+  names.feedForwardNorm = "final_layer_norm";
+  names.output = "out_proj";
+  names.feedForward = "";
+  names.up = "fc1";
+  names.down = "fc2";
+}
+
+} // namespace ztc::huggingface

@@ -1,0 +1,189 @@
+// Families that differ from Llama in a line or two: Arcee, Seed-OSS, ERNIE 4.5, Helium, Hunyuan, InternLM3, CWM,
+// EXAONE 4.
+#include "frontends/huggingface/Families.h"
+
+namespace ztc::huggingface {
+
+static void setBiases(Decoder &decoder, bool query, bool output, bool feedForward) {
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = query;
+    layer.attention.outputBias = output;
+    layer.feedForward.bias = feedForward;
+  }
+}
+
+/// The window of layers whose type is sliding_attention.
+static void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window) {
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    decoder.layers[i].isSliding = sliding[i];
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  }
+}
+
+void fillArcee(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.hidden = 2560, .width = 18432, .positions = 4096, .epsilon = 1e-5, .activation = "relu2"});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias, config.flag("mlp_bias", false));
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.isGated = false;
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillSeedOss(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 155136,
+                    .width = 27648,
+                    .layers = 64,
+                    .heads = 80,
+                    .keyHeads = 8,
+                    .headWidth = 128,
+                    .positions = 524288};
+  defaults.padding = 1;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, config.flag("attention_bias", true), config.flag("attention_out_bias", false),
+            config.flag("mlp_bias", false));
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillErnie45(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 103424,
+                    .hidden = 1024,
+                    .width = 3072,
+                    .layers = 18,
+                    .heads = 16,
+                    .keyHeads = 2,
+                    .headWidth = 128,
+                    .positions = 131072,
+                    .epsilon = 1e-5};
+  defaults.isTied = true;
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("use_bias", false);
+  setBiases(decoder, bias, bias, bias);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 500000))};
+  decoder.ropes.front().isInterleaved = true;
+}
+
+void fillHelium(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 48000,
+                    .hidden = 2560,
+                    .width = 7040,
+                    .layers = 24,
+                    .heads = 20,
+                    .keyHeads = 20,
+                    .headWidth = 128,
+                    .positions = 4096,
+                    .epsilon = 1e-8,
+                    .theta = 100000};
+  defaults.padding = 3;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, config.flag("attention_bias", false), false, config.flag("mlp_bias", false));
+  decoder.ropes = {readRope(config, ropeContext(decoder, 100000))};
+  decoder.ropes.front().isInterleaved = true;
+}
+
+/// Its norms of queries and keys come after the rotation.
+void fillHunyuan(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 290943, .epsilon = 1e-5};
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  config.harmless(
+      {"eod_token_id", "pad_id", "im_start_id", "im_end_id", "text_start_id", "text_end_id", "org_vocab_size"});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias, false);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.normsAfterRotation = true;
+  }
+  decoder.names.queryNorm = "query_layernorm";
+  decoder.names.keyNorm = "key_layernorm";
+  RopeContext context = ropeContext(decoder, 10000);
+  context.readsAlpha = true;
+  decoder.ropes = {readRope(config, context)};
+}
+
+void fillInternLm3(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 128512,
+                    .width = 10240,
+                    .layers = 48,
+                    .keyHeads = 2,
+                    .headWidth = 128,
+                    .positions = 32768,
+                    .epsilon = 1e-5};
+  defaults.padding = 2;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  // Its own code's names of the two.
+  bool query = config.flag(config.has("qkv_bias") ? "qkv_bias" : "attention_bias", false),
+       others = config.flag(config.has("bias") ? "bias" : "mlp_bias", false);
+  setBiases(decoder, query, config.has("bias") ? others : query, others);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+void fillCwm(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 128256,
+              .hidden = 6144,
+              .width = 21504,
+              .layers = 64,
+              .heads = 48,
+              .keyHeads = 8,
+              .headWidth = 128,
+              .positions = 131072,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  setBiases(decoder, false, false, config.flag("mlp_bias", false));
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 8192, 0);
+  setWindows(
+      decoder,
+      slidingLayers(config, decoder, [](int64_t layer, int64_t every) { return layer % every != 0; }, 4), window);
+  if (!config.child("rope_parameters") && !config.child("rope_scaling"))
+    config.set("rope_parameters", {{"rope_type", "llama3"},
+                                   {"rope_theta", 1000000.0},
+                                   {"factor", 16.0},
+                                   {"high_freq_factor", 4.0},
+                                   {"low_freq_factor", 1.0},
+                                   {"original_max_position_embeddings", 8192}});
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
+}
+
+/// Norms of results, and where some layers have windows the others have no rotation.
+void fillExaone4(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.vocabulary = 102400, .width = 16384, .keyHeads = 32, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  decoder.names.attentionNorm = decoder.names.feedForwardNorm = "";
+  decoder.names.afterAttentionNorm = "post_attention_layernorm";
+  decoder.names.afterFeedForwardNorm = "post_feedforward_layernorm";
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
+  int64_t every = 0;
+  if (!config.isNull("sliding_window_pattern") && window) {
+    // The first releases wrote the pattern of four layers as letters.
+    bool isText = config.isText("sliding_window_pattern");
+    every = isText ? int64_t(config.text("sliding_window_pattern", "LLLG").size())
+                   : config.integer("sliding_window_pattern", 4, 0);
+  }
+  setWindows(decoder,
+             slidingLayers(
+                 config, decoder, [](int64_t layer, int64_t n) { return n > 0 && (layer + 1) % n != 0; }, every),
+             window);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.rope = !window || layer.isSliding ? 0 : -1;
+  }
+}
+
+} // namespace ztc::huggingface
