@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Every key of every model type that ztc builds from a folder: what changes nothing in ztc's graph must not be read by transformers' model either.
+
+Each key of a tiny configuration gets another value. `ztc compile --to=import` then gives another graph (the key is used), an error (it must have its default), or
+the same graph: then neither the model type's modeling code nor its attributes' other names may read the key. Needs transformers; no weights are made.
+"""
+import inspect
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "folders"), str(HERE.parent / "golden"), str(HERE.parent / "e2e")]
+import make  # noqa: E402
+import transformers  # noqa: E402
+from family_configs import FAMILIES  # noqa: E402
+from support import ROOT, check, finish, run, scratch  # noqa: E402
+
+# Read by modeling code and without a part in the loss of text: dropout (ztc says that it trains without), caches, the loss of routers (said too), what only
+# initialises, what chooses between implementations of the same sums, tasks other than language modelling.
+HARMLESS = re.compile(r"dropout|pdrop|use_cache|output_|return_dict|initializer|init_std|router_aux|^_|implementation|pretraining_tp|chunk_size|problem_type|num_labels|"
+                      r"jitter|token_id|layerdrop|reorder_and_upcast|softmax_in_fp32|slow_but_exact|is_decoder|cross_attention|dtype|tie_|architectures|transformers_version")
+EXEMPT = {  # (model type, key): why
+    ("gemma3_text", "attn_logit_softcapping"): "kept as an attribute, and never read again",
+    ("deepseek_v2", "norm_topk_prob"): "deleted from the router",
+    ("smollm3", "sliding_window"): "use_sliding_window is false in this configuration",
+    ("gpt_bigcode", "num_key_value_heads"): "decided by multi_query",
+}
+
+
+def other(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1 if value < 2 else value * 2
+    return value * 1.5 + 0.1 if isinstance(value, float) else None
+
+
+def readers(config):
+    """The text of the modeling code, without comments."""
+    module = inspect.getmodule(type(config)).__name__.replace("configuration_", "modeling_")
+    return re.sub(r"#.*", "", inspect.getsource(__import__(module, fromlist=["_"])))
+
+
+def graph_of(folder, config):
+    (folder / "config.json").write_text(json.dumps(config))
+    done = run("ztc", "compile", folder, "--to=import", "--batch=1", "--seq=12", "--precision=fp32", expect=None)
+    return done.stdout if done.returncode == 0 else None
+
+
+def examine(kind, options, folder):
+    options = {k: v for k, v in options.items() if k not in ("experts", "attention")}
+    config = transformers.AutoConfig.for_model(kind, **options)
+    own, source = config.to_dict(), readers(config)
+    usual = graph_of(folder, own)
+    check(f"{kind}: the configuration itself", usual is not None)
+    if usual is None:
+        return
+    unread = []
+    for key, value in own.items():
+        changed = other(value)
+        if changed is None or HARMLESS.search(key) or (kind, key) in EXEMPT:
+            continue
+        names = [key, *(alias for alias, name in config.attribute_map.items() if name == key)]
+        if graph_of(folder, own | {key: changed}) == usual and any(re.search(rf"config\.{name}\b|config, \"{name}\"", source) for name in names):
+            unread.append(key)
+    check(f"{kind}: no key that transformers' model reads is without effect", not unread, unread)
+
+
+def main():
+    table = (ROOT / "frontends/huggingface/Families.cpp").read_text()
+    kinds = re.findall(r'{"([a-z0-9_]+)", fill', table)
+    known = {kind: options for kind, options, _ in reversed(list(make.FOLDERS.values())) if "text_config" not in options}
+    known = {kind: options for kind, options in FAMILIES.values()} | known
+    for kind in kinds:
+        if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]):
+            with scratch() as folder:
+                examine(kind, known[kind], folder)
+    finish()
+
+
+main()
