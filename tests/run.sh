@@ -21,7 +21,7 @@ fi
 if [ -n "${ZTC_FIXTURES:-}" ]; then
   export ZTC_FIXTURES
 else
-  echo "left out (ZTC_FIXTURES is not set): the parts of unit-compiler, lit and e2e that read exported models"
+  echo "left out (ZTC_FIXTURES is not set): the tests of unit-compiler, lit and e2e that read exported models"
 fi
 if [ $all = 1 ]; then
   tests/long/run.sh
@@ -29,4 +29,4 @@ else
   echo "left out (tests/run.sh --all runs them):"
   for script in tests/long/*.sh; do [ "$script" = tests/long/run.sh ] || echo "  $(basename "$script" .sh)"; done
 fi
-ctest --test-dir build --output-on-failure --timeout 600
+ctest --test-dir build -j "$(nproc)" --output-on-failure --timeout 600

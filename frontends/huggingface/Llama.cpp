@@ -64,6 +64,7 @@ void fillGranite(Config &config, Decoder &decoder) {
 
 void fillGraniteMoe(Config &config, Decoder &decoder) {
   fillGranite(config, decoder);
+  config.require("position_embedding_type", {"rope"}); // what version 4 wrote; "nope" is GraniteMoeHybrid's
   if (decoder.layers.empty())
     return;
   for (Layer &layer : decoder.layers)

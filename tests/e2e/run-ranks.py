@@ -69,7 +69,7 @@ with scratch() as work:
 
     # Checkpoints know no ranks.
     for zero, other in ((3, 0), (1, 3)):
-        run("ztc-run", plans[zero], *common, "--ranks=2", "--threads=1", "--accumulate=2", "--shuffle", f"--export={work / 'whole'}", f"--log-json={work / 'whole.log'}")
+        run("ztc-run", plans[zero], *common, "--ranks=2", "--threads=1", "--accumulate=2", "--shuffle", "--overwrite", f"--export={work / 'whole'}", f"--log-json={work / 'whole.log'}")
         run("ztc-run", plans[zero], *common, "--ranks=2", "--threads=1", "--accumulate=2", "--shuffle", "--stop-after=2", f"--save={work / f'ck{zero}'}")
         for ranks in (2, 1, 4):
             log, out = work / f"resume{zero}{ranks}.log", work / f"resume{zero}{ranks}"

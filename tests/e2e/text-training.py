@@ -38,7 +38,7 @@ with scratch() as work:
 
     def train(data, *options):
         log = work / (data.name + ".log")
-        done = run("ztc-run", work / "plan.bin", "--data", data, "--steps=4", "--no-save", f"--log-json={log}", *options, env=environment, expect=None)
+        done = run("ztc-run", work / "plan.bin", "--data", data, "--steps=4", "--no-save", "--overwrite", f"--log-json={log}", *options, env=environment, expect=None)
         return done, [step["loss"] for step in read_log(log)[1]] if done.returncode == 0 else done.stderr
 
     tokens = [*TEXT.encode(), END]

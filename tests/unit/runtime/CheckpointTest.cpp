@@ -521,6 +521,7 @@ TEST(Export, CompanionsComeFromTheWeightsFolderOrTheOneOfTheCompilation) {
                                                              "modeling_own.py", "tokenizer.json"}));
   EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "compiled");
   EXPECT_THAT(describeExport(plan, options), HasSubstr("tokenizer of " + scratch.path("compiled")));
+  scratch.write("weights/model.safetensors", *readWholeFile(scratch.path("out/model.safetensors")));
   options.companions.weights = scratch.path("weights");
   ASSERT_OK(exportModel(run.context(), options));
   EXPECT_EQ(*readWholeFile(scratch.path("out/tokenizer.json")), "weights");
