@@ -42,6 +42,7 @@ bool passesPaddingToken(StringRef family) {
                                              "apertus",
                                              "arcee",
                                              "bamba",
+                                             "biogpt",
                                              "bitnet",
                                              "cohere",
                                              "cohere2",
