@@ -135,6 +135,15 @@ def scratch():
     return Folder(prefix="ztc-test-")
 
 
+def write_tiny_llama(folder, vocabulary):
+    """A Hugging Face folder with the configuration of a Llama of one layer; its weights are fresh."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "vocab_size": vocabulary, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+        "tie_word_embeddings": False, "initializer_range": 0.02}))
+
+
 def read_safetensors(path):
     """name -> (shape, array of floats or integers)."""
     data = pathlib.Path(path).read_bytes()

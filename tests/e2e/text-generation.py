@@ -2,16 +2,12 @@
 """Text of a model with a tokenizer: special tokens in prompts, the end of a text, sampling with a seed, prompts from a file."""
 import json
 
-from support import check, finish, run, scratch
+from support import check, finish, run, scratch, write_tiny_llama
 
 WORDS = ["the", "cat", "sat", "on", "mat", "\u00e9t\u00e9"]
 
 with scratch() as work:
-    (work / "model").mkdir()
-    (work / "model/config.json").write_text(json.dumps({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
-        "num_key_value_heads": 1, "vocab_size": 12, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
-        "tie_word_embeddings": False, "initializer_range": 0.02}))
+    write_tiny_llama(work / "model", vocabulary=12)
     tokens = ["<unk>", "<s>", "</s>", "<stop>", *("\u2581" + word for word in WORDS)]
     (work / "model/tokenizer.json").write_text(json.dumps({
         "added_tokens": [{"id": i, "content": text, "special": True, "normalized": False} for i, text in enumerate(tokens[:4])],

@@ -3,7 +3,7 @@
 import json
 import struct
 
-from support import check, finish, read_log, run, scratch
+from support import check, finish, read_log, run, scratch, write_tiny_llama
 
 LETTERS = {}  # GPT-2's letters for bytes
 for byte in range(256):
@@ -25,11 +25,7 @@ def write_tokenizer(folder, letters=256):
 
 
 with scratch() as work:
-    (work / "model").mkdir()
-    (work / "model/config.json").write_text(json.dumps({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
-        "num_key_value_heads": 1, "vocab_size": 260, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
-        "tie_word_embeddings": False, "initializer_range": 0.02}))
+    write_tiny_llama(work / "model", vocabulary=260)
     done = run("ztc", "compile", work / "model", "--batch=2", "--seq=16", "--target=host", "--precision=fp32", "-o", work / "plan.bin")
     check("the model compiles", done.returncode == 0, done.stderr)
     write_tokenizer(work / "tokenizer")
