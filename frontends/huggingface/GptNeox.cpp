@@ -23,6 +23,14 @@ static void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyH
   layer.attention.headWidth = decoder.hidden / heads;
 }
 
+/// Names of matrices that Megatron gave, and GPT-NeoX, Falcon and BLOOM kept.
+static void setMegatronNames(BlockNames &names) {
+  names.fusedQuery = "query_key_value";
+  names.output = "dense";
+  names.up = "dense_h_to_4h";
+  names.down = "dense_4h_to_h";
+}
+
 void fillGptNeox(Config &config, Decoder &decoder) {
   readBase(config, decoder);
   decoder.base = "gpt_neox.";
@@ -48,10 +56,7 @@ void fillGptNeox(Config &config, Decoder &decoder) {
     return;
   BlockNames &names = decoder.names;
   names.attention = "attention";
-  names.fusedQuery = "query_key_value";
-  names.output = "dense";
-  names.up = "dense_h_to_4h";
-  names.down = "dense_4h_to_h";
+  setMegatronNames(names);
   decoder.isParallel = config.flag("use_parallel_residual", true);
   RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
   context.partialFactor = config.number("rotary_pct", 0.25);
@@ -130,10 +135,7 @@ void fillFalcon(Config &config, Decoder &decoder) {
     return;
   BlockNames &names = decoder.names;
   names.attention = "self_attention";
-  names.fusedQuery = "query_key_value";
-  names.output = "dense";
-  names.up = "dense_h_to_4h";
-  names.down = "dense_4h_to_h";
+  setMegatronNames(names);
   bool isParallel = config.flag("parallel_attn", true);
   int64_t norms = config.optionalInteger("num_ln_in_parallel_attn", std::nullopt).value_or(isNew ? 2 : 1);
   decoder.isParallel = isNew || isParallel;
@@ -191,10 +193,7 @@ void fillBloom(Config &config, Decoder &decoder) {
   fillOld(config, decoder, layer, config.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer", 2);
   BlockNames &names = decoder.names;
   names.attention = "self_attention";
-  names.fusedQuery = "query_key_value";
-  names.output = "dense";
-  names.up = "dense_h_to_4h";
-  names.down = "dense_4h_to_h";
+  setMegatronNames(names);
 }
 
 void fillOpt(Config &config, Decoder &decoder) {
