@@ -1,0 +1,249 @@
+// From options to a model in memory: what is resumed, the batch, data, outputs, session and weights.
+#include "runtime/Checkpoint/Weights.h"
+#include "runtime/Collective/Communicator.h"
+#include "runtime/Core/File.h"
+#include "runtime/Core/SteadyClock.h"
+#include "runtime/Ranks/Agreement.h"
+#include "runtime/Train/RunStages.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace ztc {
+
+/// What a trial uses where the plan's weights are not at hand.
+static constexpr double kTrialDeviation = 0.02;
+
+Status RunStages::findResume() {
+  facts_.seed = options_.seed.value_or(0);
+  facts_.shuffle = options_.shuffle;
+  if (options_.resume.empty())
+    return Status::ok();
+  control_.progress().enterPhase("loading");
+  std::vector<std::byte> staging(uint64_t(1) << 20);
+  auto found = findCheckpoint(options_.resume, staging, &control_);
+  if (!found.isOk())
+    return found.status().withContext("--resume");
+  resumed_ = std::move(*found);
+  for (const std::string &sentence : resumed_->skipped)
+    progress_.note("passed over: " + sentence);
+  const TrainerState &state = resumed_->state;
+  facts_.seed = options_.seed.value_or(state.seed);
+  facts_.shuffle = options_.shuffle || state.shuffle;
+  if (facts_.seed != state.seed || facts_.shuffle != state.shuffle)
+    facts_.differs.push_back(fmt::format("rows come in another order (seed {}{}, it was {}{})", facts_.seed,
+                                         facts_.shuffle ? ", shuffled" : "", state.seed,
+                                         state.shuffle ? ", shuffled" : ""));
+  facts_.firstStep = state.step;
+  return Status::ok();
+}
+
+Status RunStages::chooseBatch(const plan::Plan &plan) {
+  const uint64_t world = ranks_.world(), batch = plan.model().batch(), together = world * batch; // rows of a micro-step
+  accumulate_ = options_.accumulate.value_or(1);
+  if (!resumed_)
+    return Status::ok();
+  const uint64_t wanted = resumed_->state.globalBatch;
+  const std::string split =
+      fmt::format("{}this plan's micro-batch of {}", world > 1 ? fmt::format("{} ranks x ", world) : "", batch);
+  if (options_.accumulate && *options_.accumulate * together != wanted)
+    return failedPrecondition(
+        fmt::format("--resume: the run has global batches of {} rows, --accumulate={} x {} makes {}: "
+                    "leave --accumulate out",
+                    wanted, *options_.accumulate, split, *options_.accumulate * together));
+  if (wanted == 0 || wanted % together != 0)
+    return failedPrecondition(fmt::format("--resume: the run has global batches of {} rows, which {} does not divide "
+                                          "({} / {} micro-steps): {}compile with another --batch",
+                                          wanted, split, wanted, together,
+                                          world > 1 ? "take another number of ranks or " : ""));
+  accumulate_ = wanted / together;
+  if (accumulate_ > UINT32_MAX)
+    return failedPrecondition(fmt::format("--resume: {} micro-steps are too many", accumulate_));
+  return Status::ok();
+}
+
+StatusOr<std::unique_ptr<DataSet>> RunStages::openData(const plan::Plan &plan, const std::vector<std::string> &files,
+                                                       bool shuffle) {
+  return DataSet::open({.files = files,
+                        .bytesTokenizer = options_.tokenizer == "bytes",
+                        .tokenBytes = options_.tokenBytes.value_or(0),
+                        .shuffle = shuffle,
+                        .seed = facts_.seed,
+                        .seq = plan.model().seq(),
+                        .vocabulary = plan.model().vocabulary(),
+                        .text = textOptions(options_, tokenizer_, control_, progress_)});
+}
+
+/// Targets that all are -100 are seen before the first step, not after the last.
+static Status checkTargets(const DataSet &data, const std::vector<std::string> &files, const char *option) {
+  ZTC_ASSIGN_OR_RETURN(const bool counted, data.hasCountedTarget());
+  return counted
+             ? Status::ok()
+             : invalidArgument(fmt::format("{}: no row of '{}'{} has a target that counts: all labels are -100, which "
+                                           "stands for `ignored`",
+                                           option, files[0], files.size() > 1 ? " and the other files" : ""));
+}
+
+Status RunStages::openAllData(const plan::Plan &plan) {
+  facts_.steps = options_.steps.value_or(kTrialSteps);
+  if (options_.isTrial())
+    return Status::ok();
+  uint64_t globalBatch = ranks_.world() * accumulate_ * plan.model().batch();
+  control_.progress().enterPhase("reading data");
+  ZTC_ASSIGN_OR_RETURN(tokenizer_, openTokenizer(options_));
+  ZTC_ASSIGN_OR_RETURN(data_, openData(plan, options_.data, facts_.shuffle));
+  ZTC_RETURN_IF_ERROR(data_->checkGlobalBatch(globalBatch));
+  const uint64_t scanned = ranks_.isFirst() ? options_.scanBytes : 0; // one rank is enough
+  ZTC_RETURN_IF_ERROR(data_->checkRows(scanned));
+  ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
+  facts_.rows = data_->rows();
+  if (options_.epochs)
+    facts_.steps = uint64_t(std::ceil(*options_.epochs * double(facts_.rows) / double(globalBatch)));
+  if (facts_.firstStep > facts_.steps)
+    return invalidArgument(
+        fmt::format("--resume: {} has done {} steps, {} asks for {} in all: give the number that the "
+                    "run is to have at its end",
+                    resumed_->path, facts_.firstStep, options_.epochs ? "--epochs" : "--steps", facts_.steps));
+  if (!options_.evalData.empty()) {
+    auto opened = openData(plan, options_.evalData, false);
+    if (!opened.isOk())
+      return opened.status().withContext("--eval-data");
+    evalData_ = std::move(*opened);
+    ZTC_RETURN_IF_ERROR(evalData_->checkRows(scanned).withContext("--eval-data"));
+    ZTC_RETURN_IF_ERROR(checkTargets(*evalData_, options_.evalData, "--eval-data"));
+  }
+  return Status::ok();
+}
+
+Status RunStages::prepareOutput(const plan::Plan &plan) {
+  const uint64_t end = std::min(options_.stopAfter.value_or(facts_.steps), facts_.steps);
+  ZTC_RETURN_IF_ERROR(output_.prepare(plan, resumed_, end - std::min(end, facts_.firstStep)));
+  facts_.run = output_.run();
+  ZTC_RETURN_IF_ERROR(output_.openLog(log_));
+  Status opened;
+  if (ranks_.isFirst() && !options_.tensorboard.empty())
+    opened = events_.open(options_.tensorboard, output_.run(), options_.overwrite);
+  return agree(&control_, "event file", opened);
+}
+
+/// Plan, memory and algorithms; `tuneSeconds`: that measuring these may take.
+Status RunStages::openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds) {
+  control_.progress().enterPhase("preparing");
+  AlgorithmPolicy algorithms{.cacheFolder = options_.cacheFolder, .seconds = tuneSeconds};
+  if (resumed_)
+    algorithms.resumed = &resumed_->state.algorithms;
+  algorithms.progress = [this](size_t done, size_t all) {
+    control_.progress().addWork();
+    const double now = steadySeconds();
+    if (progress_.isDue(now, false))
+      progress_.show(fmt::format("measuring algorithms of matrix products: {} of {}", done, all), now);
+  };
+  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms));
+  for (const std::string &note : session_->algorithms().notes)
+    progress_.note(note);
+  if (!session_->algorithms().differs.empty())
+    facts_.differs.push_back(session_->algorithms().differs);
+  return Status::ok();
+}
+
+Status RunStages::loadResumed() {
+  Status loaded;
+  std::string path;
+  // The run that writes there may have removed it since it was found, for a newer one.
+  for (int attempt = 0; attempt < 10 && path != resumed_->path; ++attempt) {
+    facts_.weights = "checkpoint " + (path = resumed_->path);
+    loaded = loadCheckpoint(session_->state(), path);
+    if (loaded.code() != StatusCode::NotFound)
+      break;
+    ZTC_RETURN_IF_ERROR(findResume());
+  }
+  return loaded;
+}
+
+Status RunStages::loadModel() {
+  control_.progress().enterPhase("loading");
+  if (resumed_)
+    return loadResumed();
+  WeightOptions weights;
+  weights.weights = options_.weights;
+  weights.seed = facts_.seed;
+  const uint32_t threads = session_->shape().threads;
+  weights.threads = threads ? threads : availableCores(); // a GPU has none that it computes with
+  weights.planFolder = parentFolder(options_.plan);
+  facts_.weights = options_.weights.empty() ? "as compiled" : options_.weights;
+  if (!options_.init.empty()) {
+    ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(options_.init));
+    facts_.weights = fmt::format("random, {}, seed {}", options_.init, facts_.seed);
+  }
+  const auto fresh = session_->plan().options().find("fresh-weights");
+  if (options_.init.empty() && options_.weights.empty() && fresh != session_->plan().options().end()) {
+    ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(fresh->second));
+    facts_.weights = fmt::format("fresh, {} (initializer_range of config.json), seed {}", fresh->second, facts_.seed);
+  }
+  Status known = agree(&control_, "weights found", checkWeights(session_->plan(), weights));
+  if (!known.isOk() && options_.isTrial() && options_.weights.empty()) {
+    // A trial measures memory and speed: it does not need the real ones.
+    weights.initDeviation = kTrialDeviation;
+    facts_.weights = fmt::format("random, normal:{} ({})", kTrialDeviation, known.message());
+    known = Status::ok();
+  }
+  ZTC_RETURN_IF_ERROR(known);
+  return loadWeights(session_->state(), weights);
+}
+
+std::map<std::string, std::string> RunStages::environment() const {
+  const auto &options = session_->plan().options();
+  const auto state = options.find("optimizer-state");
+  return {{"ztc", session_->plan().ztc_version()},
+          {"device", session_->device().description()},
+          {"threads", std::to_string(session_->shape().threads)},
+          {"world", std::to_string(session_->shape().world)},
+          {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
+          {"plan", session_->planSha256()},
+          {"precision", session_->plan().precision()},
+          {"optimizer state", state != options.end() ? state->second : "fp32"},
+          {"ZeRO stage", std::to_string(session_->plan().zero())},
+          {"data", data_ ? data_->fingerprint() : "random tokens"}};
+}
+
+/// That of the checkpoint, where it is of a run in fp16: --loss-scale is of a run's first step.
+LossScale RunStages::firstLossScale() const {
+  LossScale scale;
+  scale.isDynamic = session_->plan().precision() == "fp16";
+  if (!scale.isDynamic)
+    return scale;
+  scale.scale = options_.lossScale.value_or(LossScale::kFirst);
+  if (!resumed_)
+    return scale;
+  const TrainerState &state = resumed_->state;
+  const auto before = state.environment.find("precision");
+  if (before == state.environment.end() || before->second != "fp16" || !(state.lossScale > 0))
+    return scale;
+  scale.scale = state.lossScale;
+  scale.goodSteps = state.goodSteps;
+  // A run that ended after too many skips gets as many again.
+  scale.skippedInARow = state.skippedInARow < LossScale::kMostSkipsInARow ? state.skippedInARow : 0;
+  return scale;
+}
+
+void RunStages::introduce() {
+  if (const LossScale scale = firstLossScale(); scale.isDynamic)
+    facts_.lossScale = scale.scale;
+  const auto compare = [this](const std::map<std::string, std::string> &now,
+                              const std::map<std::string, std::string> &then) {
+    for (const auto &[key, value] : now)
+      if (const auto before = then.find(key); before != then.end() && before->second != value)
+        facts_.differs.push_back(fmt::format("{} {}, it was {}", key, value, before->second));
+  };
+  if (resumed_) {
+    compare(learningSettings(options_, facts_.steps), resumed_->state.settings);
+    compare(environment(), resumed_->state.environment);
+  }
+  progress_.note(headerText(options_, *session_, facts_));
+  for (const std::string &difference : facts_.differs)
+    progress_.note("differs from the checkpoint: " + difference);
+  if (log_.isOpen())
+    log_.write(headerJson(options_, *session_, facts_));
+}
+
+} // namespace ztc
