@@ -1,6 +1,7 @@
 #include "runtime/Text/Decoder.h"
 #include "runtime/Text/Pattern.h"
 #include "runtime/Text/PreTokenizer.h"
+#include "runtime/Text/Sequence.h"
 #include "runtime/Text/Unicode.h"
 #include <array>
 #include <fmt/format.h>
@@ -18,19 +19,6 @@ void replaceAll(std::string &text, std::string_view what, std::string_view with)
   for (size_t at = text.find(what); !what.empty() && at != std::string::npos; at = text.find(what, at + with.size()))
     text.replace(at, what.size(), with);
 }
-
-class Sequence final : public Decoder {
-public:
-  explicit Sequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
-  Status apply(std::vector<std::string> &texts) const override {
-    for (const std::unique_ptr<Decoder> &part : parts_)
-      ZTC_RETURN_IF_ERROR(part->apply(texts));
-    return Status::ok();
-  }
-
-private:
-  std::vector<std::unique_ptr<Decoder>> parts_;
-};
 
 /// Letters of GPT-2's alphabet are bytes; a token with any other character is itself.
 class ByteLevel final : public Decoder {
@@ -227,16 +215,7 @@ const std::map<std::string, std::function<Made(const JsonFields &)>> &readers() 
       {"ByteFallback", [](const JsonFields &) { return make<ByteFallback>(); }},
       {"Fuse", [](const JsonFields &) { return make<Fuse>(); }},
       {"Sequence",
-       [](const JsonFields &fields) -> Made {
-         ZTC_ASSIGN_OR_RETURN(const nlohmann::json *list, fields.array("decoders"));
-         std::vector<std::unique_ptr<Decoder>> parts;
-         for (const nlohmann::json &one : *list) {
-           ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> part, Decoder::read(&one, fields.place()));
-           if (part)
-             parts.push_back(std::move(part));
-         }
-         return make<Sequence>(std::move(parts));
-       }},
+       [](const JsonFields &fields) { return readSequence<Decoder, std::vector<std::string>>(fields, "decoders"); }},
       {"Replace",
        [](const JsonFields &fields) -> Made {
          ZTC_ASSIGN_OR_RETURN(Pattern pattern, readPattern(fields));

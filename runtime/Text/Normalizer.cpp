@@ -1,5 +1,6 @@
 #include "runtime/Text/Normalizer.h"
 #include "runtime/Text/Pattern.h"
+#include "runtime/Text/Sequence.h"
 #include "runtime/Text/Unicode.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,19 +10,6 @@
 namespace ztc {
 
 namespace {
-
-class Sequence final : public Normalizer {
-public:
-  explicit Sequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
-  Status apply(NormalizedText &text) const override {
-    for (const std::unique_ptr<Normalizer> &part : parts_)
-      ZTC_RETURN_IF_ERROR(part->apply(text));
-    return Status::ok();
-  }
-
-private:
-  std::vector<std::unique_ptr<Normalizer>> parts_;
-};
 
 class UnicodeForm final : public Normalizer {
 public:
@@ -189,17 +177,6 @@ template <typename T, typename... Arguments> Made make(Arguments &&...arguments)
   return Made(std::make_unique<T>(std::forward<Arguments>(arguments)...));
 }
 
-Made readSequence(const JsonFields &fields) {
-  ZTC_ASSIGN_OR_RETURN(const nlohmann::json *list, fields.array("normalizers"));
-  std::vector<std::unique_ptr<Normalizer>> parts;
-  for (const nlohmann::json &one : *list) {
-    ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Normalizer> part, Normalizer::read(&one, fields.place()));
-    if (part)
-      parts.push_back(std::move(part));
-  }
-  return make<Sequence>(std::move(parts));
-}
-
 Made readReplace(const JsonFields &fields) {
   ZTC_ASSIGN_OR_RETURN(Pattern pattern, readPattern(fields));
   ZTC_ASSIGN_OR_RETURN(std::string content, fields.text("content"));
@@ -222,12 +199,13 @@ Made readBert(const JsonFields &fields) {
   }
   if (lowercase)
     parts.push_back(std::make_unique<EachCharacter>(appendLowercase));
-  return make<Sequence>(std::move(parts));
+  return make<Sequence<Normalizer, NormalizedText>>(std::move(parts));
 }
 
 const std::map<std::string, std::function<Made(const JsonFields &)>> &readers() {
   static const std::map<std::string, std::function<Made(const JsonFields &)>> all{
-      {"Sequence", readSequence},
+      {"Sequence",
+       [](const JsonFields &fields) { return readSequence<Normalizer, NormalizedText>(fields, "normalizers"); }},
       {"Replace", readReplace},
       {"BertNormalizer", readBert},
       {"Precompiled", readPrecompiledNormalizer},

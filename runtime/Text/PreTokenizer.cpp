@@ -1,4 +1,5 @@
 #include "runtime/Text/PreTokenizer.h"
+#include "runtime/Text/Sequence.h"
 #include "runtime/Text/Unicode.h"
 #include <fmt/format.h>
 #include <functional>
@@ -97,19 +98,6 @@ template <typename Is> void cutAtCharacters(std::string_view text, std::vector<T
   if (done != text.size())
     parts.push_back({done, text.size(), false});
 }
-
-class Sequence final : public PreTokenizer {
-public:
-  explicit Sequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
-  Status apply(Pieces &pieces) const override {
-    for (const std::unique_ptr<PreTokenizer> &part : parts_)
-      ZTC_RETURN_IF_ERROR(part->apply(pieces));
-    return Status::ok();
-  }
-
-private:
-  std::vector<std::unique_ptr<PreTokenizer>> parts_;
-};
 
 class Split final : public PreTokenizer {
 public:
@@ -270,17 +258,6 @@ StatusOr<SplitBehavior> readBehavior(const JsonFields &fields, std::string_view 
   return found->second;
 }
 
-Made readSequence(const JsonFields &fields) {
-  ZTC_ASSIGN_OR_RETURN(const nlohmann::json *list, fields.array("pretokenizers"));
-  std::vector<std::unique_ptr<PreTokenizer>> parts;
-  for (const nlohmann::json &one : *list) {
-    ZTC_ASSIGN_OR_RETURN(std::unique_ptr<PreTokenizer> part, PreTokenizer::read(&one, fields.place()));
-    if (part)
-      parts.push_back(std::move(part));
-  }
-  return make<Sequence>(std::move(parts));
-}
-
 Made readSplit(const JsonFields &fields) {
   ZTC_ASSIGN_OR_RETURN(Pattern pattern, readPattern(fields));
   ZTC_ASSIGN_OR_RETURN(const SplitBehavior behavior, readBehavior(fields, ""));
@@ -305,12 +282,13 @@ Made readBert(const JsonFields &) {
   std::vector<std::unique_ptr<PreTokenizer>> parts;
   parts.push_back(std::make_unique<CharacterSplit>(isWhiteSpace, SplitBehavior::Removed));
   parts.push_back(std::make_unique<CharacterSplit>(isPunctuation, SplitBehavior::Isolated));
-  return make<Sequence>(std::move(parts));
+  return make<Sequence<PreTokenizer, Pieces>>(std::move(parts));
 }
 
 const std::map<std::string, std::function<Made(const JsonFields &)>> &readers() {
   static const std::map<std::string, std::function<Made(const JsonFields &)>> all{
-      {"Sequence", readSequence},
+      {"Sequence",
+       [](const JsonFields &fields) { return readSequence<PreTokenizer, Pieces>(fields, "pretokenizers"); }},
       {"Split", readSplit},
       {"ByteLevel", readByteLevel},
       {"BertPreTokenizer", readBert},
