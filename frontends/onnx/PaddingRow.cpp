@@ -1,5 +1,4 @@
 #include "frontends/onnx/PaddingRow.h"
-#include "compiler/Dialect/Graph/Padding.h"
 
 using namespace mlir;
 
@@ -151,7 +150,7 @@ LogicalResult markPaddingRows(Emitter &emitter, const Model &model, StringRef wa
     }
     if (row < 0 || row >= rows)
       continue;
-    embedding->setAttr(graph::kPadding, OpBuilder(embedding).getI64IntegerAttr(row));
+    embedding.setPadding(row);
     report.paddingRows.push_back({nameOf(emitter, embedding.getTable()), row, reason});
   }
   if (isAsked && asked >= 0 && report.paddingRows.empty())

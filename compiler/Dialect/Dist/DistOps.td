@@ -38,7 +38,7 @@ def Dist_ViewOp : Dist_Op<"view", [Pure]> {
   let description = [{
     y holds the elements of `bucket` from `offset` on, row-major.
     (C1) offset >= 0, and offset + the elements of y <= the bucket's, where its type says them (verify-shard looks the others up).
-    (C2) equal element types. (C3) the bucket is no shard: a parameter may cross its ends.
+    (C2) equal element types. (C3) the bucket is whole, not a shard: a parameter may span two shards.
   }];
   let arguments = (ins Dist_FlatTensor:$bucket, I64Attr:$offset);
   let results = (outs Dist_FloatTensor:$y);
@@ -51,7 +51,7 @@ def Dist_PackOp : Dist_Op<"pack", [Pure]> {
   let description = [{
     Part i lies at `offsets[i]`; what no part covers is zero.
     (C1) one offset per part. (C2) parts are in ascending order and do not overlap. (C3) the last part ends within the bucket.
-    (C4) equal element types. (C5) the bucket is no shard.
+    (C4) equal element types. (C5) the bucket is whole, not a shard.
   }];
   let arguments = (ins Variadic<Dist_FloatTensor>:$parts, DenseI64ArrayAttr:$offsets);
   let results = (outs Dist_FlatTensor:$bucket);

@@ -1,5 +1,5 @@
 // Row gather and its transpose: constraints and costs.
-#include "compiler/Dialect/Graph/Padding.h"
+#include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -30,10 +30,8 @@ LogicalResult EmbeddingOp::verify() {
   if (table.getElementType() != y.getElementType())
     return emitOpError("element types of table and result differ: ")
            << table.getElementType() << " and " << y.getElementType();
-  // (C4) 0 <= padding < V
-  if ((*this)->hasAttr(kPadding) && !(*this)->getAttrOfType<IntegerAttr>(kPadding))
-    return emitOpError("padding is not an integer");
-  if (std::optional<int64_t> padding = paddingOf(*this); padding && (*padding < 0 || *padding >= table.getDimSize(0)))
+  // (C4)
+  if (std::optional<int64_t> padding = getPadding(); padding && (*padding < 0 || *padding >= table.getDimSize(0)))
     return emitOpError("padding row ") << *padding << " is outside of the table: " << table;
   return success();
 }

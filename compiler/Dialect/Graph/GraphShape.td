@@ -99,7 +99,7 @@ def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", [Differentiable]> { let sum
 
 def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable]> {
   let summary = "The operand, not before `after` exists: an alias that keeps a recomputed value apart from the saved one.";
-  let description = [{ CSE cannot merge what stands behind a barrier with what stands before it. (C1) operand and result have one type. }];
+  let description = [{ CSE cannot merge operations after the barrier with operations before it. (C1) operand and result have one type. }];
   let arguments = (ins Graph_AnyTensor:$x, Graph_AnyTensor:$after);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$x `after` $after attr-dict `:` type($x) `,` type($after)";

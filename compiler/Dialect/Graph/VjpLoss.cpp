@@ -1,6 +1,6 @@
 // Derivatives of the two ends of a model: the row gather and the loss.
 #include "compiler/Dialect/Graph/Expr.h"
-#include "compiler/Dialect/Graph/Padding.h"
+#include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -28,7 +28,7 @@ LogicalResult EmbeddingOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context
   if (!g || !context.wants(0))
     return success();
   Value indices = context.operand(1);
-  if (std::optional<int64_t> padding = paddingOf(*this))
+  if (std::optional<int64_t> padding = getPadding())
     g = withoutPadding(builder, getLoc(), g, indices, *padding);
   context.accumulate(0, EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), indices, g));
   return success();

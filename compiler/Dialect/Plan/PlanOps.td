@@ -48,7 +48,7 @@ def Plan_ConstantOp : Plan_Op<"constant"> {
 }
 
 def Plan_BindingsOp : Plan_Op<"bindings"> {
-  let summary = "Slots the trainer reads and writes by name: an entry per field of Bindings in plan.proto, absent where there is no slot.";
+  let summary = "Slots that the trainer reads and writes by name. Each entry is a field of Bindings in plan.proto; an entry without a slot is left out.";
   let arguments = (ins DictionaryAttr:$slots);
   let assemblyFormat = "$slots attr-dict";
 }
@@ -66,7 +66,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [Symbol]> {
 }
 
 def Plan_RemarkOp : Plan_Op<"remark"> {
-  let summary = "A sentence for who reads the plan: a copy that was unavoidable, say.";
+  let summary = "A note for the reader of the plan, for example about a copy that could not be avoided.";
   let arguments = (ins StrAttr:$text);
   let assemblyFormat = "$text attr-dict";
 }

@@ -489,6 +489,15 @@ func.func @embedding(%t: tensor<11x4xf32>, %i: tensor<3xi32>) {
 
 // -----
 
+// embedding (C4)
+func.func @padding(%table: tensor<5x2xf32>, %tokens: tensor<3xi32>) {
+  // expected-error @+1 {{padding row 5 is outside of the table}}
+  %0 = graph.embedding %table, %tokens {padding = 5 : i64} : tensor<5x2xf32>, tensor<3xi32> -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
 // embedding_grad (C1)
 func.func @embedding_grad(%i: tensor<3xi32>, %dy: tensor<3x4xf32>) {
   // expected-error @+1 {{table is not 2-D: 'tensor<44xf32>'}}
