@@ -1,4 +1,5 @@
 #include "compiler/Codegen/BlockKernel.h"
+#include "compiler/Codegen/LowerKernels.h"
 #include "mlir/AsmParser/AsmParser.h"
 
 using namespace mlir;
@@ -62,7 +63,9 @@ DeviceLaunch BlockKernel::finish(int64_t unitsPerBlock) {
                            LLVM::Linkage::Internal, (function_.getName() + "_shared").str(), Attribute(),
                            /*alignment=*/16, kSharedSpace);
   }
-  return {threads_, unitsPerBlock, sharedBytes_, blocksTogether};
+  DeviceLaunch launch{threads_, unitsPerBlock, sharedBytes_, blocksTogether};
+  KernelModule::State::setLaunch(function_, launch);
+  return launch;
 }
 
 KernelDescription deviceService(KernelModule::State &state, StringRef name, ArrayRef<bool> written, unsigned scalars,
@@ -77,12 +80,11 @@ KernelDescription deviceService(KernelModule::State &state, StringRef name, Arra
   for (auto [index, isWritten] : llvm::enumerate(written))
     d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
                          static_cast<unsigned>(index), isWritten});
-  if (!state.deviceModule)
+  if (!state.gpuModule)
     return d;
   BlockKernel kernel(state, d.name, written.size(), scalars, threads);
   emit(kernel);
   d.device = kernel.finish(unitsPerBlock);
-  state.launches[d.name] = d.device;
   return d;
 }
 

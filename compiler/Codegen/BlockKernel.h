@@ -19,26 +19,12 @@ public:
   mlir::Value scalar(unsigned number) { return function_.getArgument(buffers_ + number); }
   mlir::Value extent() { return scalar(scalars_); }
   int64_t threads() const { return threads_; }
-  /// The thread's number in its block, the block's in the grid.
-  mlir::Value thread() { return special("tid"); }
-  mlir::Value block() { return special("ctaid"); }
+  mlir::Value thread() { return b.threadNumber(); }
+  mlir::Value block() { return b.blockNumber(); }
+  void barrier() { b.barrier(); }
+  mlir::Value ballot(mlir::Value condition) { return b.ballot(condition); }
+  mlir::Value exchange(mlir::Value value, int64_t mask) { return b.exchange(value, mask); }
 
-  /// All threads of the block must come by, or none.
-  void barrier() {
-    b.intrinsic(mlir::Type(), "llvm.nvvm.barrier.cta.sync.aligned.all", {b.integer(b.getI32Type(), 0)});
-  }
-  /// i32: bit l is `condition` of the warp's lane l. All lanes of the warp must come by.
-  mlir::Value ballot(mlir::Value condition) {
-    mlir::Type i32 = b.getI32Type();
-    return b.intrinsic(i32, "llvm.nvvm.vote.ballot.sync", {b.integer(i32, -1), condition});
-  }
-  /// The value that the lane with this lane's number xor `mask` has. All lanes of the warp must come by. f32 or i32.
-  mlir::Value exchange(mlir::Value value, int64_t mask) {
-    mlir::Type i32 = b.getI32Type();
-    return b.intrinsic(value.getType(),
-                       value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32",
-                       {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, 31)});
-  }
   /// The address of `bytes` of shared memory, aligned to 16.
   mlir::Value shared(int64_t bytes);
 
@@ -68,12 +54,6 @@ public:
   int64_t blocksTogether = 0; ///< as DeviceLaunch has it
 
 private:
-  mlir::Value special(llvm::StringRef name) {
-    return mlir::arith::ExtUIOp::create(
-        b, b.getI64Type(),
-        b.intrinsic(b.getI32Type(), ("llvm.nvvm.read.ptx.sreg." + name + ".x").str(), mlir::ValueRange()));
-  }
-
   const unsigned buffers_, scalars_;
   const int64_t threads_;
   mlir::func::FuncOp function_;

@@ -1,6 +1,8 @@
 // From graph.fusion groups to machine code: what the rest of the compiler sees of the code generator.
 #pragma once
 #include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/LogicalResult.h"
 #include <cstdint>
@@ -75,6 +77,7 @@ inline constexpr llvm::StringLiteral kDeviceTargets[] = {"sm_80", "sm_90a", "sm_
 /// For which kinds of targets a module makes kernels.
 struct KernelModuleOptions {
   bool host = true, device = false;
+  bool bodies = true; ///< false: kernels are described, as a memory report needs them, and none is written
 };
 
 /// What is built into a GPU's attention kernels.
@@ -97,7 +100,9 @@ struct LogitForm {
 /// thread-safe.
 class KernelModule {
 public:
-  explicit KernelModule(KernelModuleOptions options = {});
+  /// Loads the dialects of kernels into `context`: during a pass they are there already. Groups may be of other
+  /// contexts.
+  explicit KernelModule(mlir::MLIRContext &context, KernelModuleOptions options = {});
   ~KernelModule();
 
   /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. Where
@@ -131,8 +136,10 @@ public:
   /// One image per target, in order; the options said which kinds there may be. Nothing to emit gives images without
   /// kernels.
   llvm::FailureOr<std::vector<KernelImage>> emit(llvm::ArrayRef<llvm::StringRef> targets);
-  /// The kernels in MLIR, before the conversion to LLVM; those for GPUs behind those for the host.
+  /// The kernels in MLIR, before the conversion to LLVM.
   std::string text() const;
+  /// The module `@kernels`, with `@host` and `@gpu` as the options wanted them. The kernel module is at its end.
+  mlir::OwningOpRef<mlir::ModuleOp> takeKernels();
 
   struct State; ///< of the code generator's own files
 

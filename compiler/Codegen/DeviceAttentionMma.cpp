@@ -7,6 +7,7 @@
 // the next. Two neighbouring ones, rounded and packed, are a left factor (16 x 16).
 #include "compiler/Codegen/DeviceAttention.h"
 #include "compiler/Codegen/MathExpand.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include <limits>
 
 using namespace mlir;
@@ -91,10 +92,9 @@ private:
   /// Four matrices of 8 x 8 elements, to whose rows the lanes point: a register of each.
   std::array<Value, 4> loadMatrices(Value address, bool transposed) {
     auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getI32Type()));
-    Value loaded = b.intrinsic(type,
-                               transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
-                                          : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
-                               {address});
+    Value loaded =
+        NVVM::LdMatrixOp::create(b, type, address, 4, transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row,
+                                 NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
     std::array<Value, 4> registers;
     for (int64_t i = 0; i < 4; ++i)
       registers[i] = LLVM::ExtractValueOp::create(b, loaded, i);
@@ -138,14 +138,17 @@ private:
   void multiply(MutableArrayRef<Value> sums, const std::array<Value, 4> &left, Value right0, Value right1) {
     Values operands(left.begin(), left.end());
     operands.append({right0, right1});
-    if (element_.isF16())
+    NVVM::MMATypes factor = NVVM::MMATypes::bf16;
+    if (element_.isF16()) {
+      factor = NVVM::MMATypes::f16;
       for (Value &operand : operands)
         operand = LLVM::BitcastOp::create(b, VectorType::get({2}, element_), operand);
-    llvm::append_range(operands, sums);
+    }
     auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-    Value product = b.intrinsic(
-        type, element_.isF16() ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32" : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-        operands);
+    ArrayRef<Value> factors(operands);
+    Value product = NVVM::MmaOp::create(b, type, factors.take_front(4), factors.drop_front(4), ValueRange(sums),
+                                        {16, 8, 16}, std::nullopt, std::nullopt, std::array{factor, factor},
+                                        std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
     for (int64_t i = 0; i < 4; ++i)
       sums[i] = LLVM::ExtractValueOp::create(b, product, i);
   }
@@ -175,8 +178,10 @@ private:
   /// Two numbers, rounded to the tensors' type, in one register, the first in the lower half.
   Value packed(Value first, Value second) {
     auto type = VectorType::get({2}, element_);
-    Value pair =
-        b.intrinsic(type, element_.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn", {second, first});
+    constexpr auto nearest = NVVM::FPRoundingMode::RN;
+    Value pair = element_.isF16()
+                     ? NVVM::ConvertF32x2ToF16x2Op::create(b, type, second, first, Value(), nearest).getResult()
+                     : NVVM::ConvertF32x2ToBF16x2Op::create(b, type, second, first, Value(), nearest).getResult();
     return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
   }
   /// The left factor that two fragments of sums make.

@@ -47,20 +47,14 @@ int64_t DeviceEmitter::teamOf(int64_t size) {
 }
 
 Value DeviceEmitter::thread() {
-  if (!thread_) {
-    KernelBuilder &b = at(0);
-    Value narrow = b.intrinsic(b.getI32Type(), "llvm.nvvm.read.ptx.sreg.tid.x", {});
-    thread_ = arith::ExtUIOp::create(b, b.getI64Type(), narrow);
-  }
+  if (!thread_)
+    thread_ = at(0).threadNumber();
   return thread_;
 }
 
 Value DeviceEmitter::block() {
-  if (!block_) {
-    KernelBuilder &b = at(0);
-    Value narrow = b.intrinsic(b.getI32Type(), "llvm.nvvm.read.ptx.sreg.ctaid.x", {});
-    block_ = arith::ExtUIOp::create(b, b.getI64Type(), narrow);
-  }
+  if (!block_)
+    block_ = at(0).blockNumber();
   return block_;
 }
 
@@ -166,11 +160,7 @@ int64_t DeviceEmitter::alignmentOf(const IndexExpr &index, Type element) {
 
 Value DeviceEmitter::exchange(Value value, int64_t mask, bool sum, unsigned level) {
   KernelBuilder &b = at(level);
-  Type i32 = b.getI32Type();
-  StringRef name = value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
-  Value other =
-      b.intrinsic(value.getType(), name, {b.integer(i32, -1), value, b.integer(i32, mask), b.integer(i32, kWarp - 1)});
-  return combine(b, value, other, sum);
+  return combine(b, value, b.exchange(value, mask), sum);
 }
 
 Value DeviceEmitter::foldTeam(Value value, int64_t threads, bool sum, unsigned level) {
@@ -203,8 +193,7 @@ Value DeviceEmitter::foldTeam(Value value, int64_t threads, bool sum, unsigned l
 }
 
 void DeviceEmitter::barrier(unsigned level) {
-  KernelBuilder &b = at(level);
-  b.intrinsic(Type(), "llvm.nvvm.barrier.cta.sync.aligned.all", {b.integer(b.getI32Type(), 0)});
+  at(level).barrier();
 }
 
 Value DeviceEmitter::shared(int64_t bytes, unsigned level) {

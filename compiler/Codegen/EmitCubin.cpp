@@ -2,6 +2,8 @@
 #include "compiler/Codegen/TargetMachines.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -37,19 +39,17 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
   return createTargetMachine("nvptx64-nvidia-cuda", cpu, ptxVersion(cpu), std::nullopt, CodeGenOptLevel::Aggressive);
 }
 
-static Error prepare(Module &module, TargetMachine &machine, const StringMap<DeviceLaunch> &launches) {
+/// Names of NVVM's attributes of functions: threads of a block, and blocks whose registers a multiprocessor has.
+static constexpr StringLiteral kBlockThreads = "nvvm.reqntid", kBlocksTogether = "nvvm.minctasm";
+
+static Error prepare(Module &module, TargetMachine &machine) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
-    auto launch = launches.find(function.getName());
-    if (launch == launches.end())
+    if (function.getCallingConv() != CallingConv::PTX_Kernel || !function.hasFnAttribute(kBlockThreads))
       return createStringError("kernel " + function.getName() + " has no launch");
-    function.setCallingConv(CallingConv::PTX_Kernel);
-    function.addFnAttr("nvvm.reqntid", std::to_string(launch->second.blockThreads));
-    if (launch->second.blocksTogether)
-      function.addFnAttr("nvvm.minctasm", std::to_string(launch->second.blocksTogether));
     function.addFnAttr(Attribute::NoUnwind);
     // A product of matrices is the whole warp's: it may not move into a branch. LLVM does not know.
     for (Instruction &instruction : instructions(function))
@@ -61,11 +61,11 @@ static Error prepare(Module &module, TargetMachine &machine, const StringMap<Dev
   return Error::success();
 }
 
-Error prepareForGpu(Module &module, StringRef cpu, const StringMap<DeviceLaunch> &launches) {
+Error prepareForGpu(Module &module, StringRef cpu) {
   auto machine = createMachine(cpu);
   if (!machine)
     return machine.takeError();
-  return prepare(module, **machine, launches);
+  return prepare(module, **machine);
 }
 
 std::string findPtxas() {
@@ -124,19 +124,17 @@ static void parseResources(StringRef log, std::map<std::string, KernelResources>
 /// Threads of a multiprocessor that a kernel which spilled is made for: 128 registers each.
 static constexpr int64_t kThreadsTogether = 512;
 
-/// Left to itself, the assembler rather spills a few registers than let fewer blocks share a multiprocessor. Tells it
-/// how many it need not care for, of the kernels that spilled and have no such number yet; whether there was one.
-static bool giveRegisters(std::string &ptx, const StringMap<DeviceLaunch> &launches, const KernelImage &image) {
+/// Left to itself, the assembler prefers spilling a few registers to letting fewer blocks share a multiprocessor.
+/// Kernels that spilled, and do not say yet how many blocks their registers must suffice for, say it; whether there was
+/// one.
+static bool giveRegisters(Module &module, const KernelImage &image) {
   bool changed = false;
   for (const auto &[name, taken] : image.resources) {
-    auto launch = launches.find(name);
-    if (!taken.localBytes || launch == launches.end() || launch->second.blocksTogether)
+    Function *kernel = module.getFunction(name);
+    if (!taken.localBytes || !kernel || kernel->hasFnAttribute(kBlocksTogether))
       continue;
-    int64_t threads = launch->second.blockThreads, blocks = std::max<int64_t>(kThreadsTogether / threads, 1);
-    size_t entry = ptx.find(".entry " + name + "("), place = ptx.find("\n.reqntid", entry);
-    if (entry == std::string::npos || place == std::string::npos)
-      continue;
-    ptx.insert(place, "\n.minnctapersm " + std::to_string(blocks));
+    int64_t threads = kernel->getFnAttributeAsParsedInteger(kBlockThreads, kThreadsTogether);
+    kernel->addFnAttr(kBlocksTogether, std::to_string(std::max<int64_t>(kThreadsTogether / threads, 1)));
     changed = true;
   }
   return changed;
@@ -169,27 +167,52 @@ static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
   return Error::success();
 }
 
-Error emitCubin(Module &module, const StringMap<DeviceLaunch> &launches, KernelImage &image) {
-  auto machine = createMachine(image.target);
-  if (!machine)
-    return machine.takeError();
-  if (Error error = prepare(module, **machine, launches))
-    return error;
+/// The PTX of an optimised module, which code generation consumes.
+static Expected<std::string> writePtx(Module &module, TargetMachine &machine, StringRef target) {
   SmallString<0> ptx;
   raw_svector_ostream stream(ptx);
   legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
-    return createStringError("the code generator for " + image.target + " cannot write PTX");
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
+    return createStringError("the code generator for " + target + " cannot write PTX");
   passes.run(module);
-  image.ptx = ptx.str().str();
+  return ptx.str().str();
+}
+
+Error emitCubin(Module &module, KernelImage &image) {
+  auto machine = createMachine(image.target);
+  if (!machine)
+    return machine.takeError();
+  if (Error error = prepare(module, **machine))
+    return error;
   std::string ptxas = findPtxas();
+  // Kept for kernels that spill; a clone would not keep the order of uses, which the code generator's choices follow.
+  SmallString<0> optimised;
   if (!ptxas.empty()) {
-    if (Error error = assemble(ptxas, image.ptx, image))
-      return error;
-    return giveRegisters(image.ptx, launches, image) ? assemble(ptxas, image.ptx, image) : Error::success();
+    raw_svector_ostream stream(optimised);
+    WriteBitcodeToFile(module, stream, /*ShouldPreserveUseListOrder=*/true);
   }
-  image.bytes = image.ptx + '\0'; // the driver reads text up to a zero
-  return Error::success();
+  Expected<std::string> ptx = writePtx(module, **machine, image.target);
+  if (!ptx)
+    return ptx.takeError();
+  image.ptx = std::move(*ptx);
+  if (ptxas.empty()) {
+    image.bytes = image.ptx + '\0'; // the driver reads text up to a zero
+    return Error::success();
+  }
+  if (Error error = assemble(ptxas, image.ptx, image))
+    return error;
+  if (llvm::none_of(image.resources, [](const auto &taken) { return taken.second.localBytes != 0; }))
+    return Error::success();
+  auto again = parseBitcodeFile(MemoryBufferRef(optimised, "kernels"), module.getContext());
+  if (!again)
+    return again.takeError();
+  if (!giveRegisters(**again, image))
+    return Error::success();
+  ptx = writePtx(**again, **machine, image.target);
+  if (!ptx)
+    return ptx.takeError();
+  image.ptx = std::move(*ptx);
+  return assemble(ptxas, image.ptx, image);
 }
 
 } // namespace ztc::codegen

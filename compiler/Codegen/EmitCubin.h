@@ -1,7 +1,6 @@
 // From a lowered module of GPU kernels to PTX and machine code.
 #pragma once
 #include "compiler/Codegen/Codegen.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 namespace llvm {
@@ -10,9 +9,9 @@ class Module;
 
 namespace ztc::codegen {
 
-/// Makes `module` (functions for NVPTX with NVVM intrinsics) one of kernels for `cpu` (sm_80, sm_90a, sm_100a), with
-/// the block sizes of `launches`, and optimises it.
-llvm::Error prepareForGpu(llvm::Module &module, llvm::StringRef cpu, const llvm::StringMap<DeviceLaunch> &launches);
+/// Optimises `module`, kernels for NVPTX with NVVM intrinsics and the attributes that say the size of their blocks, for
+/// `cpu` (sm_80, sm_90a, sm_100a).
+llvm::Error prepareForGpu(llvm::Module &module, llvm::StringRef cpu);
 
 /// The assembler of the CUDA toolkit on this machine: below CUDA_HOME or CUDA_PATH, in PATH, in the usual folders;
 /// empty if there is none.
@@ -20,6 +19,6 @@ std::string findPtxas();
 
 /// Compiles `module`, which it consumes, for image.target and fills in bytes and resources: a cubin, or PTX for the
 /// driver to compile where there is no assembler. Errors are the assembler's words. Thread-safe.
-llvm::Error emitCubin(llvm::Module &module, const llvm::StringMap<DeviceLaunch> &launches, KernelImage &image);
+llvm::Error emitCubin(llvm::Module &module, KernelImage &image);
 
 } // namespace ztc::codegen

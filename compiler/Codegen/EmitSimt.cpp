@@ -192,10 +192,10 @@ static void wrap(Function &kernel) {
   builder.CreateRetVoid();
 }
 
-Error emitSimt(Module &module, const StringMap<DeviceLaunch> &launches, KernelImage &image) {
+Error emitSimt(Module &module, KernelImage &image) {
   for (Function &function : module)
     expandBf16(function); // first: the optimizer would move values of bf16 about
-  if (Error error = prepareForGpu(module, "sm_80", launches))
+  if (Error error = prepareForGpu(module, "sm_80"))
     return error;
   SmallVector<Function *> kernels;
   for (Function &function : module)

@@ -1,7 +1,6 @@
 // GPU kernels for a machine without a GPU: the LLVM IR that NVPTX would get, compiled for x86-64.
 #pragma once
 #include "compiler/Codegen/Codegen.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 namespace llvm {
@@ -14,6 +13,6 @@ namespace ztc::codegen {
 /// `void *const *parameters`, pointers to its parameters. NVVM intrinsics are imports, with '_' for '.' in their names;
 /// ztc_simt_read, ztc_simt_write and ztc_simt_atomic_write (address, bytes) are called before each access to global
 /// memory. Shared memory is an ordinary variable. Thread-safe.
-llvm::Error emitSimt(llvm::Module &module, const llvm::StringMap<DeviceLaunch> &launches, KernelImage &image);
+llvm::Error emitSimt(llvm::Module &module, KernelImage &image);
 
 } // namespace ztc::codegen

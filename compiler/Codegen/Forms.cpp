@@ -326,13 +326,13 @@ LogicalResult untilColumnsSuit(graph::FusionOp group,
 /// Emits one kernel for each kind of target that the module is for.
 static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
                                 StringRef name, bool add, DeviceLaunch &launch) {
-  if (state.options.device) {
+  if (state.gpuModule) {
     FailureOr<DeviceLaunch> emitted = emitDeviceKernel(state, group, kernel, name, add);
     if (failed(emitted))
       return failure();
     launch = *emitted;
   }
-  if (!state.options.host)
+  if (!state.hostModule)
     return success();
   return untilColumnsSuit(group, [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
     KernelBuilder builder = state.builder();

@@ -1,4 +1,5 @@
 #include "compiler/Codegen/KernelBuilder.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -150,11 +151,32 @@ Value KernelBuilder::convertReal(Value x, Type element) {
   return x;
 }
 
-Value KernelBuilder::intrinsic(Type result, StringRef name, ValueRange operands) {
-  if (result)
-    return LLVM::CallIntrinsicOp::create(*this, result, getStringAttr(name), operands)->getResult(0);
-  LLVM::CallIntrinsicOp::create(*this, getStringAttr(name), operands);
-  return {};
+/// A number that the hardware gives in 32 bits.
+static Value widened(KernelBuilder &b, Value number) {
+  return arith::ExtUIOp::create(b, b.getI64Type(), number);
+}
+
+Value KernelBuilder::threadNumber() {
+  return widened(*this, NVVM::ThreadIdXOp::create(*this, getI32Type()));
+}
+
+Value KernelBuilder::blockNumber() {
+  return widened(*this, NVVM::BlockIdXOp::create(*this, getI32Type()));
+}
+
+void KernelBuilder::barrier() {
+  NVVM::Barrier0Op::create(*this);
+}
+
+Value KernelBuilder::ballot(Value condition) {
+  Type i32 = getI32Type();
+  return NVVM::VoteSyncOp::create(*this, i32, integer(i32, -1), condition, NVVM::VoteSyncKind::ballot);
+}
+
+Value KernelBuilder::exchange(Value value, int64_t mask) {
+  Type i32 = getI32Type();
+  Value all = integer(i32, -1), other = integer(i32, mask), last = integer(i32, 31);
+  return NVVM::ShflOp::create(*this, value.getType(), all, value, other, last, NVVM::ShflKind::bfly, UnitAttr());
 }
 
 Type KernelBuilder::element(Type type) {

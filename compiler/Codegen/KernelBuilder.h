@@ -49,8 +49,15 @@ public:
   /// A float as an element of `element` is held in a register: rounded, in f32, where that is narrow.
   mlir::Value convertReal(mlir::Value x, mlir::Type element);
 
-  /// A call of an intrinsic of LLVM; null where `result` is, for one that returns nothing.
-  mlir::Value intrinsic(mlir::Type result, mlir::StringRef name, mlir::ValueRange operands);
+  /// Of a GPU's kernel: the thread's number in its block, and the block's in the grid. i64.
+  mlir::Value threadNumber();
+  mlir::Value blockNumber();
+  /// All threads of the block must come by, or none.
+  void barrier();
+  /// i32: bit l is `condition` of the warp's lane l. All lanes of the warp must come by.
+  mlir::Value ballot(mlir::Value condition);
+  /// The value that the lane with this lane's number xor `mask` has. All lanes of the warp must come by. f32 or i32.
+  mlir::Value exchange(mlir::Value value, int64_t mask);
 
   /// The element type of `type`, which may be of another context, in this one; null for what kernels do not know.
   mlir::Type element(mlir::Type type);

@@ -1,40 +1,27 @@
-#include "compiler/Codegen/EmitCubin.h"
-#include "compiler/Codegen/EmitElf.h"
-#include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Codegen/CompileKernels.h"
 #include "compiler/Codegen/KernelState.h"
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
-#include <thread>
+#include "compiler/Codegen/LowerKernels.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
+#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 
 namespace ztc {
 
-KernelModule::State::State(KernelModuleOptions options) : context(MLIRContext::Threading::DISABLED), options(options) {
+KernelModule::State::State(MLIRContext &context, KernelModuleOptions options) : context(context), options(options) {
   DialectRegistry registry;
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
+  codegen::registerKernelDialects(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect,
-                      math::MathDialect, vector::VectorDialect, LLVM::LLVMDialect>();
-  module = ModuleOp::create(UnknownLoc::get(&context));
-  if (options.device)
-    deviceModule = ModuleOp::create(UnknownLoc::get(&context));
+  for (StringRef name : registry.getDialectNames())
+    context.getOrLoadDialect(name);
+  OpBuilder b(&context);
+  Location nowhere = b.getUnknownLoc();
+  kernels = ModuleOp::create(b, nowhere, kernel::kKernels);
+  b.setInsertionPointToEnd(kernels->getBody());
+  if (options.host && options.bodies)
+    hostModule = ModuleOp::create(b, nowhere, kernel::kHost);
+  if (options.device && options.bodies)
+    gpuModule = ModuleOp::create(b, nowhere, kernel::kGpu);
 }
 
 std::string KernelModule::State::uniqueName(StringRef wanted) {
@@ -55,7 +42,7 @@ codegen::KernelBuilder KernelModule::State::builder() {
 
 func::FuncOp KernelModule::State::createKernel(codegen::KernelBuilder &b, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(&context), i64 = b.getI64Type();
-  b.setInsertionPointToEnd(module->getBody());
+  b.setInsertionPointToEnd(hostModule.getBody());
   auto kernel = func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer, i64, i64}, {}));
   b.setInsertionPointToEnd(kernel.addEntryBlock());
   return kernel;
@@ -65,7 +52,7 @@ func::FuncOp KernelModule::State::createDeviceKernel(codegen::KernelBuilder &b, 
                                                      unsigned scalars) {
   SmallVector<Type> types(pointers, LLVM::LLVMPointerType::get(&context, /*global memory*/ 1));
   types.append(scalars + 1, b.getI64Type());
-  b.setInsertionPointToEnd(deviceModule->getBody());
+  b.setInsertionPointToEnd(gpuModule.getBody());
   auto kernel = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
   b.setInsertionPointToEnd(kernel.addEntryBlock());
   b.forGpu = true;
@@ -77,7 +64,14 @@ void KernelModule::State::finishKernel(codegen::KernelBuilder &b, func::FuncOp k
   func::ReturnOp::create(b);
 }
 
-KernelModule::KernelModule(KernelModuleOptions options) : state_(std::make_unique<State>(options)) {}
+void KernelModule::State::setLaunch(func::FuncOp kernel, const DeviceLaunch &launch) {
+  kernel->setAttr(kernel::kLaunch,
+                  kernel::LaunchAttr::get(kernel.getContext(), launch.blockThreads, launch.unitsPerBlock,
+                                          launch.sharedBytes, launch.blocksTogether));
+}
+
+KernelModule::KernelModule(MLIRContext &context, KernelModuleOptions options)
+    : state_(std::make_unique<State>(context, options)) {}
 KernelModule::~KernelModule() = default;
 
 const KernelModuleOptions &KernelModule::options() const {
@@ -138,90 +132,25 @@ FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withA
 std::string KernelModule::text() const {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  state_->module->print(stream);
-  if (state_->deviceModule)
-    state_->deviceModule->print(stream);
+  state_->kernels->print(stream);
   return text;
 }
 
-static LogicalResult lowerToLlvm(ModuleOp module) {
-  PassManager passes(module.getContext());
-  passes.addPass(createSCFToControlFlowPass());
-  passes.addPass(createConvertVectorToLLVMPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createConvertFuncToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
-  if (failed(passes.run(module)))
-    return failure();
-  // What a loop says of itself arrives at its branch under the name that it had, which the translation does not know.
-  module.walk([](LLVM::BrOp branch) {
-    if (auto annotation = branch->getAttrOfType<LLVM::LoopAnnotationAttr>(codegen::kLoopAnnotation))
-      branch.setLoopAnnotationAttr(annotation);
-  });
-  return success();
+FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
+  OwningOpRef<ModuleOp> lowered = state_->kernels->clone();
+  for (auto part : lowered->getOps<ModuleOp>()) {
+    PassManager passes(&state_->context);
+    codegen::addLoweringPasses(passes);
+    if (failed(passes.run(part)))
+      return failure();
+    codegen::finishLowering(part);
+  }
+  return codegen::compileKernels(*lowered, targets);
 }
 
-namespace {
-/// One target's share of an emission, in a context of its own so that targets compile side by side.
-struct TargetJob {
-  KernelImage image;
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module;
-  std::string error;
-
-  void run(const llvm::StringMap<DeviceLaunch> &launches) {
-    llvm::StringRef target = image.target;
-    if (llvm::Error failure = target == "simt"            ? codegen::emitSimt(*module, launches, image)
-                              : target.starts_with("sm_") ? codegen::emitCubin(*module, launches, image)
-                                                          : runElf())
-      error = llvm::toString(std::move(failure));
-  }
-  llvm::Error runElf() {
-    llvm::Expected<std::string> bytes = codegen::emitElf(*module, image.target);
-    if (!bytes)
-      return bytes.takeError();
-    image.bytes = std::move(*bytes);
-    return llvm::Error::success();
-  }
-};
-} // namespace
-
-FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
-  OwningOpRef<ModuleOp> forHost, forDevices;
-  std::vector<std::unique_ptr<TargetJob>> jobs;
-  for (StringRef target : targets) {
-    bool device = llvm::is_contained(kDeviceTargets, target);
-    OwningOpRef<ModuleOp> &source = device ? state_->deviceModule : state_->module;
-    if (!source)
-      return mlir::emitError(UnknownLoc::get(&state_->context), "no kernels were made for " + target), failure();
-    OwningOpRef<ModuleOp> &lowered = device ? forDevices : forHost;
-    if (!lowered) {
-      lowered = source->clone();
-      if (failed(lowerToLlvm(*lowered)))
-        return failure();
-    }
-    jobs.push_back(std::make_unique<TargetJob>());
-    jobs.back()->image.target = target.str();
-    jobs.back()->module = translateModuleToLLVMIR(*lowered, jobs.back()->context);
-    if (!jobs.back()->module)
-      return failure();
-  }
-  std::vector<std::thread> threads;
-  for (std::unique_ptr<TargetJob> &job : jobs)
-    threads.emplace_back([&] { job->run(state_->launches); });
-  for (std::thread &thread : threads)
-    thread.join();
-  std::vector<KernelImage> images;
-  for (std::unique_ptr<TargetJob> &job : jobs) {
-    if (!job->error.empty()) {
-      mlir::emitError(UnknownLoc::get(&state_->context), "kernels for " + job->image.target + ": " + job->error);
-      return failure();
-    }
-    images.push_back(std::move(job->image));
-  }
-  return images;
+OwningOpRef<ModuleOp> KernelModule::takeKernels() {
+  state_->hostModule = state_->gpuModule = {};
+  return std::move(state_->kernels);
 }
 
 } // namespace ztc

@@ -9,7 +9,7 @@
 namespace ztc {
 
 struct KernelModule::State {
-  explicit State(KernelModuleOptions options);
+  State(mlir::MLIRContext &context, KernelModuleOptions options);
 
   /// `wanted`, cleaned of what a symbol cannot hold and numbered where it is taken.
   std::string uniqueName(llvm::StringRef wanted);
@@ -21,14 +21,16 @@ struct KernelModule::State {
                                         unsigned scalars);
   /// Closes the function at the builder.
   static void finishKernel(codegen::KernelBuilder &b, mlir::func::FuncOp kernel);
+  /// Says how a kernel for GPUs is launched.
+  static void setLaunch(mlir::func::FuncOp kernel, const DeviceLaunch &launch);
   codegen::KernelBuilder builder();
 
-  mlir::MLIRContext context; ///< of the kernels alone: no pass of the compiler looks at them
+  mlir::MLIRContext &context;
   KernelModuleOptions options;
-  mlir::OwningOpRef<mlir::ModuleOp> module, deviceModule; ///< the latter: null without kernels for GPUs
-  llvm::StringMap<DeviceLaunch> launches;                 ///< of the kernels of deviceModule
-  llvm::StringMap<unsigned> names;                        ///< how often a name was asked for
-  llvm::StringMap<LoweredGroup> groups;                   ///< by structural key
+  mlir::OwningOpRef<mlir::ModuleOp> kernels; ///< `@kernels`
+  mlir::ModuleOp hostModule, gpuModule;      ///< `@host` and `@gpu` in it; null where no bodies are wanted for these
+  llvm::StringMap<unsigned> names;           ///< how often a name was asked for
+  llvm::StringMap<LoweredGroup> groups;      ///< by structural key
   llvm::StringMap<KernelDescription> services;
 };
 
@@ -41,9 +43,6 @@ mlir::Value bendLogit(KernelBuilder &b, const LogitForm &form, mlir::Value produ
 mlir::Value slopeAtLogit(KernelBuilder &b, const LogitForm &form, mlir::Value logit);
 /// For the name of a kernel that is made for `form`; "" for a plain one.
 std::string formSuffix(const LogitForm &form);
-
-/// What a scf.for says of its loop (unrolling), for LLVM.
-inline constexpr llvm::StringLiteral kLoopAnnotation = "llvm.loop_annotation";
 
 /// Emits a kernel again and again until its column loops suit what is computed in them. `attempt` says in its second
 /// argument whether another one is worth its while.

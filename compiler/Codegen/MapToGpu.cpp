@@ -594,6 +594,7 @@ FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::Fusi
     if (succeeded(form.run())) {
       KernelModule::State::finishKernel(builder, function);
       launch = form.finish();
+      KernelModule::State::setLaunch(function, launch);
       return success();
     }
     function.erase();
@@ -602,7 +603,6 @@ FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::Fusi
   };
   if (failed(untilColumnsSuit(group, attempt)))
     return failure();
-  state.launches[name] = launch;
   return launch;
 }
 

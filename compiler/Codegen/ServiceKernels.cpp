@@ -226,7 +226,7 @@ struct Visible {
 };
 } // namespace
 
-/// The narrow type that a kernel rounds through, in its own context, with the suffix of its name; null and "" for f32.
+/// The narrow type that a kernel rounds through, with the suffix of its name; null and "" for f32.
 static std::pair<Type, StringRef> narrowType(KernelModule::State &state, Type type) {
   return {isNarrow(type) ? state.builder().element(type) : Type(), typeSuffix(type)};
 }
@@ -243,6 +243,8 @@ static KernelDescription service(KernelModule::State &state, const Twine &key, S
   for (auto [index, isWritten] : llvm::enumerate(written))
     d.buffers.push_back({isWritten ? KernelBuffer::Kind::Result : KernelBuffer::Kind::Operand,
                          static_cast<unsigned>(index), isWritten});
+  if (!state.hostModule)
+    return d;
   RowKernel kernel(state, d.name);
   emit(kernel);
   return d;

@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options) {
+void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, AfterKernels after) {
   switch (phase) {
   case Phase::Import: // the importer has produced the module
     return;
@@ -48,6 +48,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   case Phase::Codegen: {
     CodegenOptions codegen;
     codegen.targets = options.targets;
+    codegen.after = std::move(after);
     return populateCodegenPipeline(pm, codegen);
   }
   case Phase::Plan:

@@ -5,8 +5,11 @@
 
 namespace ztc {
 
+/// Called within phase `codegen` where kernels have come to a level, to add passes there.
+using AfterKernels = std::function<void(mlir::OpPassManager &, KernelLevel)>;
+
 /// Adds the passes of `phase`, in order, to a module pass manager.
-void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options);
+void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options, AfterKernels after = {});
 
 /// Adds the pass that checks the post-condition of `phase`.
 void addPhaseVerifier(Phase phase, mlir::OpPassManager &pm);

@@ -19,12 +19,6 @@ llvm::ArrayRef<ztc::PhaseInfo> ztc::allPhases() {
   return phases;
 }
 
-void ztc::PhaseHooks::add(const Table &table, Phase phase, OpPassManager &pm) {
-  if (auto found = table.find(phase); found != table.end())
-    for (const Factory &factory : found->second)
-      pm.addPass(factory());
-}
-
 /// The text of the note that ztc_add_plugin writes; empty where there is none.
 static llvm::Expected<std::string> stampOf(llvm::MemoryBufferRef file) {
   auto object = llvm::object::ObjectFile::createObjectFile(file);

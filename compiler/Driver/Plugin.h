@@ -1,5 +1,7 @@
 // Plugins: shared libraries that bring passes, and hooks that run them before or after a phase.
 #pragma once
+#include "compiler/Dialect/Kernel/KernelLevel.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -33,13 +35,22 @@ public:
   void before(Phase phase, Factory factory) { before_[phase].push_back(std::move(factory)); }
   void after(Phase phase, Factory factory) { after_[phase].push_back(std::move(factory)); }
 
+  /// The pass runs on the step's module within phase `codegen`, where the kernels in `@kernels` have come to `level`.
+  void after(KernelLevel level, Factory factory) { afterKernels_[level].push_back(std::move(factory)); }
+
   void addBefore(Phase phase, mlir::OpPassManager &pm) const { add(before_, phase, pm); }
   void addAfter(Phase phase, mlir::OpPassManager &pm) const { add(after_, phase, pm); }
+  void addAfter(KernelLevel level, mlir::OpPassManager &pm) const { add(afterKernels_, level, pm); }
 
 private:
-  using Table = std::map<Phase, std::vector<Factory>>;
-  static void add(const Table &table, Phase phase, mlir::OpPassManager &pm);
-  Table before_, after_;
+  template <typename Place> using Table = std::map<Place, std::vector<Factory>>;
+  template <typename Place> static void add(const Table<Place> &table, Place place, mlir::OpPassManager &pm) {
+    if (auto found = table.find(place); found != table.end())
+      for (const Factory &factory : found->second)
+        pm.addPass(factory());
+  }
+  Table<Phase> before_, after_;
+  Table<KernelLevel> afterKernels_;
 };
 
 /// Fails where `file` is not a plugin that was built for exactly this ztc and its LLVM: the note that `ztc_add_plugin`

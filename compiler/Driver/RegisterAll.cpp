@@ -1,4 +1,5 @@
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Codegen/CompileKernels.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
@@ -22,6 +23,7 @@ using namespace mlir;
 void ztc::registerAllDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
+  codegen::registerKernelDialects(registry);
 }
 
 void ztc::registerAllPasses() {

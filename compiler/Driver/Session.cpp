@@ -1,5 +1,6 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
@@ -168,33 +169,70 @@ LogicalResult Session::importInput() {
   return success();
 }
 
-LogicalResult Session::dump(const PhaseInfo &phase) {
-  if (opts.dumpFolder.empty())
-    return success();
-  if (std::error_code error = llvm::sys::fs::create_directories(opts.dumpFolder)) {
-    llvm::errs() << "ztc: cannot make the folder " << opts.dumpFolder << ": " << error.message() << "\n";
+/// Writes a module into the folder of --dump-phases, under a heading.
+static LogicalResult writeDump(StringRef folder, const Twine &name, const Twine &heading, ModuleOp module) {
+  if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
+    llvm::errs() << "ztc: cannot make the folder " << folder << ": " << error.message() << "\n";
     return failure();
   }
-  int number = int(phase.phase) + 1;
-  std::string file = llvm::formatv("{0}/{1}{2}-{3}.mlir", opts.dumpFolder, number < 10 ? "0" : "", number, phase.name);
+  std::string file = (folder + "/" + name + ".mlir").str();
   std::error_code error;
   llvm::raw_fd_ostream out(file, error);
   if (error) {
     llvm::errs() << "ztc: cannot write " << file << ": " << error.message() << "\n";
     return failure();
   }
-  // Large tables are left out; --from needs a dump without them only where no table exists, so print them in full below
-  // 64 elements.
   OpPrintingFlags flags;
   flags.enableDebugInfo(true, false);
-  out << "// after phase `" << phase.name << "`: " << phase.postCondition << "\n";
-  moduleRef->print(out, flags);
+  out << "// " << heading << "\n";
+  module.print(out, flags);
   return success();
+}
+
+/// Numbered, so that a folder lists the phases in order: 09-codegen.
+static std::string dumpName(const PhaseInfo &phase) {
+  int number = int(phase.phase) + 1;
+  return llvm::formatv("{0}{1}-{2}", number < 10 ? "0" : "", number, phase.name);
+}
+
+LogicalResult Session::dump(const PhaseInfo &phase) {
+  if (opts.dumpFolder.empty())
+    return success();
+  return writeDump(opts.dumpFolder, dumpName(phase), Twine("after phase `") + phase.name + "`: " + phase.postCondition,
+                   *moduleRef);
+}
+
+namespace {
+/// Writes the kernels of phase `codegen` as they are at one level.
+struct DumpKernels : PassWrapper<DumpKernels, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DumpKernels)
+  DumpKernels(std::string folder, std::string name, std::string heading)
+      : folder(std::move(folder)), name(std::move(name)), heading(std::move(heading)) {}
+
+  StringRef getName() const override { return "DumpKernels"; }
+  void runOnOperation() override {
+    auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
+    if (kernels && failed(writeDump(folder, name, heading, kernels)))
+      signalPassFailure();
+  }
+
+  std::string folder, name, heading;
+};
+} // namespace
+
+void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
+  hooks.addAfter(level, pm);
+  if (opts.dumpFolder.empty())
+    return;
+  bool mapped = level == KernelLevel::Mapped;
+  pm.addPass(std::make_unique<DumpKernels>(
+      opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + (mapped ? ".1-mapped" : ".2-lowered"),
+      mapped ? "kernels as functions for a processor's lanes and a GPU's threads" : "kernels in the LLVM dialect"));
 }
 
 LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
   hooks.addBefore(phase, pm);
-  addPhase(phase, pm, opts);
+  addPhase(phase, pm, opts, [this](OpPassManager &pm, KernelLevel level) { reachKernels(pm, level); });
   hooks.addAfter(phase, pm);
   return setPassOptions(pm, passOptions);
 }

@@ -80,6 +80,8 @@ private:
   llvm::SmallVector<PlanShape> budgetShapes() const;
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
   llvm::LogicalResult dump(const PhaseInfo &phase);
+  /// Adds what runs where kernels have come to `level`: hooks of plugins, a dump.
+  void reachKernels(mlir::OpPassManager &pm, KernelLevel level);
 
   CompileOptions opts;
   PhaseHooks hooks;

@@ -1,7 +1,17 @@
 #include "passes/Kernels/Passes.h"
 
 void ztc::populateCodegenPipeline(mlir::OpPassManager &pm, const CodegenOptions &options) {
-  EmitKernelsOptions pass;
-  pass.targets.assign(options.targets.begin(), options.targets.end());
-  pm.addPass(createEmitKernels(pass));
+  auto reached = [&](KernelLevel level) {
+    if (options.after)
+      options.after(pm, level);
+  };
+  MapKernelsOptions map;
+  map.targets.assign(options.targets.begin(), options.targets.end());
+  pm.addPass(createMapKernels(map));
+  reached(KernelLevel::Mapped);
+  pm.addPass(createLowerKernels());
+  reached(KernelLevel::Lowered);
+  CompileKernelsOptions compile;
+  compile.targets.assign(options.targets.begin(), options.targets.end());
+  pm.addPass(createCompileKernels(compile));
 }

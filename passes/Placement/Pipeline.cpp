@@ -2,7 +2,7 @@
 #include "passes/Placement/Passes.h"
 
 void ztc::populateAssignPipeline(mlir::OpPassManager &pm, const AssignOptions &options) {
-  pm.addPass(createSelectKernels());
+  pm.addPass(createPlanKernels());
   AssignSlotsOptions pass;
   pass.chunkBytes = options.chunkBytes;
   pass.attentionBlock = options.attentionBlock;

@@ -8,4 +8,4 @@ package=${1:-$root/build/lib/cmake/Ztc}
 output=${2:-$root/build/samples-passes}
 cmake -S "$here" -B "$output" -G Ninja -DCMAKE_CXX_COMPILER=clang++-22 -DCMAKE_C_COMPILER=clang-22 -DCMAKE_BUILD_TYPE=Release -DZtc_DIR="$package" >/dev/null
 cmake --build "$output" >/dev/null
-echo "$output/LayerCosts.so"
+echo "$output/LayerCosts.so" "$output/KernelCounts.so"

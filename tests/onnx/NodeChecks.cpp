@@ -137,7 +137,7 @@ public:
 
 private:
   func::FuncOp function;
-  KernelModule module;
+  KernelModule module{kernelContext()};
   llvm::DenseMap<Operation *, LoweredGroup> groups;
   std::unique_ptr<LoadedImage> image;
 };

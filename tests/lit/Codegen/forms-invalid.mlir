@@ -1,4 +1,4 @@
-// RUN: ztc-opt --ztc-select-kernels --split-input-file --verify-diagnostics %s
+// RUN: ztc-opt --ztc-map-kernels --split-input-file --verify-diagnostics %s
 
 func.func @library_op(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = graph.fusion "product"(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {

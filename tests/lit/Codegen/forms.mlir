@@ -1,4 +1,4 @@
-// RUN: ztc-opt --ztc-select-kernels %s | FileCheck %s
+// RUN: ztc-opt --ztc-plan-kernels %s | FileCheck %s
 // Which form a group takes, and the range that its kernels divide among workers.
 
 // CHECK-LABEL: func.func @row

@@ -24,11 +24,11 @@ int main(int argc, char **argv) {
   std::vector<llvm::StringRef> targets(argv + 2, argv + argc);
   if (targets.empty())
     targets.emplace_back("simt");
-  KernelModule module({/*host=*/false, /*device=*/true});
+  mlir::MLIRContext context;
+  KernelModule module(context, {/*host=*/false, /*device=*/true});
   std::vector<KernelDescription> kernels;
   for (int64_t bytes : {2, 4, 8, 16})
     kernels.push_back(module.addGpuGather(bytes));
-  mlir::MLIRContext context;
   const mlir::Type f32 = mlir::Float32Type::get(&context), bf16 = mlir::BFloat16Type::get(&context),
                    f16 = mlir::Float16Type::get(&context);
   for (mlir::Type type : {bf16, f16})

@@ -44,7 +44,7 @@ std::vector<float> loaded(const Bytes &bytes, plan::DataType type) {
 
 /// Forward, then the gradient from the forward's own results.
 struct AttentionOnGpu {
-  KernelModule module{{/*host=*/false, /*device=*/true}};
+  KernelModule module{kernelContext(), {/*host=*/false, /*device=*/true}};
   std::unique_ptr<simt::Image> image;
   std::vector<KernelDescription> forward, grad;
 
@@ -140,7 +140,7 @@ TEST(CodegenAttention, NarrowTypes) {
 namespace {
 /// The kernels of models' heads, in one module.
 struct LargeAttention {
-  KernelModule module{{/*host=*/false, /*device=*/true}};
+  KernelModule module{kernelContext(), {/*host=*/false, /*device=*/true}};
   std::vector<KernelDescription> kernels;
 
   LargeAttention() {

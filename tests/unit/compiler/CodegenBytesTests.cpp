@@ -37,7 +37,7 @@ Bytes indices(const std::vector<int32_t> &values) {
 
 /// Kernels for the engine; those of one test share a module.
 struct Engine {
-  KernelModule module{{/*host=*/false, /*device=*/true}};
+  KernelModule module{kernelContext(), {/*host=*/false, /*device=*/true}};
   std::unique_ptr<simt::Image> image;
 
   void load() {

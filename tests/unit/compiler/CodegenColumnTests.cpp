@@ -29,7 +29,7 @@ TEST(CodegenColumn, RmsNormGrad) {
 
 TEST(CodegenColumn, BuffersAndWorkspaceAreDescribed) {
   Group group(kNormGrad);
-  KernelModule module;
+  KernelModule module(kernelContext());
   auto lowered = module.addGroup(group.fusion(), /*withAdd=*/true);
   ASSERT_TRUE(succeeded(lowered));
   ASSERT_EQ(lowered->kernels.size(), 2u);

@@ -31,7 +31,7 @@ static std::string inspect(const std::string &program, const std::string &bytes)
 
 TEST(CodegenElf, EachTargetUsesItsVectors) {
   Group group(kNorm);
-  KernelModule module;
+  KernelModule module(kernelContext());
   ASSERT_TRUE(succeeded(module.addGroup(group.fusion())));
   auto images = module.emit({"x86-64-v3", "x86-64-v4"});
   ASSERT_TRUE(succeeded(images));
@@ -50,7 +50,7 @@ TEST(CodegenElf, EachTargetUsesItsVectors) {
 TEST(CodegenElf, EqualInputGivesEqualBytes) {
   auto emit = [] {
     Group group(kNorm);
-    KernelModule module;
+    KernelModule module(kernelContext());
     EXPECT_TRUE(succeeded(module.addGroup(group.fusion())));
     return module.emit({"x86-64-v3"})->front().bytes;
   };
@@ -58,7 +58,7 @@ TEST(CodegenElf, EqualInputGivesEqualBytes) {
 }
 
 TEST(CodegenElf, NoKernelsGiveAnEmptyLibrary) {
-  KernelModule module;
+  KernelModule module(kernelContext());
   auto images = module.emit({"x86-64-v3"});
   ASSERT_TRUE(succeeded(images));
   LoadedImage image(images->front());

@@ -111,7 +111,7 @@ TEST(CodegenFlat, AKnownLengthHasAKnownWorkspace) {
     %y = graph.sum_squares %x : tensor<9000xf32> -> tensor<f32>
     return %y : tensor<f32>
   })");
-  KernelModule module;
+  KernelModule module(kernelContext());
   auto lowered = module.addGroup(group.fusion());
   ASSERT_TRUE(succeeded(lowered));
   EXPECT_EQ(lowered->workspaceBytes, 3u * 4u); // three blocks of 4096

@@ -176,7 +176,7 @@ static const char *const kLargeGroups[] = {
 namespace {
 /// The large groups' kernels in one module.
 struct LargeKernels {
-  KernelModule module{{/*host=*/false, /*device=*/true}};
+  KernelModule module{kernelContext(), {/*host=*/false, /*device=*/true}};
   std::vector<std::unique_ptr<Group>> groups;
   std::vector<KernelDescription> kernels;
 
@@ -268,7 +268,7 @@ std::vector<KernelDescription> addLibraryCalls(KernelModule &module) {
 } // namespace
 
 TEST(CodegenGpu, LibraryCallsHaveVectorAccessesAndNoLocalMemory) {
-  KernelModule module({/*host=*/false, /*device=*/true});
+  KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
   std::vector<KernelDescription> kernels = addLibraryCalls(module);
   auto images = module.emit({"sm_90a"});
   ASSERT_TRUE(mlir::succeeded(images));
@@ -290,7 +290,7 @@ TEST(CodegenGpu, LibraryCallsHaveVectorAccessesAndNoLocalMemory) {
 TEST(CodegenGpu, LibraryCallsStayInRegisters) {
   if (codegen::findPtxas().empty())
     GTEST_SKIP() << "no ptxas on this machine: registers and spills were not looked at";
-  KernelModule module({/*host=*/false, /*device=*/true});
+  KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
   std::vector<KernelDescription> kernels = addLibraryCalls(module);
   auto images = module.emit({"sm_80", "sm_90a", "sm_100a"});
   ASSERT_TRUE(mlir::succeeded(images));

@@ -183,7 +183,7 @@ TEST(CodegenRow, UnknownOpsAreRefused) {
   std::string message;
   mlir::ScopedDiagnosticHandler handler(group.fusion()->getContext(),
                                         [&](mlir::Diagnostic &diagnostic) { message = diagnostic.str(); });
-  KernelModule module;
+  KernelModule module(kernelContext());
   EXPECT_TRUE(failed(module.addGroup(group.fusion())));
   EXPECT_EQ(message, "'graph.matmul' op is not an op that kernels are made of");
 }
@@ -194,7 +194,7 @@ TEST(CodegenRow, EqualGroupsShareAKernel) {
            "x8xf32> {\n %y = graph.exp %x : tensor<" + rows + "x8xf32>\n return %y : tensor<" + rows + "x8xf32> }";
   };
   Group first(text("layer", "4")), same(text("other_layer", "4")), larger(text("layer", "5"));
-  KernelModule module;
+  KernelModule module(kernelContext());
   auto a = module.addGroup(first.fusion()), b = module.addGroup(same.fusion()), c = module.addGroup(larger.fusion());
   ASSERT_TRUE(succeeded(a) && succeeded(b) && succeeded(c));
   EXPECT_EQ(a->kernels[0].name, "layer");

@@ -28,7 +28,7 @@ std::vector<float> randomFloats(size_t count, unsigned seed) {
 
 /// A library with one service kernel in it.
 struct Service {
-  KernelModule module;
+  KernelModule module{kernelContext()};
   KernelDescription description;
   std::unique_ptr<LoadedImage> image;
 

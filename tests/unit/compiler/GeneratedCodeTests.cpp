@@ -1,6 +1,7 @@
 // Gates on the machine code of all kernels for GPUs that whole models have: vector accesses, no local memory, registers
 // and shared memory within the form's target, no atomics. A kernel that has a reason not to keep one is named here with
 // it. tests/long/generated-code.sh runs them over every combination (ZTC_GENERATED_CODE=all).
+#include "KernelHarness.h"
 #include "MachineCodeGates.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Codegen/EmitCubin.h"
@@ -184,7 +185,7 @@ constexpr int64_t kLeastElements = 32;
 
 /// The kernels of any number of models, in one module: equal ones once.
 struct ModelKernels {
-  KernelModule module{{/*host=*/false, /*device=*/true}};
+  KernelModule module{test::kernelContext(), {/*host=*/false, /*device=*/true}};
   std::map<std::string, GatedKernel> kernels;
 
   void add(const fs::path &file, uint64_t seq, const std::string &precision, unsigned zero,

@@ -13,6 +13,11 @@ using namespace mlir;
 
 namespace ztc::test {
 
+MLIRContext &kernelContext() {
+  static MLIRContext context(MLIRContext::Threading::DISABLED);
+  return context;
+}
+
 LoadedImage::LoadedImage(const KernelImage &image) {
   descriptor_ = memfd_create("kernels", MFD_CLOEXEC);
   EXPECT_EQ(write(descriptor_, image.bytes.data(), image.bytes.size()), static_cast<ssize_t>(image.bytes.size()));
@@ -231,7 +236,7 @@ bool isAllowed(const void *address, uint64_t bytes) {
 } // namespace
 
 std::vector<Bytes> runGroup(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {
-  KernelModule module;
+  KernelModule module(kernelContext());
   FailureOr<LoweredGroup> lowered = module.addGroup(group, options.add);
   if (failed(lowered)) {
     ADD_FAILURE() << "lowering failed";
@@ -287,7 +292,7 @@ bool launchOnGpu(const simt::Image &image, const KernelDescription &kernel, Arra
 }
 
 std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> arguments, const RunOptions &options) {
-  KernelModule module({/*host=*/false, /*device=*/true});
+  KernelModule module(kernelContext(), {/*host=*/false, /*device=*/true});
   FailureOr<LoweredGroup> lowered = module.addGroup(group, options.add);
   if (failed(lowered)) {
     ADD_FAILURE() << "lowering failed";

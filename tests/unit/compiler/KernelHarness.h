@@ -11,6 +11,9 @@ namespace ztc::test {
 
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end);
 
+/// The context of the kernels of tests.
+mlir::MLIRContext &kernelContext();
+
 /// An image as a loaded library.
 class LoadedImage {
 public:

@@ -1,9 +1,9 @@
 // RUN: ztc-opt %s --ztc-assign-slots --ztc-verify-assign | FileCheck %s
 // RUN: ztc-opt %inputs/llama2.mlir --ztc-mark-decay --ztc-attach-loss --ztc-build-generate --ztc-drop-forward --ztc-differentiate --ztc-build-update \
-// RUN:   --canonicalize --cse --ztc-form-buckets --ztc-group-macro-ops --ztc-group-primitive-ops --ztc-order-steps --ztc-select-kernels --ztc-assign-slots \
+// RUN:   --canonicalize --cse --ztc-form-buckets --ztc-group-macro-ops --ztc-group-primitive-ops --ztc-order-steps --ztc-plan-kernels --ztc-assign-slots \
 // RUN:   --ztc-verify-assign | FileCheck %s --check-prefix=LLAMA
 // RUN: ztc-opt %inputs/llama2-tied.mlir --ztc-mark-decay --ztc-attach-loss --ztc-build-generate --ztc-drop-forward --ztc-differentiate --ztc-build-update \
-// RUN:   --canonicalize --cse --ztc-form-buckets --ztc-group-macro-ops --ztc-group-primitive-ops --ztc-order-steps --ztc-select-kernels --ztc-assign-slots \
+// RUN:   --canonicalize --cse --ztc-form-buckets --ztc-group-macro-ops --ztc-group-primitive-ops --ztc-order-steps --ztc-plan-kernels --ztc-assign-slots \
 // RUN:   --ztc-verify-assign | FileCheck %s --check-prefix=LLAMA
 
 // A Llama, tied or not, needs no copy.

@@ -1,4 +1,4 @@
-// RUN: ztc-opt %s --ztc-select-kernels | FileCheck %s
+// RUN: ztc-opt %s --ztc-plan-kernels | FileCheck %s
 
 // Equal groups share a kernel; attention names its service kernels.
 // CHECK-LABEL: func.func @eval

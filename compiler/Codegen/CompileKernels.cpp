@@ -1,0 +1,86 @@
+#include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Codegen/EmitCubin.h"
+#include "compiler/Codegen/EmitElf.h"
+#include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include <thread>
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+void registerKernelDialects(DialectRegistry &registry) {
+  registry.insert<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect, math::MathDialect,
+                  vector::VectorDialect, LLVM::LLVMDialect, NVVM::NVVMDialect, kernel::KernelDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+}
+
+namespace {
+/// One target's share of an emission, in a context of its own so that targets compile side by side.
+struct TargetJob {
+  KernelImage image;
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  std::string error;
+
+  void run() {
+    llvm::StringRef target = image.target;
+    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image)
+                              : target.starts_with("sm_") ? emitCubin(*module, image)
+                                                          : runElf())
+      error = llvm::toString(std::move(failure));
+  }
+  llvm::Error runElf() {
+    llvm::Expected<std::string> bytes = emitElf(*module, image.target);
+    if (!bytes)
+      return bytes.takeError();
+    image.bytes = std::move(*bytes);
+    return llvm::Error::success();
+  }
+};
+} // namespace
+
+FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
+  std::vector<std::unique_ptr<TargetJob>> jobs;
+  for (StringRef target : targets) {
+    bool device = llvm::is_contained(kDeviceTargets, target);
+    auto source = kernels.lookupSymbol<ModuleOp>(device ? kernel::kGpu : kernel::kHost);
+    if (!source)
+      return kernels.emitError("no kernels were made for ") << target, failure();
+    jobs.push_back(std::make_unique<TargetJob>());
+    jobs.back()->image.target = target.str();
+    jobs.back()->module = translateModuleToLLVMIR(source, jobs.back()->context);
+    if (!jobs.back()->module)
+      return failure();
+  }
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<TargetJob> &job : jobs)
+    threads.emplace_back([&] { job->run(); });
+  for (std::thread &thread : threads)
+    thread.join();
+  std::vector<KernelImage> images;
+  for (std::unique_ptr<TargetJob> &job : jobs) {
+    if (!job->error.empty())
+      return kernels.emitError("kernels for ") << job->image.target << ": " << job->error, failure();
+    images.push_back(std::move(job->image));
+  }
+  return images;
+}
+
+} // namespace ztc::codegen

@@ -1,0 +1,45 @@
+#include "compiler/Codegen/LowerKernels.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace ztc::codegen {
+
+void addLoweringPasses(OpPassManager &pm) {
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void finishLowering(ModuleOp kernels) {
+  // What a loop says of itself arrives at its branch under the name that it had, which the translation does not know.
+  kernels.walk([](LLVM::BrOp branch) {
+    if (auto annotation = branch->getAttrOfType<LLVM::LoopAnnotationAttr>(kLoopAnnotation))
+      branch->removeDiscardableAttr(kLoopAnnotation), branch.setLoopAnnotationAttr(annotation);
+  });
+  Builder b(kernels.getContext());
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>()) {
+    auto launch = function->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch);
+    if (!launch)
+      continue;
+    function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+    function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({int32_t(launch.getThreads())}));
+    if (launch.getBlocks())
+      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(launch.getBlocks()));
+  }
+}
+
+} // namespace ztc::codegen

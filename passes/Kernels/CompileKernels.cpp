@@ -1,0 +1,104 @@
+#include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Kernels/Targets.h"
+
+#define DEBUG_TYPE "ztc-compile-kernels"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_COMPILEKERNELS
+#include "passes/Kernels/Passes.h.inc"
+
+namespace {
+
+/// The image's symbol: x86-64-v3 => image.x86-64-v3.
+std::string imageSymbol(StringRef target) {
+  return ("image." + target).str();
+}
+
+struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
+  using CompileKernelsBase::CompileKernelsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto kernels = module.lookupSymbol<ModuleOp>(kernel::kKernels);
+    if (!kernels)
+      return;
+    FailureOr<SmallVector<StringRef>> wanted = expandTargets(module, targets);
+    if (failed(wanted))
+      return signalPassFailure();
+    FailureOr<std::vector<KernelImage>> images = codegen::compileKernels(kernels, *wanted);
+    if (failed(images)) {
+      module.emitError("kernels could not be compiled");
+      return signalPassFailure();
+    }
+    bool complete = true;
+    for (auto kernel : module.getOps<plan_ir::KernelOp>()) {
+      SmallVector<Attribute> found = versions(*images, kernel.getSymName(), kernels);
+      if (found.empty())
+        kernel.emitError("kernel ") << kernel.getSymName() << " exists for none of the targets";
+      complete &= !found.empty();
+      kernel.setImagesAttr(ArrayAttr::get(&getContext(), found));
+    }
+    kernels.erase();
+    addImages(module, *images);
+    if (!complete)
+      signalPassFailure();
+  }
+
+  static void addImages(ModuleOp module, ArrayRef<KernelImage> images) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto kernels = module.getOps<plan_ir::KernelOp>();
+    if (!kernels.empty())
+      builder.setInsertionPoint(*kernels.begin());
+    for (const KernelImage &image : images) {
+      std::string symbol = imageSymbol(image.target);
+      auto type = RankedTensorType::get({int64_t(image.bytes.size())}, builder.getIntegerType(8));
+      AsmResourceBlob blob =
+          HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(image.bytes.data(), image.bytes.size()), 16);
+      plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target,
+                               DenseResourceElementsAttr::get(type, symbol, std::move(blob)));
+      if (!image.ptx.empty() && image.resources.empty())
+        plan_ir::RemarkOp::create(
+            builder, module.getLoc(),
+            builder.getStringAttr("kernels for " + image.target +
+                                  " are PTX, which the driver compiles when a run starts: no ptxas below CUDA_HOME or "
+                                  "CUDA_PATH, in PATH, in /usr/local/cuda"));
+    }
+  }
+
+  /// The images that hold a kernel, for a GPU with its launch.
+  SmallVector<Attribute> versions(ArrayRef<KernelImage> images, StringRef name, ModuleOp kernels) {
+    auto find = [&](StringRef part) -> LLVM::LLVMFuncOp {
+      auto module = kernels.lookupSymbol<ModuleOp>(part);
+      return module ? module.lookupSymbol<LLVM::LLVMFuncOp>(name) : LLVM::LLVMFuncOp();
+    };
+    LLVM::LLVMFuncOp onHost = find(kernel::kHost), onGpu = find(kernel::kGpu);
+    auto launch = onGpu ? onGpu->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch) : kernel::LaunchAttr();
+    SmallVector<Attribute> versions;
+    for (const KernelImage &image : images) {
+      auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image.target));
+      if (!isDeviceTarget(image.target)) {
+        if (onHost)
+          versions.push_back(symbol);
+      } else if (launch) {
+        auto known = image.resources.find(name.str());
+        KernelResources taken = known == image.resources.end() ? KernelResources() : known->second;
+        Builder b(&getContext());
+        auto field = [&](StringRef name, uint64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
+        versions.push_back(
+            b.getDictionaryAttr({b.getNamedAttr("image", symbol), field("block_threads", launch.getThreads()),
+                                 field("units_per_block", launch.getUnits()), field("shared_bytes", launch.getShared()),
+                                 field("registers", taken.registers), field("local_bytes", taken.localBytes)}));
+      }
+    }
+    return versions;
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,40 @@
+#include "compiler/Codegen/LowerKernels.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/Kernels/Passes.h"
+
+#define DEBUG_TYPE "ztc-lower-kernels"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_LOWERKERNELS
+#include "passes/Kernels/Passes.h.inc"
+
+namespace {
+struct LowerKernels : impl::LowerKernelsBase<LowerKernels> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    LowerKernelsBase::getDependentDialects(registry);
+    OpPassManager passes(ModuleOp::getOperationName());
+    codegen::addLoweringPasses(passes);
+    passes.getDependentDialects(registry);
+  }
+
+  void runOnOperation() override {
+    auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
+    if (!kernels)
+      return;
+    OpPassManager passes(ModuleOp::getOperationName());
+    codegen::addLoweringPasses(passes);
+    for (auto part : kernels.getOps<ModuleOp>()) {
+      if (failed(runPipeline(passes, part)))
+        return signalPassFailure();
+      codegen::finishLowering(part);
+    }
+  }
+};
+} // namespace
+} // namespace ztc

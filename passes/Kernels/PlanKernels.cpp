@@ -1,0 +1,27 @@
+#include "compiler/Codegen/CompileKernels.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Kernels/Selection.h"
+
+#define DEBUG_TYPE "ztc-plan-kernels"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_PLANKERNELS
+#include "passes/Kernels/Passes.h.inc"
+
+namespace {
+struct PlanKernels : impl::PlanKernelsBase<PlanKernels> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    PlanKernelsBase::getDependentDialects(registry);
+    codegen::registerKernelDialects(registry);
+  }
+
+  void runOnOperation() override {
+    KernelModule kernels(getContext(), {/*host=*/true, /*device=*/false, /*bodies=*/false});
+    if (failed(selectKernels(getOperation(), kernels)))
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace ztc

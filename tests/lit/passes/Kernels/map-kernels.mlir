@@ -1,0 +1,30 @@
+// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3,simt" | FileCheck %s
+// RUN: ztc-opt %s --ztc-map-kernels="targets=simt" | FileCheck %s --check-prefix=GPU
+// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" | ztc-opt | FileCheck %s --check-prefix=HOST
+
+// A processor's kernel computes chunks of a row, a GPU's thread its own elements; the step's group stays as it is.
+// CHECK:       graph.fusion "scale"
+// CHECK:       plan.kernel @scale "row" []
+// CHECK:       module @kernels
+// CHECK:         module @host
+// CHECK:           func.func @scale(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
+// CHECK:             scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
+// CHECK:               arith.mulf {{.*}} : vector<16xf32>
+// CHECK:         module @gpu
+// CHECK:           func.func @scale(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64)
+// CHECK-SAME:        kernel.launch = #kernel.launch<threads = {{[0-9]+}}, units = {{[0-9]+}}, shared = 0, blocks = 0>
+// CHECK-DAG:         nvvm.read.ptx.sreg.tid.x
+// CHECK-DAG:         nvvm.read.ptx.sreg.ctaid.x
+
+// GPU-NOT:     module @host
+// GPU:         module @gpu
+// HOST:        module @host
+// HOST-NOT:    module @gpu
+func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+  ^bb0(%v: tensor<8x64xf32>):
+    %e = graph.mul %v, %v : tensor<8x64xf32>
+    graph.yield %e : tensor<8x64xf32>
+  }
+  return %a : tensor<8x64xf32>
+}
