@@ -137,7 +137,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
     auto prefetch = getOperation()->getAttrOfType<IntegerAttr>(kPrefetch);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function.getBody().hasOneBlock()) {
-        function.emitOpError("O1: has more than one block");
+        function.emitOpError("O1: has ") << function.getBody().getBlocks().size() << " blocks instead of one";
         return signalPassFailure();
       }
       for (Operation &op : function.getBody().front()) {

@@ -82,3 +82,12 @@ func.func @o7(%a: tensor<?xf32, #dist.full<@block0>>, %b: tensor<?xf32, #dist.fu
   %y = dist.reduce_scatter_done %q : !dist.pending<tensor<?xf32, #dist.shard<@block1>>>
   return %x, %y : tensor<?xf32, #dist.shard<@block0>>, tensor<?xf32, #dist.shard<@block1>>
 }
+
+// -----
+
+// expected-error @+1 {{O1: has 2 blocks instead of one}}
+func.func @o1(%x: tensor<f32>) -> tensor<f32> {
+  cf.br ^next
+^next:
+  return %x : tensor<f32>
+}
