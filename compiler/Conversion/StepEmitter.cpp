@@ -143,11 +143,13 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
       slots.push_back(operand(value, Access::Read));
     for (OpResult value : op->getResults())
       slots.push_back(result(value));
-    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
-                              common.reason, common.flops, FlatSymbolRefAttr(),
-                              plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite),
-                              FlatSymbolRefAttr(), number(0), number(1), FlatSymbolRefAttr(), UnitAttr(), number(0),
-                              builder.getDenseI64ArrayAttr({}));
+    auto launch = begin<plan_ir::LaunchOp>(common, slots);
+    launch.accumulate = plan_ir::AccumulateAttr::get(builder.getContext(), Accumulate::Overwrite);
+    launch.extent = number(0);
+    launch.grain = number(1);
+    launch.flat_block = number(0);
+    launch.scalars = builder.getDenseI64ArrayAttr({});
+    create<plan_ir::LaunchOp>(op, launch);
     return success();
   }
   for (auto [index, spec] : llvm::enumerate(launches.getAsRange<plan_ir::LaunchSpecAttr>())) {
@@ -188,11 +190,17 @@ LogicalResult StepEmitter::emitLaunches(Operation *op) {
     Type flat = bucketType(op);
     // Of an open length the kernel's range is cut into blocks at run time, unless it has but one unit.
     int64_t extent = bucket && !flat ? 0 : spec.getExtent();
-    plan_ir::LaunchOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
-                              common.reason, common.flops, spec.getKernel(), mode, add, number(extent),
-                              number(spec.getGrain()), bucket, unit(builder, bucket && !(flat && dist::isShard(flat))),
-                              number(bucket ? spec.getFlatBlock() : 0),
-                              bucket ? builder.getDenseI64ArrayAttr({}) : spec.getScalars());
+    auto launch = begin<plan_ir::LaunchOp>(common, slots);
+    launch.kernel = spec.getKernel();
+    launch.accumulate = mode;
+    launch.kernel_add = add;
+    launch.extent = number(extent);
+    launch.grain = number(spec.getGrain());
+    launch.bucket = bucket;
+    launch.whole = unit(builder, bucket && !(flat && dist::isShard(flat)));
+    launch.flat_block = number(bucket ? spec.getFlatBlock() : 0);
+    launch.scalars = bucket ? builder.getDenseI64ArrayAttr({}) : spec.getScalars();
+    create<plan_ir::LaunchOp>(op, launch);
   }
   return success();
 }
@@ -215,11 +223,23 @@ void StepEmitter::emitGemm(Operation *op) {
                                result(op->getResult(0))};
   if (op->hasAttr(plan_ir::kScratch))
     slots.push_back(scratch(op, 0));
-  plan_ir::GemmOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0),
-                          common.reason, common.flops, number(m), number(n), number(k), number(a.getDimSize(rank - 1)),
-                          number(b.getDimSize(rank - 1)), number(n), unit(builder, matmul.getTransposeA()),
-                          unit(builder, matmul.getTransposeB()), number(batch), stride(a), stride(b), stride(y),
-                          modeOf(op->getResult(0)), elementType(matmul.getA()), elementType(matmul.getY()));
+  auto gemm = begin<plan_ir::GemmOp>(common, slots);
+  gemm.m = number(m);
+  gemm.n = number(n);
+  gemm.k = number(k);
+  gemm.lda = number(a.getDimSize(rank - 1));
+  gemm.ldb = number(b.getDimSize(rank - 1));
+  gemm.ldc = number(n);
+  gemm.transpose_a = unit(builder, matmul.getTransposeA());
+  gemm.transpose_b = unit(builder, matmul.getTransposeB());
+  gemm.batch = number(batch);
+  gemm.stride_a = stride(a);
+  gemm.stride_b = stride(b);
+  gemm.stride_c = stride(y);
+  gemm.accumulate = modeOf(op->getResult(0));
+  gemm.type_a = elementType(matmul.getA());
+  gemm.type_c = elementType(matmul.getY());
+  create<plan_ir::GemmOp>(op, gemm);
 }
 
 void StepEmitter::emitAttention(Operation *op) {
@@ -238,16 +258,23 @@ void StepEmitter::emitAttention(Operation *op) {
   Value q = op->getOperand(0), k = op->getOperand(1);
   Common common =
       describe(op, grad ? "attention_grad" : "attention", "blocked attention: library products, generated rows");
-  FloatAttr scale = grad ? grad.getScaleAttr() : forward.getScaleAttr();
-  bool causal = grad ? grad.getCausal() : forward.getCausal();
-  int64_t window = grad ? grad.getWindow() : forward.getWindow();
-  plan_ir::AttentionOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer,
-                               number(0), common.reason, common.flops, number(dimension(q, 0)), number(dimension(q, 1)),
-                               number(dimension(q, 2)), number(dimension(k, 2)), number(dimension(q, 3)), scale,
-                               unit(builder, causal), number(window), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk),
-                               serviceKernel(op, "softmax_kernel"), serviceKernel(op, "softmax_grad_kernel"),
-                               serviceKernel(op, "row_dot_kernel"), unit(builder, bool(grad)), elementType(q),
-                               gpuKernels(op));
+  auto attention = begin<plan_ir::AttentionOp>(common, slots);
+  attention.batch = number(dimension(q, 0));
+  attention.seq = number(dimension(q, 1));
+  attention.heads = number(dimension(q, 2));
+  attention.kv_heads = number(dimension(k, 2));
+  attention.head_dim = number(dimension(q, 3));
+  attention.scale = grad ? grad.getScaleAttr() : forward.getScaleAttr();
+  attention.causal = unit(builder, grad ? grad.getCausal() : forward.getCausal());
+  attention.window = number(grad ? grad.getWindow() : forward.getWindow());
+  attention.block = op->getAttrOfType<IntegerAttr>(plan_ir::kChunk);
+  attention.softmax_kernel = serviceKernel(op, "softmax_kernel");
+  attention.softmax_grad_kernel = serviceKernel(op, "softmax_grad_kernel");
+  attention.row_dot_kernel = serviceKernel(op, "row_dot_kernel");
+  attention.grad = unit(builder, bool(grad));
+  attention.type = elementType(q);
+  attention.gpu_kernels = gpuKernels(op);
+  create<plan_ir::AttentionOp>(op, attention);
 }
 
 void StepEmitter::emitLinearCrossEntropy(Operation *op) {
@@ -265,44 +292,55 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
   if (op->getAttrOfType<ArrayAttr>(plan_ir::kScratch).size() > 1)
     slots.push_back(scratch(op, 1));
   Common common = describe(op, "linear_cross_entropy", "head and loss in chunks: library products, generated rows");
-  plan_ir::LinearCrossEntropyOp::create(
-      builder, op->getLoc(), common.label, builder.getArrayAttr(slots), common.layer, number(0), common.reason,
-      common.flops, number(dimension(loss.getHidden(), 0)), number(dimension(loss.getHidden(), 1)),
-      number(dimension(loss.getHead(), 0)), op->getAttrOfType<IntegerAttr>(plan_ir::kChunk), unit(builder, training),
-      accumulate, modeOf(op->getResult(0)), serviceKernel(op, "rows_kernel"), elementType(loss.getHidden()),
-      number(gpuLinearCrossEntropyChunk(dimension(loss.getHidden(), 0), dimension(loss.getHead(), 0))), gpuKernels(op));
+  auto step = begin<plan_ir::LinearCrossEntropyOp>(common, slots);
+  step.tokens = number(dimension(loss.getHidden(), 0));
+  step.width = number(dimension(loss.getHidden(), 1));
+  step.vocabulary = number(dimension(loss.getHead(), 0));
+  step.chunk = op->getAttrOfType<IntegerAttr>(plan_ir::kChunk);
+  step.training = unit(builder, training);
+  step.accumulate = accumulate;
+  step.loss_accumulate = modeOf(op->getResult(0));
+  step.rows_kernel = serviceKernel(op, "rows_kernel");
+  step.type = elementType(loss.getHidden());
+  step.gpu_chunk = number(gpuLinearCrossEntropyChunk(dimension(loss.getHidden(), 0), dimension(loss.getHead(), 0)));
+  step.gpu_kernels = gpuKernels(op);
+  create<plan_ir::LinearCrossEntropyOp>(op, step);
 }
 
 void StepEmitter::emitGather(Operation *op) {
   auto embedding = cast<graph::EmbeddingOp>(op);
   int64_t rowBytes = tensorBytes(embedding.getTable().getType()) / dimension(embedding.getTable(), 0);
   Common common = describe(op, "embedding", "rows by index: library");
-  plan_ir::GatherOp::create(
-      builder, op->getLoc(), common.label,
-      builder.getArrayAttr({operand(embedding.getTable(), Access::Read), operand(embedding.getIndices(), Access::Read),
-                            result(op->getResult(0))}),
-      common.layer, number(0), common.reason, common.flops, number(elements(embedding.getIndices())), number(rowBytes),
-      number(dimension(embedding.getTable(), 0)), gpuKernels(op));
+  auto gather =
+      begin<plan_ir::GatherOp>(common, {operand(embedding.getTable(), Access::Read),
+                                        operand(embedding.getIndices(), Access::Read), result(op->getResult(0))});
+  gather.rows = number(elements(embedding.getIndices()));
+  gather.row_bytes = number(rowBytes);
+  gather.table_rows = number(dimension(embedding.getTable(), 0));
+  gather.gpu_kernels = gpuKernels(op);
+  create<plan_ir::GatherOp>(op, gather);
 }
 
 void StepEmitter::emitScatterAdd(Operation *op) {
   auto grad = cast<graph::EmbeddingGradOp>(op);
   Common common = describe(op, "embedding_grad", "rows added by index, in order: library");
-  plan_ir::ScatterAddOp::create(builder, op->getLoc(), common.label,
-                                builder.getArrayAttr({operand(grad.getIndices(), Access::Read),
-                                                      operand(grad.getDy(), Access::Read), result(op->getResult(0))}),
-                                common.layer, number(0), common.reason, common.flops,
-                                number(elements(grad.getIndices())), number(dimension(grad.getDtable(), 1)),
-                                number(dimension(grad.getDtable(), 0)), modeOf(op->getResult(0)),
-                                elementType(grad.getDy()), gpuKernels(op));
+  auto scatter = begin<plan_ir::ScatterAddOp>(common, {operand(grad.getIndices(), Access::Read),
+                                                       operand(grad.getDy(), Access::Read), result(op->getResult(0))});
+  scatter.rows = number(elements(grad.getIndices()));
+  scatter.width = number(dimension(grad.getDtable(), 1));
+  scatter.table_rows = number(dimension(grad.getDtable(), 0));
+  scatter.accumulate = modeOf(op->getResult(0));
+  scatter.type = elementType(grad.getDy());
+  scatter.gpu_kernels = gpuKernels(op);
+  create<plan_ir::ScatterAddOp>(op, scatter);
 }
 
 void StepEmitter::emitCopy(Operation *op) {
   Common common = describe(op, "copy", "a copy was unavoidable");
-  plan_ir::CopyOp::create(
-      builder, op->getLoc(), common.label,
-      builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
-      common.layer, number(0), common.reason, common.flops, number(tensorBytes(op->getResult(0).getType())));
+  auto copy = begin<plan_ir::CopyOp>(
+      common, {operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)});
+  copy.bytes = number(tensorBytes(op->getResult(0).getType()));
+  create<plan_ir::CopyOp>(op, copy);
   remarkTexts.push_back(function.getName().str() + ": " + common.label.str() + ": a copy was unavoidable");
 }
 
@@ -316,12 +354,13 @@ LogicalResult StepEmitter::emitNarrow(Operation *op) {
   Common common = describe(op, "round",
                            isSum ? "the update reads gradients in the type of the parameters"
                                  : "gradients go over the wire in the type of the parameters");
-  UnitAttr onlyLast = isSum ? builder.getUnitAttr() : (*op->user_begin())->getAttrOfType<UnitAttr>("only_last");
-  plan_ir::NarrowOp::create(
-      builder, op->getLoc(), common.label,
-      builder.getArrayAttr({operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)}),
-      common.layer, number(0), common.reason, common.flops, elementType(op->getOperand(0)),
-      elementType(op->getResult(0)), onlyLast, gpuKernels(op));
+  auto narrow = begin<plan_ir::NarrowOp>(
+      common, {operand(op->getOperand(0), Access::Read), operand(op->getResult(0), Access::Write)});
+  narrow.from = elementType(op->getOperand(0));
+  narrow.to = elementType(op->getResult(0));
+  narrow.only_last = isSum ? builder.getUnitAttr() : (*op->user_begin())->getAttrOfType<UnitAttr>("only_last");
+  narrow.gpu_kernels = gpuKernels(op);
+  create<plan_ir::NarrowOp>(op, narrow);
   return success();
 }
 
@@ -336,8 +375,9 @@ void StepEmitter::emitGaps(Operation *op) {
     Common common = describe(op, "gap", "a bucket is zero between parameters");
     auto slot = plan_ir::OperandAttr::get(builder.getContext(), Access::Write, place.getSlot(),
                                           place.getOffset() + from * width, (to - from) * width, false);
-    plan_ir::FillOp::create(builder, op->getLoc(), common.label, builder.getArrayAttr({slot}), common.layer, number(0),
-                            common.reason, common.flops, number(0));
+    auto zeros = begin<plan_ir::FillOp>(common, {slot});
+    zeros.value = number(0);
+    create<plan_ir::FillOp>(op, zeros);
   };
   for (auto [part, offset] : llvm::zip_equal(pack.getParts(), pack.getOffsets())) {
     fill(end, offset);
@@ -348,18 +388,22 @@ void StepEmitter::emitGaps(Operation *op) {
 
 void StepEmitter::emitRecord(Operation *start, StringRef what, Stream stream, int64_t event) {
   const Pending &collective = pending[start];
-  plan_ir::RecordOp::create(builder, start->getLoc(), uniqueLabel((collective.label + " " + what).str()),
-                            builder.getArrayAttr({}), number(collective.layer), number(int64_t(stream)),
-                            builder.getStringAttr("another stream waits for it"), number(0), number(event),
-                            start->getAttrOfType<UnitAttr>("only_last"));
+  Common common{uniqueLabel((collective.label + " " + what).str()), number(collective.layer), number(0),
+                builder.getStringAttr("another stream waits for it")};
+  auto record = begin<plan_ir::RecordOp>(common, {}, stream);
+  record.event = number(event);
+  record.only_last = start->getAttrOfType<UnitAttr>("only_last");
+  create<plan_ir::RecordOp>(start, record);
 }
 
 void StepEmitter::emitWait(Operation *start, StringRef what, Stream stream, int64_t event, ArrayRef<Attribute> slots) {
   const Pending &collective = pending[start];
-  plan_ir::WaitOp::create(builder, start->getLoc(), uniqueLabel((collective.label + " " + what).str()),
-                          builder.getArrayAttr(slots), number(collective.layer), number(int64_t(stream)),
-                          builder.getStringAttr("for the other stream"), number(0), number(event),
-                          start->getAttrOfType<UnitAttr>("only_last"));
+  Common common{uniqueLabel((collective.label + " " + what).str()), number(collective.layer), number(0),
+                builder.getStringAttr("for the other stream")};
+  auto wait = begin<plan_ir::WaitOp>(common, slots, stream);
+  wait.event = number(event);
+  wait.only_last = start->getAttrOfType<UnitAttr>("only_last");
+  create<plan_ir::WaitOp>(start, wait);
 }
 
 void StepEmitter::emitStart(Operation *op) {
@@ -393,11 +437,15 @@ void StepEmitter::emitStart(Operation *op) {
   emitRecord(op, "ready", Stream::Compute, ready);
   emitWait(op, "begin", Stream::Communication, ready, {});
   auto order = op->getAttrOfType<IntegerAttr>("order");
-  plan_ir::CollectiveOp::create(builder, op->getLoc(), label, builder.getArrayAttr(slots), number(layer),
-                                number(int64_t(Stream::Communication)), builder.getStringAttr(reason), number(0),
-                                plan_ir::CollectiveKindAttr::get(builder.getContext(), kind), bucket,
-                                op->getAttrOfType<StringAttr>("axis"), elementType(op->getOperand(0)),
-                                order ? order : number(0), op->getAttrOfType<UnitAttr>("only_last"));
+  Common common{label, number(layer), number(0), builder.getStringAttr(reason)};
+  auto step = begin<plan_ir::CollectiveOp>(common, slots, Stream::Communication);
+  step.kind = plan_ir::CollectiveKindAttr::get(builder.getContext(), kind);
+  step.bucket = bucket;
+  step.axis = op->getAttrOfType<StringAttr>("axis");
+  step.type = elementType(op->getOperand(0));
+  step.launch_order = order ? order : number(0);
+  step.only_last = op->getAttrOfType<UnitAttr>("only_last");
+  create<plan_ir::CollectiveOp>(op, step);
   emitRecord(op, "end", Stream::Communication, finished);
 }
 

@@ -18,7 +18,7 @@ public:
       : function(function), builder(builder), buckets(buckets), events(events) {}
   llvm::LogicalResult run();
   int64_t flops() const { return totalFlops; }
-  /// Sentences for who reads the plan, one per copy that was unavoidable.
+  /// Notes for the reader of the plan, one per copy that could not be avoided.
   llvm::ArrayRef<std::string> remarks() const { return remarkTexts; }
 
 private:
@@ -28,6 +28,23 @@ private:
     mlir::IntegerAttr layer, flops;
     mlir::StringAttr reason;
   };
+  /// The properties of a step with what every step has in them; the others are set by name.
+  template <typename Step>
+  typename Step::Properties begin(const Common &common, llvm::ArrayRef<mlir::Attribute> slots,
+                                  Stream stream = Stream::Compute) {
+    typename Step::Properties step;
+    step.label = common.label;
+    step.slots = builder.getArrayAttr(slots);
+    step.layer = common.layer;
+    step.stream = number(int64_t(stream));
+    step.reason = common.reason;
+    step.flops = common.flops;
+    return step;
+  }
+  /// The step that executes `op`, or a part of it.
+  template <typename Step> void create(mlir::Operation *op, const typename Step::Properties &step) {
+    Step::create(builder, op->getLoc(), mlir::TypeRange(), mlir::ValueRange(), step);
+  }
   llvm::LogicalResult emit(mlir::Operation *op);
   llvm::LogicalResult emitLaunches(mlir::Operation *op);
   void emitGemm(mlir::Operation *op);

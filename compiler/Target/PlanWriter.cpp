@@ -1,5 +1,6 @@
 #include "compiler/Target/PlanWriter.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Target/StepWriter.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "runtime/Core/File.h"
 #include "runtime/Format/PlanValidator.h"
@@ -10,30 +11,6 @@ using namespace mlir;
 
 namespace ztc {
 namespace {
-
-FailureOr<plan::DataType> dataType(Operation *op, Type type) {
-  if (type.isF32())
-    return plan::F32;
-  if (type.isF64())
-    return plan::F64;
-  if (type.isF16())
-    return plan::F16;
-  if (type.isBF16())
-    return plan::BF16;
-  if (type.isInteger(32))
-    return plan::I32;
-  if (type.isInteger(64))
-    return plan::I64;
-  if (type.isInteger(1))
-    return plan::I1;
-  if (type.isInteger(16))
-    return plan::I16;
-  return op->emitOpError("the plan file has no type ") << type, failure();
-}
-
-plan::Accumulate accumulate(plan_ir::Accumulate mode) {
-  return static_cast<plan::Accumulate>(mode);
-}
 
 /// Writes module-level records first, then the programs that refer to them by index.
 class PlanWriter {
@@ -54,28 +31,9 @@ private:
   LogicalResult writeKernel(plan_ir::KernelOp kernel);
   LogicalResult writeProgram(plan_ir::ProgramOp program);
   LogicalResult writeStep(plan_ir::StepOpInterface step, plan::Step &record);
-  LogicalResult writeKind(Operation *op, plan::Step &record);
-
-  LogicalResult writeLaunch(plan_ir::LaunchOp op, plan::Launch &record);
-  LogicalResult writeGemm(plan_ir::GemmOp op, plan::Gemm &record);
-  LogicalResult writeAttention(plan_ir::AttentionOp op, plan::Attention &record);
-  LogicalResult writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record);
-  LogicalResult writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record);
-  LogicalResult writeCollective(plan_ir::CollectiveOp op, plan::Collective &record);
-  LogicalResult writeNarrow(plan_ir::NarrowOp op, plan::Narrow &record);
-
-  using Indices = llvm::DenseMap<StringAttr, uint32_t>;
+  using Indices = SymbolIndices;
   FailureOr<uint32_t> indexOf(Operation *op, const Indices &indices, FlatSymbolRefAttr symbol, StringRef what);
   LogicalResult setSlot(Operation *op, FlatSymbolRefAttr symbol, uint32_t &index);
-  /// The kernel's index; 0 where it is missing and the plan is for memory reports.
-  LogicalResult setKernel(Operation *op, FlatSymbolRefAttr symbol, llvm::function_ref<void(uint32_t)> set);
-  template <typename Record> LogicalResult setGpuKernels(Operation *op, ArrayAttr symbols, Record &record) {
-    for (Attribute symbol : symbols ? symbols.getValue() : ArrayRef<Attribute>())
-      if (failed(
-              setKernel(op, cast<FlatSymbolRefAttr>(symbol), [&](uint32_t index) { record.add_gpu_kernels(index); })))
-        return failure();
-    return success();
-  }
 
   ModuleOp module;
   const PlanOptions &options;
@@ -90,18 +48,6 @@ FailureOr<uint32_t> PlanWriter::indexOf(Operation *op, const Indices &indices, F
   if (found == indices.end())
     return op->emitOpError("refers to an unknown ") << what << " " << symbol, failure();
   return found->second;
-}
-
-LogicalResult PlanWriter::setKernel(Operation *op, FlatSymbolRefAttr symbol, llvm::function_ref<void(uint32_t)> set) {
-  if (!symbol)
-    return success();
-  if (!options.withKernels && !kernels.contains(symbol.getAttr()))
-    return success();
-  FailureOr<uint32_t> index = indexOf(op, kernels, symbol, "kernel");
-  if (failed(index))
-    return failure();
-  set(*index);
-  return success();
 }
 
 void PlanWriter::writeHeader() {
@@ -348,158 +294,6 @@ LogicalResult PlanWriter::writeKernel(plan_ir::KernelOp kernel) {
   return success();
 }
 
-LogicalResult PlanWriter::writeLaunch(plan_ir::LaunchOp op, plan::Launch &record) {
-  record.set_accumulate(accumulate(op.getAccumulate()));
-  record.set_extent(op.getExtent());
-  record.set_grain(op.getGrain());
-  record.set_flat_block(op.getFlatBlock());
-  for (int64_t scalar : op.getScalars())
-    record.add_scalars(scalar);
-  if (FlatSymbolRefAttr symbol = op.getBucketAttr()) {
-    FailureOr<uint32_t> bucket = indexOf(op, buckets, symbol, "bucket");
-    if (failed(bucket))
-      return failure();
-    record.set_flat(true);
-    record.set_flat_range(op.getWhole() ? plan::Launch::WHOLE : plan::Launch::OWN_SHARD);
-    record.set_bucket(*bucket);
-  }
-  return failure(failed(setKernel(op, op.getKernelAttr(),
-                                  [&](uint32_t index) { record.set_kernel(index), record.set_kernel_add(index); })) ||
-                 failed(setKernel(op, op.getKernelAddAttr(), [&](uint32_t index) { record.set_kernel_add(index); })));
-}
-
-LogicalResult PlanWriter::writeGemm(plan_ir::GemmOp op, plan::Gemm &record) {
-  record.set_m(op.getM());
-  record.set_n(op.getN());
-  record.set_k(op.getK());
-  record.set_lda(op.getLda());
-  record.set_ldb(op.getLdb());
-  record.set_ldc(op.getLdc());
-  record.set_transpose_a(op.getTransposeA());
-  record.set_transpose_b(op.getTransposeB());
-  record.set_batch(op.getBatch());
-  record.set_stride_a(op.getStrideA());
-  record.set_stride_b(op.getStrideB());
-  record.set_stride_c(op.getStrideC());
-  record.set_alpha(1.0);
-  record.set_accumulate(accumulate(op.getAccumulate()));
-  FailureOr<plan::DataType> a = dataType(op, op.getTypeA()), c = dataType(op, op.getTypeC());
-  if (failed(a) || failed(c))
-    return failure();
-  record.set_type_a(*a);
-  record.set_type_c(*c);
-  return success();
-}
-
-LogicalResult PlanWriter::writeAttention(plan_ir::AttentionOp op, plan::Attention &record) {
-  record.set_batch(op.getBatch());
-  record.set_seq(op.getSeq());
-  record.set_heads(op.getHeads());
-  record.set_kv_heads(op.getKvHeads());
-  record.set_head_dim(op.getHeadDim());
-  record.set_scale(op.getScale().convertToDouble());
-  record.set_causal(op.getCausal());
-  record.set_window(op.getWindow());
-  record.set_block(op.getBlock());
-  record.set_grad(op.getGrad());
-  FailureOr<plan::DataType> type = dataType(op, op.getType());
-  if (failed(type))
-    return failure();
-  record.set_type(*type);
-  record.set_softmax_kernel(kAbsent);
-  record.set_softmax_grad_kernel(kAbsent);
-  record.set_row_dot_kernel(kAbsent);
-  return failure(
-      failed(setGpuKernels(op, op.getGpuKernelsAttr(), record)) ||
-      failed(setKernel(op, op.getSoftmaxKernelAttr(), [&](uint32_t index) { record.set_softmax_kernel(index); })) ||
-      failed(setKernel(op, op.getSoftmaxGradKernelAttr(),
-                       [&](uint32_t index) { record.set_softmax_grad_kernel(index); })) ||
-      failed(setKernel(op, op.getRowDotKernelAttr(), [&](uint32_t index) { record.set_row_dot_kernel(index); })));
-}
-
-LogicalResult PlanWriter::writeLinearCrossEntropy(plan_ir::LinearCrossEntropyOp op, plan::LinearCrossEntropy &record) {
-  record.set_tokens(op.getTokens());
-  record.set_width(op.getWidth());
-  record.set_vocabulary(op.getVocabulary());
-  record.set_chunk(op.getChunk());
-  record.set_training(op.getTraining());
-  record.set_accumulate(accumulate(op.getAccumulate()));
-  record.set_loss_accumulate(accumulate(op.getLossAccumulate()));
-  FailureOr<plan::DataType> type = dataType(op, op.getType());
-  if (failed(type))
-    return failure();
-  record.set_type(*type);
-  record.set_gpu_chunk(op.getGpuChunk());
-  if (!op.getRowsKernelAttr())
-    record.set_rows_kernel(kAbsent);
-  return failure(failed(setGpuKernels(op, op.getGpuKernelsAttr(), record)) ||
-                 failed(setKernel(op, op.getRowsKernelAttr(), [&](uint32_t index) { record.set_rows_kernel(index); })));
-}
-
-LogicalResult PlanWriter::writeScatterAdd(plan_ir::ScatterAddOp op, plan::ScatterAdd &record) {
-  record.set_rows(op.getRows());
-  record.set_width(op.getWidth());
-  record.set_table_rows(op.getTableRows());
-  record.set_accumulate(accumulate(op.getAccumulate()));
-  FailureOr<plan::DataType> type = dataType(op, op.getType());
-  if (failed(type))
-    return failure();
-  record.set_type(*type);
-  return setGpuKernels(op, op.getGpuKernelsAttr(), record);
-}
-
-LogicalResult PlanWriter::writeCollective(plan_ir::CollectiveOp op, plan::Collective &record) {
-  record.set_kind(static_cast<plan::Collective::Kind>(op.getKind()));
-  record.set_axis(op.getAxis().str());
-  record.set_launch_order(op.getLaunchOrder());
-  FailureOr<plan::DataType> type = dataType(op, op.getType());
-  if (failed(type))
-    return failure();
-  record.set_type(*type);
-  if (FlatSymbolRefAttr symbol = op.getBucketAttr()) {
-    FailureOr<uint32_t> bucket = indexOf(op, buckets, symbol, "bucket");
-    if (failed(bucket))
-      return failure();
-    record.set_bucket(*bucket);
-  }
-  return success();
-}
-
-LogicalResult PlanWriter::writeNarrow(plan_ir::NarrowOp op, plan::Narrow &record) {
-  FailureOr<plan::DataType> from = dataType(op, op.getFrom()), to = dataType(op, op.getTo());
-  if (failed(from) || failed(to))
-    return failure();
-  record.set_from(*from);
-  record.set_to(*to);
-  return setGpuKernels(op, op.getGpuKernelsAttr(), record);
-}
-
-LogicalResult PlanWriter::writeKind(Operation *op, plan::Step &record) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](plan_ir::LaunchOp step) { return writeLaunch(step, *record.mutable_launch()); })
-      .Case([&](plan_ir::GemmOp step) { return writeGemm(step, *record.mutable_gemm()); })
-      .Case([&](plan_ir::AttentionOp step) { return writeAttention(step, *record.mutable_attention()); })
-      .Case([&](plan_ir::LinearCrossEntropyOp step) {
-        return writeLinearCrossEntropy(step, *record.mutable_linear_cross_entropy());
-      })
-      .Case([&](plan_ir::ScatterAddOp step) { return writeScatterAdd(step, *record.mutable_scatter_add()); })
-      .Case([&](plan_ir::GatherOp step) {
-        plan::Gather &gather = *record.mutable_gather();
-        gather.set_rows(step.getRows());
-        gather.set_row_bytes(step.getRowBytes());
-        gather.set_table_rows(step.getTableRows());
-        return setGpuKernels(step, step.getGpuKernelsAttr(), gather);
-      })
-      .Case([&](plan_ir::CopyOp step) { return record.mutable_copy()->set_bytes(step.getBytes()), success(); })
-      .Case([&](plan_ir::FillOp step) { return record.mutable_fill()->set_value(step.getValue()), success(); })
-      .Case([&](plan_ir::CollectiveOp step) { return writeCollective(step, *record.mutable_collective()); })
-      .Case([&](plan_ir::RecordOp step) { return record.mutable_record()->set_event(step.getEvent()), success(); })
-      .Case([&](plan_ir::WaitOp step) { return record.mutable_wait()->set_event(step.getEvent()), success(); })
-      .Case([&](plan_ir::NarrowOp step) { return writeNarrow(step, *record.mutable_narrow()); })
-      .Case([&](plan_ir::TransferOp) { return record.mutable_transfer(), success(); })
-      .Default([](Operation *other) { return other->emitOpError("the plan file has no such step"); });
-}
-
 LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &record) {
   record.set_name(step.getStepLabel().str());
   record.set_layer(step.getStepLayer());
@@ -518,7 +312,8 @@ LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &r
     entry.set_access(static_cast<plan::Operand::Access>(operand.getAccess()));
     entry.set_own_shard(operand.getOwnShard());
   }
-  return writeKind(step, record);
+  StepFields fields(step, kernels, buckets, options.withKernels);
+  return writeStepKind(fields, step, record);
 }
 
 LogicalResult PlanWriter::writeProgram(plan_ir::ProgramOp program) {
