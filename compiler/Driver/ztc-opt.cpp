@@ -1,4 +1,5 @@
 // ztc-opt: runs single passes on IR text, as mlir-opt does, with ztc's dialects and passes.
+#include "compiler/Driver/PhasePipelines.h"
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/RegisterAll.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -25,6 +26,7 @@ int main(int argc, char **argv) {
   if (!pluginsFit(argc, argv))
     return 1;
   ztc::registerAllPasses();
+  ztc::registerPhasePipelines();
   mlir::DialectRegistry registry;
   ztc::registerAllDialects(registry);
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ztc's pass driver\n", registry));
