@@ -2,6 +2,7 @@
 #include "runtime/Collective/Communicators.h"
 #include "runtime/Collective/GlooLibrary.h"
 #include "runtime/Collective/HostCommunicator.h"
+#include "runtime/Collective/PeerSockets.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <csignal>
@@ -16,7 +17,6 @@ namespace {
 constexpr uint32_t kHeaders = 0, kEven = 1, kOdd = 2;
 /// A gather goes in pieces of this size: what is counted moves while a large one runs.
 constexpr uint64_t kGatherPieceBytes = uint64_t(32) << 20;
-constexpr uint64_t kMaxAddressBytes = 256;
 
 class GlooCommunicator : public HostCommunicator {
 public:
@@ -78,35 +78,15 @@ private:
 };
 
 Status GlooCommunicator::connect(const GlooOptions &options) {
+  ZTC_ASSIGN_OR_RETURN(std::vector<PeerSocket> sockets, connectPeers(options));
   ZtcGlooError error;
-  const std::string prefix = options.prefix.empty() ? "gloo" : options.prefix;
-  auto key = [&](uint32_t from, uint32_t to) { return fmt::format("{}/{}/{}", prefix, from, to); };
-  if (gloo_.open(rank(), world(), options.address.c_str(), options.timeoutMs, &handle_, &error)) {
-    // The others need not wait for the address.
-    ZTC_RETURN_IF_ERROR(forEachPeer([&](uint32_t peer) { return options.store.set(key(rank(), peer), ""); }));
-    return unavailable(fmt::format("rank {} cannot listen at {}: {}", rank(), options.address, error.message));
-  }
-  ZTC_RETURN_IF_ERROR(forEachPeer([&](uint32_t peer) {
-    std::string bytes(kMaxAddressBytes, '\0');
-    uint64_t size = 0;
-    if (gloo_.address(handle_, peer, bytes.data(), bytes.size(), &size, &error))
-      return toStatus(error);
-    bytes.resize(size);
-    return options.store.set(key(rank(), peer), bytes);
-  }));
-  for (uint32_t peer = 0; peer < world(); ++peer) {
-    if (peer == rank())
-      continue;
-    auto bytes = options.store.wait(key(peer, rank()), options.timeoutMs);
-    if (!bytes.isOk())
-      return bytes.status().withContext(fmt::format("rank {} waits for rank {}", rank(), peer));
-    if (bytes->empty())
-      return unavailable(fmt::format("rank {} cannot listen", peer));
-    if (gloo_.connect(handle_, peer, bytes->data(), bytes->size(), &error))
-      return unavailable(
-          fmt::format("rank {} at {} cannot connect with rank {}: {}", rank(), options.address, peer, error.message));
-  }
-  return Status::ok();
+  if (gloo_.open(rank(), world(), &handle_, &error))
+    return unavailable(error.message);
+  return forEachPeer([&](uint32_t peer) {
+    return gloo_.adopt(handle_, peer, sockets[peer].release(), &error)
+               ? unavailable(fmt::format("rank {} cannot talk to rank {}: {}", rank(), peer, error.message))
+               : Status::ok();
+  });
 }
 
 Status GlooCommunicator::send(uint32_t lane, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes) {

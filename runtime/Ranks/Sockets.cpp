@@ -157,21 +157,24 @@ StatusOr<int> listenAt(const HostPort &place, double seconds) {
   }
 }
 
+StatusOr<std::pair<int, HostPort>> listenOnFreePort(const std::string &address) {
+  ZTC_ASSIGN_OR_RETURN(AddressList list, resolve(address.c_str(), 0, AI_NUMERICHOST));
+  ZTC_ASSIGN_OR_RETURN(const int descriptor, listenOn(*list, false));
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  getsockname(descriptor, reinterpret_cast<sockaddr *>(&bound), &size);
+  const uint16_t port = bound.ss_family == AF_INET ? reinterpret_cast<sockaddr_in &>(bound).sin_port
+                                                   : reinterpret_cast<sockaddr_in6 &>(bound).sin6_port;
+  return std::pair(descriptor, HostPort{address, ntohs(port)});
+}
+
 StatusOr<std::pair<int, HostPort>> listenLocally() {
   Status last;
-  for (const char *host : {"127.0.0.1", "::1"}) {
-    auto list = resolve(host, 0, AI_NUMERICHOST);
-    auto made = list.isOk() ? listenOn(**list, false) : StatusOr<int>(list.status());
-    if (!made.isOk()) {
-      last = made.status();
-      continue;
-    }
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    getsockname(*made, reinterpret_cast<sockaddr *>(&address), &size);
-    uint16_t port = address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in &>(address).sin_port
-                                                 : reinterpret_cast<sockaddr_in6 &>(address).sin6_port;
-    return std::pair(*made, HostPort{host, ntohs(port)});
+  for (const char *address : {"127.0.0.1", "::1"}) {
+    auto made = listenOnFreePort(address);
+    if (made.isOk())
+      return made;
+    last = made.status();
   }
   return last.withContext("no port of this host can be listened at");
 }

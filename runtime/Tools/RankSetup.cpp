@@ -12,15 +12,10 @@
 #include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <fmt/format.h>
-#include <mutex>
-#include <random>
 #include <sched.h>
 #include <string_view>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -234,53 +229,6 @@ static StatusOr<bool> ranksShareGpus(const Environment &environment, const Devic
   return false;
 }
 
-namespace {
-
-/// Aborts a communicator that is not done with its first call after a while.
-class FirstCallLimit {
-public:
-  FirstCallLimit(Communicator &communicator, double seconds)
-      : thread_([this, &communicator, seconds] {
-          std::unique_lock lock(mutex_);
-          if (!ended_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return isDone_; }))
-            communicator.abort("another rank is not connected");
-        }) {}
-  ~FirstCallLimit() {
-    {
-      std::lock_guard lock(mutex_);
-      isDone_ = true;
-    }
-    ended_.notify_all();
-    thread_.join();
-  }
-
-private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool isDone_ = false;
-  std::thread thread_;
-};
-
-/// Gloo listens for each pair of ranks until one connection has come, and takes it for that of the other rank. Where
-/// all ranks share a host they listen at an address of the loopback network that nobody else knows or happens to scan.
-std::string glooAddress(const std::string &local) {
-  if (local != "127.0.0.1")
-    return local;
-  std::random_device random;
-  return fmt::format("127.{}.{}.{}", random() % 254 + 1, random() % 254 + 1, random() % 254 + 1);
-}
-
-/// One attempt on this rank; all ranks make it at the same time. A stranger's connection in the place of a rank's is
-/// found by the first call.
-StatusOr<std::unique_ptr<Communicator>> connectGloo(const GlooOptions &options) {
-  ZTC_ASSIGN_OR_RETURN(auto made, createGlooCommunicator(options));
-  const FirstCallLimit limit(*made, double(options.timeoutMs) / 3000);
-  ZTC_RETURN_IF_ERROR(made->barrier({.label = "connected"}));
-  return StatusOr<std::unique_ptr<Communicator>>(std::move(made));
-}
-
-} // namespace
-
 StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &options, const Environment &environment,
                                                            const Device &device, ControlChannel &control) {
   if (control.world() == 1)
@@ -298,18 +246,13 @@ StatusOr<std::unique_ptr<Communicator>> createCommunicator(const RunOptions &opt
   GlooOptions gloo;
   gloo.rank = control.rank();
   gloo.world = control.world();
-  gloo.address = glooAddress(control.localAddress());
+  gloo.address = control.localAddress();
   gloo.timeoutMs = timeoutMs;
   gloo.library = variable(environment, "ZTC_GLOO_LIBRARY");
   gloo.store = storeOf(control);
-  constexpr int kAttempts = 3;
-  for (int attempt = 1;; ++attempt) {
-    gloo.prefix = fmt::format("gloo {}", attempt);
-    auto made = connectGloo(gloo);
-    const Status all = agree(&control, "communicator", made.status());
-    if (all.isOk() || all.code() != StatusCode::Unavailable || attempt == kAttempts || !control.status().isOk())
-      return all.isOk() ? std::move(made) : StatusOr<std::unique_ptr<Communicator>>(all);
-  }
+  auto made = createGlooCommunicator(gloo);
+  ZTC_RETURN_IF_ERROR(agree(&control, "communicator", made.status()));
+  return made;
 }
 
 } // namespace ztc

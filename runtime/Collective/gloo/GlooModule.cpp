@@ -11,17 +11,20 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <gloo/transport/context.h>
-#include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/pair.h>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <stdexcept>
 #include <string>
-#include <vector>
+#include <unistd.h>
 
 namespace {
 
+namespace tcp = gloo::transport::tcp;
 using gloo::transport::UnboundBuffer;
 
 /// Waits have no limit of their own; Gloo wants a number that does not overflow its clocks.
@@ -33,13 +36,52 @@ std::string withoutPlace(const std::string &message) {
   return end == std::string::npos ? message : message.substr(end + 2);
 }
 
+/// A pair over a socket that has been connected for it. Gloo's own way takes the first connection that comes for that
+/// of the other rank, and ends the process where that breaks at once.
+class AdoptingPair : public tcp::Pair {
+public:
+  AdoptingPair(tcp::Context *context, tcp::Device *device, int rank, std::chrono::milliseconds timeout)
+      : tcp::Pair(context, device, rank, timeout) {
+    std::lock_guard lock(m_);
+    stopListening();
+  }
+
+  /// `isTaken`: the pair closes the descriptor.
+  void adopt(int descriptor, bool &isTaken) {
+    std::lock_guard lock(m_);
+    stopListening(); // what has come since is not for us
+    fd_ = descriptor;
+    isTaken = true;
+    handleConnected();
+  }
+
+private:
+  void stopListening() {
+    if (fd_ < 0)
+      return;
+    device_->unregisterDescriptor(fd_, this);
+    ::close(fd_);
+    fd_ = -1;
+  }
+};
+
+class MadeContext : public tcp::Context {
+public:
+  using tcp::Context::Context;
+
+  std::unique_ptr<gloo::transport::Pair> &createPair(int rank) override {
+    pairs_[rank] = std::make_unique<AdoptingPair>(this, device_.get(), rank, getTimeout());
+    return pairs_[rank];
+  }
+};
+
 } // namespace
 
 struct ZtcGloo {
   uint32_t rank = 0;
   uint32_t world = 0;
-  std::shared_ptr<gloo::transport::Device> device;
-  std::shared_ptr<gloo::transport::Context> context;
+  std::shared_ptr<tcp::Device> device;
+  std::shared_ptr<MadeContext> context;
   std::mutex mutex; ///< of the buffers' existence: abort() comes from another thread
   std::array<std::unique_ptr<UnboundBuffer>, ZTC_GLOO_LANES> lanes;
   std::atomic<bool> aborted{false};
@@ -109,21 +151,31 @@ template <typename Body> int guarded(ZtcGloo *gloo, int32_t peer, ZtcGlooError *
   return report(error, peer, message);
 }
 
-int open(uint32_t rank, uint32_t world, const char *address, uint64_t connectTimeoutMs, ZtcGloo **result,
-         ZtcGlooError *error) {
+/// A device whose listeners nobody finds: each pair makes one before it can be told that it needs none. No other
+/// program knows the address in the loopback network, which is not reached from another host at all.
+std::shared_ptr<tcp::Device> hiddenDevice() {
+  std::random_device random;
+  const auto number = [&random] { return std::to_string(random() % 254 + 1); };
+  const std::string hidden = "127." + number() + "." + number() + "." + number();
+  for (const std::string &address : {hidden, std::string("127.0.0.1"), std::string("::1")}) {
+    try {
+      tcp::attr attributes;
+      attributes.hostname = address;
+      return std::dynamic_pointer_cast<tcp::Device>(tcp::CreateDevice(attributes));
+    } catch (const std::exception &) { // a host without IPv4
+      continue;
+    }
+  }
+  throw std::runtime_error("the loopback interface of this host is down: `ip link set lo up`");
+}
+
+int open(uint32_t rank, uint32_t world, ZtcGloo **result, ZtcGlooError *error) {
   return guarded(nullptr, -1, error, [&] {
     auto made = std::make_unique<ZtcGloo>();
     made->rank = rank;
     made->world = world;
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = address;
-    made->device = gloo::transport::tcp::CreateDevice(attributes);
-    made->context = made->device->createContext(int(rank), int(world));
-    // Pairs take their limit for connecting when they are made, and stretch it by five.
-    made->context->setTimeout(std::chrono::milliseconds(connectTimeoutMs / 5 + 1));
-    for (uint32_t peer = 0; peer < world; ++peer)
-      if (peer != rank)
-        made->context->createPair(int(peer));
+    made->device = hiddenDevice();
+    made->context = std::make_shared<MadeContext>(made->device, int(rank), int(world));
     made->context->setTimeout(kForEver);
     for (auto &lane : made->lanes)
       lane = made->makeBuffer();
@@ -132,23 +184,16 @@ int open(uint32_t rank, uint32_t world, const char *address, uint64_t connectTim
   });
 }
 
-int address(ZtcGloo *gloo, uint32_t peer, void *bytes, uint64_t capacity, uint64_t *size, ZtcGlooError *error) {
-  return guarded(gloo, -1, error, [&] {
-    const std::vector<char> own = gloo->context->getPair(int(peer))->address().bytes();
-    if (own.size() > capacity)
-      throw std::length_error("an address of " + std::to_string(own.size()) + " bytes");
-    std::memcpy(bytes, own.data(), own.size());
-    *size = own.size();
+int adopt(ZtcGloo *gloo, uint32_t peer, int descriptor, ZtcGlooError *error) {
+  bool isTaken = false;
+  const int failed = guarded(gloo, int32_t(peer), error, [&] {
+    gloo->context->createPair(int(peer));
+    static_cast<AdoptingPair &>(*gloo->context->getPair(int(peer))).adopt(descriptor, isTaken);
     return true;
   });
-}
-
-int connect(ZtcGloo *gloo, uint32_t peer, const void *bytes, uint64_t size, ZtcGlooError *error) {
-  return guarded(gloo, int32_t(peer), error, [&] {
-    const auto *begin = static_cast<const char *>(bytes);
-    gloo->context->getPair(int(peer))->connect(std::vector<char>(begin, begin + size));
-    return true;
-  });
+  if (failed && !isTaken)
+    ::close(descriptor);
+  return failed;
 }
 
 int send(ZtcGloo *gloo, uint32_t lane, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes,
@@ -208,8 +253,8 @@ void close(ZtcGloo *gloo) {
   }
 }
 
-constexpr ZtcGlooFunctions kFunctions = {ZTC_GLOO_VERSION, open,      address,      connect, send,
-                                         receive,          waitSends, waitReceives, abort,   close};
+constexpr ZtcGlooFunctions kFunctions = {ZTC_GLOO_VERSION, open,         adopt, send, receive,
+                                         waitSends,        waitReceives, abort, close};
 
 } // namespace
 

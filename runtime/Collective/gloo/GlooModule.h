@@ -6,7 +6,7 @@
 extern "C" {
 
 /// Changes with every change of the table: program and module must be of one build.
-#define ZTC_GLOO_VERSION 1u
+#define ZTC_GLOO_VERSION 2u
 
 typedef struct ZtcGloo ZtcGloo;
 
@@ -25,13 +25,10 @@ enum { ZTC_GLOO_LANES = 3 };
 typedef struct ZtcGlooFunctions {
   uint32_t version; ///< ZTC_GLOO_VERSION of the module
 
-  /// Listens at `address` for every other rank.
-  int (*open)(uint32_t rank, uint32_t world, const char *address, uint64_t connectTimeoutMs, ZtcGloo **result,
-              ZtcGlooError *error);
-  /// Bytes that tell `peer` where this rank listens for it; fails where `capacity` is too small.
-  int (*address)(ZtcGloo *gloo, uint32_t peer, void *bytes, uint64_t capacity, uint64_t *size, ZtcGlooError *error);
-  /// Connects with `peer`, whose address() for this rank these bytes are. All ranks connect in the order of ranks.
-  int (*connect)(ZtcGloo *gloo, uint32_t peer, const void *bytes, uint64_t size, ZtcGlooError *error);
+  /// Without connections so far.
+  int (*open)(uint32_t rank, uint32_t world, ZtcGloo **result, ZtcGlooError *error);
+  /// Takes a connected socket as the connection with `peer`, and owns it from then on, even where it fails.
+  int (*adopt)(ZtcGloo *gloo, uint32_t peer, int descriptor, ZtcGlooError *error);
 
   /// Begin; data must stay until the wait.
   int (*send)(ZtcGloo *gloo, uint32_t lane, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes,
