@@ -12,12 +12,37 @@ namespace ztc {
 
 namespace {
 
+/// Ops whose result holds elements of their one operand, in other places.
+bool movesElements(Operation *op) {
+  return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp>(op);
+}
+
 struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      for (auto cast : llvm::make_early_inc_range(function.getBody().front().getOps<graph::CastOp>()))
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      Block &block = function.getBody().front();
+      for (Operation &op : llvm::make_early_inc_range(block))
+        if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp()))
+          widenBehind(&op);
+      for (auto cast : llvm::make_early_inc_range(block.getOps<graph::CastOp>()))
         if (isWidening(cast) && !cast.getY().hasOneUse())
           duplicate(cast);
+    }
+  }
+
+  /// A move of a widened value as the widening of the moved one.
+  static void widenBehind(Operation *move) {
+    auto cast = move->getOperand(0).getDefiningOp<graph::CastOp>();
+    Value wide = move->getResult(0);
+    auto type = llvm::cast<RankedTensorType>(wide.getType());
+    OpBuilder builder(move);
+    Operation *narrow = builder.clone(*move);
+    narrow->setOperand(0, cast.getX());
+    narrow->getResult(0).setType(type.clone(getElementTypeOrSelf(cast.getX().getType())));
+    wide.replaceAllUsesWith(graph::CastOp::create(builder, cast.getLoc(), type, narrow->getResult(0)));
+    move->erase();
+    if (cast.getY().use_empty())
+      cast.erase();
   }
 
   /// One copy before each reader.

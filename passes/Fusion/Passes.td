@@ -6,8 +6,10 @@ include "mlir/Pass/PassBase.td"
 def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
   let summary = "Every reader of a widened value widens it for itself.";
   let description = [{
-    Afterwards a cast from a narrow float to a wider one has one reader, whose group takes it in: the narrow value is what is stored. CSE
-    must not run between this and the grouping: it would join the casts, and their value would be stored wide.
+    Afterwards a cast from a narrow float to a wider one has one reader, whose group takes it in: the narrow value is what is stored. A
+    reshape, transpose, slice or broadcast of such a cast is a cast of the moved narrow value: the passes that write these before each
+    of their readers run after this one, and would else give the cast several readers again. CSE must not run between this and the
+    grouping: it would join the casts, and their value would be stored wide.
 
         %x = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
         %y = graph.exp %x : tensor<8x16xf32>
