@@ -113,11 +113,11 @@ def compare(label, precision, golden, folder, work):
     done = run("ztc", "compile", folder, "-o", plan, "--target=host", f"--batch={make.BATCH}", f"--seq={make.SEQUENCE}", f"--precision={precision}", expect=None)
     if done.returncode:
         return check(f"{label}: {precision}: compiles", False, done.stderr.strip()[-700:])
-    done = run("ztc-run", plan, f"--data={work / 'data.safetensors'}", f"--steps={STEPS}", f"--log-json={work / 'log'}", f"--dump-gradients={work / 'mine'}",
+    done = run("ztc-run", plan, f"--data={work / 'data.safetensors'}", f"--steps={STEPS}", f"--log-json={work / precision}", f"--dump-gradients={work / 'mine'}",
                f"--export={out}", "--export-dtype=fp32", *optimizer_arguments(golden))
     if done.returncode:
         return
-    _, steps = read_log(work / "log")
+    _, steps = read_log(work / precision)
     first, *limits = LIMITS[precision]
     gradient, losses, sizes = limits if precision == "fp32" else [max(limit, 1.5 * own) for limit, own in zip(limits, golden["floor"])]
     error = abs(steps[0]["loss"] - golden["losses"][0])
