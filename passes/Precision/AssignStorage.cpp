@@ -71,6 +71,8 @@ public:
       if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
           kind && kind.getValue() == "loss")
         turningPoint = resolveAlias(value).source.getDefiningOp();
+    choices = choiceValues(block, turningPoint);
+    wideByRule = choices;
   }
 
   LogicalResult run() {
@@ -130,7 +132,8 @@ private:
       return; // between integers and f32
     bool computesInside = isa<DecomposableOpInterface>(op) || isLibraryCall(op);
     bool isVector = op->getNumResults() == 1 && vectors.contains(op->getResult(0));
-    Type type = !computesInside && (isVector || isWide(op)) ? f32 : narrow;
+    bool isWideHere = computesInside ? !isLibraryCall(op) && hasPartInChoice(op) : isVector || isWide(op);
+    Type type = isWideHere || hasChoice(op->getResults()) ? f32 : narrow;
     for (OpOperand &operand : op->getOpOperands())
       if (!computesInside || !readsWideVector(operand))
         convert(operand, type);
@@ -146,6 +149,13 @@ private:
     return vectors.contains(operand.get()) && shapeOf(operand.get()) != shapeOf(operand.getOwner()->getResult(0));
   }
 
+  bool hasChoice(ValueRange values) const {
+    return llvm::any_of(values, [&](Value value) { return choices.contains(value); });
+  }
+
+  /// Whether a macro op computes scores, or a gradient from them.
+  bool hasPartInChoice(Operation *op) const { return hasChoice(op->getOperands()) || hasChoice(op->getResults()); }
+
   /// Positions, masks, routing numbers: f32 whatever reads them, as their integers may be greater than a narrow type's.
   bool isDataOnly(Operation *op) const {
     return llvm::any_of(op->getResults(), [&](Value result) { return dataOnly.contains(result); });
@@ -156,7 +166,8 @@ private:
       if (storage != Storage::Free || excepted.contains(operand.get()))
         convert(operand, storage == Storage::Wide ? f32 : narrow);
     for (auto [result, storage] : llvm::zip(op->getResults(), rule.results))
-      if (isReal(result) && (storage == Storage::Narrow || (storage == Storage::Asked && !asked.contains(result))))
+      if (isReal(result) && (storage == Storage::Narrow ||
+                             (storage == Storage::Asked && !asked.contains(result) && !choices.contains(result))))
         setElement(result, narrow);
       else
         wideByRule.insert(result);
@@ -270,8 +281,9 @@ private:
   DenseSet<Value> asked;
   DenseSet<Value> dataOnly;   ///< f32 because no parameter has a part in it
   DenseSet<Value> vectors;    ///< f32 because parameters alone have a part in it
+  DenseSet<Value> choices;    ///< f32 because what is chosen hangs on them
   DenseSet<Value> excepted;   ///< f32 because the policy leaves their layer f32
-  DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so
+  DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so, and the choices
   DenseMap<Value, Value> narrowForms;
 };
 

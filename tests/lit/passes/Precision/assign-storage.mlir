@@ -106,3 +106,42 @@ func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf
   %loss = graph.linear_cross_entropy %z, %e, %tokens : tensor<6x4xf32>, tensor<7x4xf32>, tensor<6xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// A router: scores are f32 from the product's sum to the comparison with their maximum, and where backward reads them; the token that
+// is routed is narrow, and so is the cotangent behind the scores.
+// CHECK-LABEL: func.func @microstep(
+// CHECK:         %[[SCORES:.*]] = graph.matmul %{{.*}}, %{{.*}} {transpose_b} : tensor<6x4xbf16>, tensor<3x4xbf16> -> tensor<6x3xf32>
+// CHECK:         %[[P:.*]] = graph.softmax %[[SCORES]] : tensor<6x3xf32>
+// CHECK:         %[[M:.*]] = graph.reduce_max %[[P]], [1] : tensor<6x3xf32> -> tensor<6x1xf32>
+// CHECK:         graph.compare "eq", %[[P]], %{{.*}} : tensor<6x3xf32>
+// CHECK:         graph.mul %{{.*}} : tensor<6x4xf32>
+// CHECK:         %[[DS:.*]] = graph.mul %[[P]], %{{.*}} : tensor<6x3xf32>
+// CHECK:         %[[D:.*]] = graph.cast %[[DS]] : tensor<6x3xf32> -> tensor<6x3xbf16>
+// CHECK:         graph.matmul %[[D]], %{{.*}} {transpose_a} : tensor<6x3xbf16>, tensor<6x4xbf16> -> tensor<3x4xf32>
+func.func @microstep(%tokens: tensor<6xi32> {graph.role = "tokens"}, %step: tensor<16xf32> {graph.role = "step"}, %router: tensor<3x4xf32> {graph.role = "parameter", graph.name = "router"},
+                     %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e", graph.frozen})
+    -> (tensor<f32> {graph.result = "loss"}, tensor<3x4xf32> {graph.result = "gradient", graph.name = "router"}) {
+  %first = graph.slice %step, [0] : tensor<16xf32> -> tensor<1xf32>
+  %scale = graph.reshape %first : tensor<1xf32> -> tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<6x3xf32>
+  %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
+  %s = graph.matmul %x, %router {transpose_b} : tensor<6x4xf32>, tensor<3x4xf32> -> tensor<6x3xf32>
+  %p = graph.softmax %s : tensor<6x3xf32>
+  %m = graph.reduce_max %p, [1] : tensor<6x3xf32> -> tensor<6x1xf32>
+  %b = graph.broadcast %m : tensor<6x1xf32> -> tensor<6x3xf32>
+  %is = graph.compare "eq", %p, %b : tensor<6x3xf32> -> tensor<6x3xi1>
+  %of = graph.select %is, %p, %zero : tensor<6x3xi1>, tensor<6x3xf32>
+  %w = graph.reduce_sum %of, [1] : tensor<6x3xf32> -> tensor<6x1xf32>
+  %wb = graph.broadcast %w : tensor<6x1xf32> -> tensor<6x4xf32>
+  %y = graph.mul %x, %wb : tensor<6x4xf32>
+  %loss, %dy, %de = graph.linear_cross_entropy %y, %e, %tokens scale %scale : tensor<f32> : tensor<6x4xf32>, tensor<7x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<7x4xf32>
+  %dw = graph.mul %dy, %x : tensor<6x4xf32>
+  %dws = graph.reduce_sum %dw, [1] : tensor<6x4xf32> -> tensor<6x1xf32>
+  %dwb = graph.broadcast %dws : tensor<6x1xf32> -> tensor<6x3xf32>
+  %dp = graph.select %is, %dwb, %zero : tensor<6x3xi1>, tensor<6x3xf32>
+  %ds = graph.mul %p, %dp : tensor<6x3xf32>
+  %dr = graph.matmul %ds, %x {transpose_a} : tensor<6x3xf32>, tensor<6x4xf32> -> tensor<3x4xf32>
+  return %loss, %dr : tensor<f32>, tensor<3x4xf32>
+}
