@@ -52,8 +52,30 @@ static Value copyOf(const Object &object) {
   return copy;
 }
 
+/// A curve for each set of held-out data, in the order of the log.
+static Array pageEvaluations(const RunLog &log) {
+  std::vector<std::string> names;
+  for (const Object &evaluation : log.evaluations) {
+    std::string name = evaluation.getString("name").value_or("").str();
+    if (!llvm::is_contained(names, name))
+      names.push_back(std::move(name));
+  }
+  Array sets;
+  for (const std::string &name : names) {
+    Array at, loss;
+    for (const Object &evaluation : log.evaluations) {
+      if (evaluation.getString("name").value_or("") != name)
+        continue;
+      at.push_back(valueOf(evaluation, "step"));
+      loss.push_back(valueOf(evaluation, "eval_loss"));
+    }
+    sets.push_back(Object{{"name", name}, {"step", std::move(at)}, {"loss", std::move(loss)}});
+  }
+  return sets;
+}
+
 Object pageRun(const RunLog &log) {
-  Object steps, evaluations;
+  Object steps;
   std::vector<const Object *> kept;
   if (log.steps.size() > kMostPoints)
     kept = thinnedOut(log.steps);
@@ -66,17 +88,8 @@ Object pageRun(const RunLog &log) {
       column.push_back(valueOf(*step, key));
     steps[key] = std::move(column);
   }
-  Array at, loss;
-  for (const Object &evaluation : log.evaluations) {
-    at.push_back(valueOf(evaluation, "step"));
-    loss.push_back(valueOf(evaluation, "eval_loss"));
-  }
-  evaluations["step"] = std::move(at);
-  evaluations["loss"] = std::move(loss);
-  Object run{{"name", log.name},
-             {"header", copyOf(log.header)},
-             {"steps", std::move(steps)},
-             {"evals", std::move(evaluations)}};
+  Object run{
+      {"name", log.name}, {"header", copyOf(log.header)}, {"steps", std::move(steps)}, {"evals", pageEvaluations(log)}};
   if (log.summary)
     run["summary"] = copyOf(*log.summary);
   if (log.profile)

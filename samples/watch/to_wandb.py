@@ -46,7 +46,7 @@ class DryRun:
 def points(line):
     """(step, values) of one object of the log, or None."""
     if line.get("event") == "eval":
-        return line["step"], {"eval/loss": line["eval_loss"]}
+        return line["step"], {f"eval/{line['name']}/loss" if "name" in line else "eval/loss": line["eval_loss"]}
     if "event" in line or "step" not in line:
         return None
     names = {"loss": "train/loss", "grad_norm": "train/gradient_norm", "lr": "train/learning_rate", "loss_scale": "train/loss_scale",

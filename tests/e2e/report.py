@@ -31,7 +31,8 @@ with scratch() as work:
     common = [plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--device=cpu", "--threads=1", "--no-save"]
     one, two, page = work / "one.jsonl", work / "two</script><b>.jsonl".replace("/", ""), work / "report.html"
     run("ztc-run", *common, "--steps=8", f"--eval-data={GOLDEN / 'grouped' / 'data.safetensors'}", "--eval-every=4", f"--log-json={one}", "--profile", "--accumulate=2")
-    run("ztc-run", *common, "--steps=6", "--lr=1e-2", f"--log-json={two}")
+    sets = [f"--eval-data={name}={GOLDEN / 'grouped' / 'data.safetensors'}" for name in ("books", "code")]
+    run("ztc-run", *common, "--steps=6", "--lr=1e-2", *sets, f"--log-json={two}")
 
     run("ztc", "report", one, two, plan, "-o", page)
     text, found = page.read_text(), data_of(page)
@@ -40,7 +41,8 @@ with scratch() as work:
     head, steps = read_log(one)
     check("both runs", set(runs) == {one.name, two.name}, set(runs))
     check("their curves", runs["one.jsonl"]["steps"]["loss"] == [x["loss"] for x in steps] and len(runs[two.name]["steps"]["step"]) == 6)
-    check("evaluations", runs["one.jsonl"]["evals"]["step"] == [4, 8], runs["one.jsonl"]["evals"])
+    check("evaluations", [x["step"] for x in runs["one.jsonl"]["evals"]] == [[4, 8]], runs["one.jsonl"]["evals"])
+    check("evaluations of sets by name", [(x["name"], x["step"], len(x["loss"])) for x in runs[two.name]["evals"]] == [("books", [6], 1), ("code", [6], 1)], runs[two.name]["evals"])
     check("the summary", runs["one.jsonl"]["summary"]["steps"] == 8)
     shown = found["plans"][0]
     check("the plan's memory is that of the run, to the byte", shown["arena_bytes"] == head["allocated_bytes"], (shown["arena_bytes"], head["allocated_bytes"]))
@@ -51,7 +53,7 @@ with scratch() as work:
     check("kernels with the limits of the profile", shown["kernels"] and shown["limits"]["matmul_flops_per_second"] > 0)
     measured = runs["one.jsonl"]["profile"]["kernels"]
     check("and what the profile measured of each", measured and all(x["seconds"] >= 0 and x["calls"] > 0 for x in measured) and any(x["is_product"] for x in measured), measured[:2])
-    drawn("report", page, {"curves": r"<path", "both names as texts": r"two&lt;script&gt;&lt;b&gt;.jsonl", "the timeline": "Memory of one rank", "the peak": "At the peak", "kernels": "at the limit", "measured kernels": r"as measured[\s\S]*of the limit"})
+    drawn("report", page, {"curves": r"<path", "both names as texts": r"two&lt;script&gt;&lt;b&gt;.jsonl", "a curve of a named set": "held-out code", "the timeline": "Memory of one rank", "the peak": "At the peak", "kernels": "at the limit", "measured kernels": r"as measured[\s\S]*of the limit"})
 
     memory = work / "memory.html"
     run("ztc", "memory", GOLDEN / "grouped" / "model.onnx", "--batch=2", "--seq=16", "--zero=0,3", "--gpus=2", f"--html={memory}")

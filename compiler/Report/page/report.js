@@ -231,7 +231,7 @@ function showRuns(runs) {
     field('ranks', run => run.header.world, numeric),
     field('steps', run => run.steps.step.length ? run.steps.step[run.steps.step.length - 1] + 1 : 0, numeric),
     field('last loss', run => run.steps.loss[run.steps.loss.length - 1], {...numeric, show: number}),
-    field('best held-out', run => run.evals.loss.length ? Math.min(...run.evals.loss) : undefined, {...numeric, show: number}),
+    field('best held-out', run => run.evals.length ? Math.min(...run.evals[0].loss) : undefined, {...numeric, show: number}),
     field('tokens/s', run => run.summary?.tokens_per_second ?? median(run.steps.tokens_per_second), {...numeric, show: count}),
     field('time', run => run.summary?.seconds, {...numeric, show: seconds}),
     field('peak', run => run.header.allocated_bytes, {...numeric, show: bytes}),
@@ -242,7 +242,9 @@ function showRuns(runs) {
   const charts = element('div', {class: 'charts', style: 'margin-top:16px'});
   document.body.append(charts);
   const curves = key => runs.map((run, i) => ({name: run.name, color: PALETTE[i % PALETTE.length], x: run.steps.step, y: run.steps[key]}));
-  const held = runs.map((run, i) => ({name: `${run.name}, held-out`, color: PALETTE[(i + (runs.length > 1 ? 0 : 1)) % PALETTE.length], dashed: true, x: run.evals.step, y: run.evals.loss}));
+  const held = runs.flatMap((run, i) => run.evals.map((set, k) => ({
+    name: `${run.name}, held-out${set.name ? ` ${set.name}` : ''}`, color: PALETTE[(i + k * runs.length + (runs.length > 1 ? 0 : 1)) % PALETTE.length], dashed: true,
+    x: set.step, y: set.loss})));
   lines(charts, 'Loss', [...curves('loss'), ...held], {wide: true, height: 320});
   lines(charts, 'Gradient norm, before clipping', curves('grad_norm'));
   lines(charts, 'Learning rate', curves('lr'));
