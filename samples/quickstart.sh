@@ -32,6 +32,7 @@ build/bin/ztc-run "$out/plan.bin" --device=cpu --data "$out/train.txt" --tokeniz
   --export "$out/model" --hf-config samples/quickstart --log-json "$out/log.jsonl" --overwrite
 
 say "the trained model writes"
-build/bin/ztc-run "$out/plan.bin" --device=cpu --weights "$out/model" --generate 200 --prompt "The "
+build/bin/ztc-run "$out/plan.bin" --device=cpu --weights "$out/model" --generate 200 --prompt "The " \
+  --temperature 0.7 --top-p 0.95 --seed 1
 echo
 say "done: $out/model loads with transformers.AutoModelForCausalLM.from_pretrained"

@@ -1,5 +1,6 @@
 // Checkpoints: step-00000010/ with model, exp_avg and exp_avg_sq files, trainer.json and manifest.json.
 #pragma once
+#include "runtime/Checkpoint/BestEvaluation.h"
 #include "runtime/Checkpoint/CompanionFiles.h"
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
@@ -27,6 +28,7 @@ struct TrainerState {
   uint64_t skippedInARow = 0;     ///< fp16
   std::string run;                ///< which run this is, the same in its log and export; empty: of an older ztc-run
   std::optional<double> evalLoss; ///< of an evaluation after these steps
+  BestEvaluation bestEvaluation;  ///< of the run so far
   std::map<std::string, std::string> settings; ///< by option: what decides how the run learns; a resume names changes
   std::map<std::string, std::string>
       environment;             ///< what bits depend on: versions, instruction set, threads; a resume names what differs

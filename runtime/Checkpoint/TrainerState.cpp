@@ -24,6 +24,11 @@ std::string printTrainerState(const TrainerState &state) {
     json["run"] = state.run;
   if (state.evalLoss)
     json["eval_loss"] = *state.evalLoss;
+  if (const BestEvaluation &best = state.bestEvaluation; best.loss || best.since > 0)
+    json["best_evaluation"] = {{"name", best.name},
+                               {"loss", best.loss ? Json(*best.loss) : Json()},
+                               {"step", best.step},
+                               {"since", best.since}};
   if (!state.settings.empty())
     json["settings"] = state.settings;
   if (!state.algorithms.key.empty())
@@ -50,6 +55,22 @@ static void readTexts(const Json &json, const char *name, std::map<std::string, 
       texts[it.key()] = *value;
 }
 
+/// Empty where it is missing or not whole.
+static BestEvaluation readBestEvaluation(const Json &json) {
+  const auto object = json.find("best_evaluation");
+  BestEvaluation best;
+  if (object == json.end() || !object->is_object())
+    return best;
+  const auto name = object->find("name"), loss = object->find("loss");
+  if (name == object->end() || !name->is_string() || loss == object->end() || !readNumber(*object, "step", best.step) ||
+      !readNumber(*object, "since", best.since))
+    return {};
+  best.name = *name->get_ptr<const std::string *>();
+  if (loss->is_number())
+    best.loss = loss->get<double>();
+  return best;
+}
+
 StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::string &path) {
   const Json json = parseJson<Json>(text);
   if (!json.is_object() || !json.contains("version"))
@@ -74,11 +95,12 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
   state.lossScale = scale->get<double>();
   readTexts(json, "environment", state.environment);
   readTexts(json, "settings", state.settings);
-  // Both came later than the rest: a state without them is of an older program.
+  // These came later than the rest: a state without them is of an older program.
   if (const auto run = json.find("run"); run != json.end() && run->is_string())
     state.run = *run->get_ptr<const std::string *>();
   if (const auto loss = json.find("eval_loss"); loss != json.end() && loss->is_number())
     state.evalLoss = loss->get<double>();
+  state.bestEvaluation = readBestEvaluation(json);
   if (const auto algorithms = json.find("algorithms"); algorithms != json.end()) {
     ZTC_ASSIGN_OR_RETURN(state.algorithms, parseAlgorithmChoices(algorithms->dump(), path));
   }

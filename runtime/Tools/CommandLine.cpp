@@ -137,15 +137,25 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
 
 void addResultOptions(CLI::App &app, RunOptions &o) {
   const OptionGroup results{app, "Results"};
-  results.option("--eval-data", o.evalData, "FILE...", "held-out data, read as --data is");
+  results.option("--eval-data", o.evalData, "[NAME=]FILE...",
+                 "held-out data, read as --data is; files of one NAME, or without one, are evaluated together");
+  results.flag("--eval-only", o.evalOnly,
+               "evaluate --eval-data and --eval-choices, print loss, perplexity and accuracy, and end: no training");
+  results.option("--eval-choices", o.evalChoices, "FILE",
+                 ".jsonl of questions: `context`, `choices`, and `answer` (the place of the right one, from 0); acc by "
+                 "the probability of each choice, acc_norm by that for a byte of it");
   results.option("--eval-every", o.evalEvery, "N", "evaluate every N steps too, not only at the end");
+  results.option("--patience", o.patience, "N",
+                 "end the run after N evaluations in a row that are not better than the best (of the --eval-data that "
+                 "--keep-best names, else the first)");
   results.option("--save", o.save, "DIR", "folder of step-* checkpoints");
   results.option("--save-every", o.saveEvery, "N", "save every N steps too, not only at the end");
   results.duration("--save-period", o.savePeriodSeconds,
                    "save after so long, e.g. 10m (default 30m where --save-every is not given)");
   results.option("--keep", o.keep, "K", "keep the newest K checkpoints of this run only");
-  results.flag("--keep-best", o.keepBest,
-               "save after each evaluation that is the best so far, and keep that checkpoint beside those of --keep");
+  results.flag("--keep-best{true}", o.keepBestOf,
+               "save after each evaluation that is the best so far, and keep that checkpoint beside those of --keep; "
+               "--keep-best=NAME: the best of this --eval-data, else of the first");
   results.flag("--overwrite", o.overwrite,
                "replace what another run left in the folders of --save and --export and in the log; without it such a "
                "folder or file is refused");
@@ -172,10 +182,16 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   text.option("--generate", o.generate, "N",
               "write up to N tokens of text (of --tokenizer; else bytes) instead of training");
   text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from; special tokens in it are such");
-  text.option("--prompt-file", o.promptFile, "FILE", "prompts, a line each; .jsonl: the `prompt` of each line");
+  text.option("--prompts", o.promptFile, "FILE",
+              "prompts, a line each; .jsonl: the `prompt` of each line. What becomes of them is a JSON object a line");
   text.option("--temperature", o.temperature, "X", "of the tokens' distribution (default 0: the likeliest token)");
   text.option("--top-k", o.topK, "K", "choose among the K likeliest tokens");
   text.option("--top-p", o.topP, "P", "choose among the likeliest tokens that have the share P together");
+  text.option("--sample-every", o.sampleEvery, "N",
+              "in training, print and log text of the model every N steps, and at the end");
+  text.option("--sample-prompt", o.samplePrompts, "TEXT", "what a sample goes on from; may be given several times")
+      ->allow_extra_args(false);
+  text.option("--sample-tokens", o.sampleTokens, "N", "tokens of a sample (default 64)");
 }
 
 /// CLI11's sentences, on one line.
@@ -214,6 +230,10 @@ constexpr std::pair<const char *, const char *> kOtherNames[] = {
     {"--save-total-limit", "--keep"},
     {"--eval-steps", "--eval-every"},
     {"--train-file", "--data"},
+    {"--prompt-file", "--prompts"},
+    {"--early-stopping-patience", "--patience"},
+    {"--do-eval", "--eval-only"},
+    {"--eval-file", "--eval-data"},
     {"--dataset", "--data"},
     {"--resume-from-checkpoint", "--resume"},
     {"--nproc-per-node", "--ranks"},
@@ -341,6 +361,9 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
   if (options.plan.empty()) // not left to CLI11, which would say so before it names an unknown option
     return invalidArgument("a plan is needed: ztc-run PLAN [options]; see ztc-run --help");
   ZTC_ASSIGN_OR_RETURN(options.schedule, parseScheduleKind(schedule));
+  options.keepBest = !options.keepBestOf.empty() && options.keepBestOf != "false";
+  if (options.keepBestOf == "true" || !options.keepBest) // as the flag alone is read, here and in --config
+    options.keepBestOf.clear();
   ZTC_RETURN_IF_ERROR(checkOptions(options));
   return Result(std::move(options));
 }

@@ -1,4 +1,6 @@
 #include "runtime/Train/Options.h"
+#include "runtime/Train/EvaluationFiles.h"
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -32,16 +34,21 @@ struct Dependency {
 
 Status checkDependencies(const RunOptions &o) {
   const std::array dependencies{
-      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty() || o.generate, "--data or --generate"},
-      Dependency{o.tokenBytes.has_value(), "--token-bytes", !o.data.empty(), "--data"},
+      Dependency{!o.evalChoices.empty(), "--eval-choices", o.evalOnly, "--eval-only"},
+      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty() || o.evalOnly || o.generate,
+                 "--data, --eval-only or --generate"},
+      Dependency{o.tokenBytes.has_value(), "--token-bytes", !o.data.empty() || !o.evalData.empty(), "--data"},
       Dependency{o.shuffle, "--shuffle", !o.data.empty(), "--data"},
       Dependency{o.epochs.has_value(), "--epochs", !o.data.empty(), "--data"},
       Dependency{o.stopAfter.has_value(), "--stop-after", !o.data.empty(), "--data"},
       Dependency{!o.resume.empty(), "--resume", !o.data.empty(), "--data"},
       Dependency{!o.save.empty(), "--save", !o.data.empty(), "--data"},
       Dependency{!o.exportFolder.empty(), "--export", !o.data.empty(), "--data"},
-      Dependency{!o.evalData.empty(), "--eval-data", !o.data.empty(), "--data"},
+      Dependency{!o.evalData.empty(), "--eval-data", !o.data.empty() || o.evalOnly, "--data or --eval-only"},
       Dependency{o.evalEvery.has_value(), "--eval-every", !o.evalData.empty(), "--eval-data"},
+      Dependency{o.evalOnly, "--eval-only", !o.evalData.empty() || !o.evalChoices.empty(),
+                 "--eval-data or --eval-choices"},
+      Dependency{o.patience.has_value(), "--patience", o.evalEvery.has_value(), "--eval-every"},
       Dependency{o.saveEvery.has_value(), "--save-every", !o.save.empty(), "--save"},
       Dependency{o.savePeriodSeconds.has_value(), "--save-period", !o.save.empty(), "--save"},
       Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
@@ -50,9 +57,14 @@ Status checkDependencies(const RunOptions &o) {
       Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
                  "--log-json or --tensorboard"},
       Dependency{o.prompt.has_value(), "--prompt", o.generate.has_value(), "--generate"},
-      Dependency{!o.promptFile.empty(), "--prompt-file", o.generate.has_value(), "--generate"},
+      Dependency{!o.promptFile.empty(), "--prompts", o.generate.has_value(), "--generate"},
       Dependency{o.generate.has_value(), "--generate", o.prompt || !o.promptFile.empty(), "--prompt"},
-      Dependency{o.temperature.has_value(), "--temperature", o.generate.has_value(), "--generate"},
+      Dependency{o.sampleEvery.has_value(), "--sample-every", !o.data.empty(), "--data"},
+      Dependency{o.sampleEvery.has_value(), "--sample-every", !o.samplePrompts.empty(), "--sample-prompt"},
+      Dependency{!o.samplePrompts.empty(), "--sample-prompt", o.sampleEvery.has_value(), "--sample-every"},
+      Dependency{o.sampleTokens.has_value(), "--sample-tokens", o.sampleEvery.has_value(), "--sample-every"},
+      Dependency{o.temperature.has_value(), "--temperature", o.generate || o.sampleEvery,
+                 "--generate or --sample-every"},
       Dependency{o.topK.has_value(), "--top-k", o.temperature > 0.0, "--temperature"},
       Dependency{o.topP.has_value(), "--top-p", o.temperature > 0.0, "--temperature"},
       Dependency{o.nodeRank.has_value(), "--node-rank", o.nodes.has_value(), "--nodes"},
@@ -69,6 +81,7 @@ Status checkConflicts(const RunOptions &o) {
       {o.gpus && (o.device == "cpu" || o.device == "host"), "--gpus and --device=cpu exclude each other"},
       {o.ranks && o.device == "cuda", "--ranks counts CPU ranks: with --device=cuda give --gpus"},
       {o.steps && o.epochs, "--steps and --epochs exclude each other"},
+      {o.evalOnly && !o.data.empty(), "--eval-only trains nothing: leave --data out"},
       {!o.data.empty() && !o.steps && !o.epochs, "--data needs --steps N or --epochs E"},
       {o.noSave && !o.save.empty(), "--no-save and --save exclude each other"},
       {!o.weights.empty() && !o.init.empty(), "--weights and --init exclude each other"},
@@ -83,7 +96,14 @@ Status checkConflicts(const RunOptions &o) {
       {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
       {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
       {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
-      {o.prompt && !o.promptFile.empty(), "--prompt and --prompt-file exclude each other"},
+      {o.evalOnly && (o.steps || o.epochs), "--eval-only trains nothing: leave --steps and --epochs out"},
+      {o.evalOnly && o.generate, "--eval-only and --generate exclude each other"},
+      {o.evalOnly && o.evalEvery, "--eval-every has no effect with --eval-only"},
+      {o.evalOnly && o.accumulate, "--accumulate has no effect with --eval-only"},
+      {o.evalOnly && !o.dumpGradients.empty(), "--dump-gradients has no effect with --eval-only"},
+      {o.evalOnly && !o.profile.empty(), "--profile has no effect with --eval-only"},
+      {o.evalOnly && !o.trace.empty(), "--trace has no effect with --eval-only"},
+      {o.prompt && !o.promptFile.empty(), "--prompt and --prompts exclude each other"},
       {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
        "--export-dtype has no effect without --export"},
       {!o.exportDtype.empty() && o.data.empty(), "--export-dtype has no effect without --data"},
@@ -128,6 +148,10 @@ Status checkRanges(const RunOptions &o) {
        "--loss-scale: a power of two"},
       {!(o.timeoutSeconds >= 0.1 && o.timeoutSeconds <= 1e9), "--timeout: 0.1 to 1e9 seconds"},
       {zero(o.evalEvery), "--eval-every: at least 1"},
+      {zero(o.patience), "--patience: at least 1"},
+      {zero(o.sampleEvery), "--sample-every: at least 1"},
+      {zero(o.sampleTokens), "--sample-tokens: at least 1"},
+      {std::ranges::any_of(o.samplePrompts, &std::string::empty), "--sample-prompt: at least one byte"},
       {zero(o.logEvery), "--log-every: at least 1"},
       {zero(o.saveEvery), "--save-every: at least 1"},
       {zero(o.shardBytes), "--shard-size: more than 0, e.g. 5GB"},
@@ -146,6 +170,11 @@ Status checkRanges(const RunOptions &o) {
   for (const auto &[wrong, message] : bad)
     if (wrong)
       return invalidArgument(message);
+  for (const std::string &value : o.evalData)
+    if (value.empty() || value.ends_with('='))
+      return invalidArgument(fmt::format("--eval-data: '{}' names no file: expected FILE or NAME=FILE", value));
+  if (auto watched = watchedEvaluation(evaluationFiles(o.evalData), o.keepBestOf); !watched.isOk())
+    return watched.status();
   if (!o.init.empty())
     if (auto deviation = parseInit(o.init); !deviation.isOk())
       return deviation.status();

@@ -53,8 +53,14 @@ struct RunOptions {
   std::optional<uint64_t> stopAfter;
 
   // What it says.
-  std::vector<std::string> evalData;
+  std::vector<std::string> evalData; ///< FILE or NAME=FILE, see evaluationFiles()
   std::optional<uint64_t> evalEvery;
+  std::string evalChoices;                ///< file of questions with choices
+  bool evalOnly = false;                  ///< evaluates, and that is all
+  std::optional<uint64_t> patience;       ///< evaluations in a row that may pass without a better one
+  std::optional<uint64_t> sampleEvery;    ///< steps between samples of text
+  std::vector<std::string> samplePrompts; ///< what each of them goes on from
+  std::optional<uint64_t> sampleTokens;   ///< default kDefaultSampleTokens
   std::string logJson;
   std::string tensorboard; ///< folder of event files
   std::optional<uint64_t> logEvery;
@@ -68,6 +74,7 @@ struct RunOptions {
   std::optional<double> savePeriodSeconds; ///< default kDefaultSavePeriodSeconds, none beside saveEvery
   std::optional<uint64_t> keep;
   bool keepBest = false;
+  std::string keepBestOf; ///< name of the evaluation data that decides what is the best; empty: the first
   bool overwrite = false; ///< what another run has left may be replaced
   std::string resume;
   std::string exportFolder;
@@ -79,12 +86,12 @@ struct RunOptions {
   // Text instead of training.
   std::optional<uint64_t> generate;
   std::optional<std::string> prompt;
-  std::string promptFile;            ///< prompts instead of one: a line each
+  std::string promptFile;            ///< --prompts: several instead of one, a line each
   std::optional<double> temperature; ///< default 0: the likeliest token
   std::optional<uint64_t> topK;
   std::optional<double> topP;
 
-  bool trains() const { return !generate; }
+  bool trains() const { return !generate && !evalOnly; }
   /// The tokenizer is that of a folder.
   bool hasTokenizerFolder() const { return !tokenizer.empty() && tokenizer != "bytes"; }
   /// Without data a run is a trial on random tokens: nothing is saved.
@@ -96,6 +103,7 @@ inline constexpr uint64_t kTrialSteps = 20;
 /// Between checkpoints of a run with --save that does not say when: what a kill may cost.
 inline constexpr double kDefaultSavePeriodSeconds = 1800;
 inline constexpr double kDefaultMinLrRatio = 0.1;
+inline constexpr uint64_t kDefaultSampleTokens = 64;
 
 /// Standard deviation of --init=normal:STD. InvalidArgument on anything else.
 StatusOr<double> parseInit(const std::string &init);

@@ -25,7 +25,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--generate", count(o.generate)},
           {"--prompt", o.prompt ? fmt::format("of checksum {:x}", hashName(*o.prompt)) : "none"},
           {"--data", o.data.empty() ? "none" : "given"},
-          {"--eval-data", o.evalData.empty() ? "none" : "given"},
+          {"--eval-data", o.evalData.empty() ? "none" : fmt::format("of {} files", o.evalData.size())},
           {"--resume", given(o.resume)},
           {"--save", given(o.save)},
           {"--export", given(o.exportFolder)},
@@ -41,8 +41,15 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
           {"--stop-after", count(o.stopAfter)},
           {"--eval-every", count(o.evalEvery)},
+          {"--eval-only", o.evalOnly ? "on" : "off"},
+          {"--eval-choices", given(o.evalChoices)},
+          {"--patience", count(o.patience)},
+          {"--sample-every", count(o.sampleEvery)},
+          {"--sample-tokens", count(o.sampleTokens)},
+          {"--sample-prompt",
+           fmt::format("of checksum {:x}", hashName(fmt::format("{}", fmt::join(o.samplePrompts, "\n"))))},
           {"--save-every", count(o.saveEvery)},
-          {"--keep-best", o.keepBest ? "on" : "off"},
+          {"--keep-best", o.keepBest ? "on " + o.keepBestOf : "off"},
           {"--overwrite", o.overwrite ? "on" : "off"},
           {"--init", o.init},
           {"--dump-gradients", o.dumpGradients},
@@ -51,16 +58,22 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
 }
 
 ComparedLines linesOfData(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const DataSet *data,
-                          const DataSet *evalData) {
+                          const HeldOutData &heldOut) {
   const auto dataLine = [](const char *name, const DataSet *set,
                            const std::vector<std::string> &files) -> ComparedLine {
     if (!set)
       return {name, "none"};
     return {name, set->fingerprint(), fmt::format("{} ({})", fmt::join(files, " "), set->fingerprint())};
   };
-  return {dataLine("the data", data, o.data),       dataLine("the evaluation data", evalData, o.evalData),
-          {"--steps", std::to_string(facts.steps)}, {"--accumulate", std::to_string(accumulate)},
-          {"--seed", std::to_string(facts.seed)},   {"--shuffle", facts.shuffle ? "on" : "off"}};
+  ComparedLines lines{dataLine("the data", data, o.data),
+                      {"--steps", std::to_string(facts.steps)},
+                      {"--accumulate", std::to_string(accumulate)},
+                      {"--seed", std::to_string(facts.seed)},
+                      {"--shuffle", facts.shuffle ? "on" : "off"}};
+  for (const auto &[files, set] : heldOut)
+    lines.push_back({"the evaluation data", fmt::format("{}={}", files.name, set->fingerprint()),
+                     fmt::format("{} ({})", fmt::join(files.files, " "), set->fingerprint())});
+  return lines;
 }
 
 Status compareRanks(ControlChannel &control, const char *exchange, const ComparedLines &lines) {

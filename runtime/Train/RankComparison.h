@@ -3,6 +3,7 @@
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
 #include "runtime/Ranks/ControlChannel.h"
+#include "runtime/Train/EvaluationFiles.h"
 #include "runtime/Train/Options.h"
 #include "runtime/Train/RunHeader.h"
 #include <cstdint>
@@ -25,7 +26,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan);
 
 /// What has to be alike once checkpoint and data are known.
 ComparedLines linesOfData(const RunOptions &o, const RunFacts &facts, uint64_t accumulate, const DataSet *data,
-                          const DataSet *evalData);
+                          const HeldOutData &heldOut);
 
 /// All ranks: refuses those that differ from rank 0, with the first line that does. FailedPrecondition on every rank.
 Status compareRanks(ControlChannel &control, const char *exchange, const ComparedLines &lines);

@@ -15,28 +15,7 @@
 
 namespace ztc {
 
-StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
-  ZTC_RETURN_IF_ERROR(findResume());
-  ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
-  ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
-  ZTC_RETURN_IF_ERROR(
-      compareRanks(control_, "the data", linesOfData(options_, facts_, accumulate_, data_.get(), evalData_.get())));
-  ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
-  ZTC_RETURN_IF_ERROR(
-      openSession(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, options_.tuneSeconds));
-  ZTC_RETURN_IF_ERROR(loadModel());
-  ZTC_RETURN_IF_ERROR(session_->synchronize()); // a checkpoint may be the first that is made of it
-  introduce();
-
-  RandomRows randomRows(session_->plan().model().vocabulary(), facts_.seed);
-  std::optional<DataSetRows> dataRows, evalRows;
-  EvaluationData evaluation;
-  if (data_)
-    dataRows.emplace(*data_);
-  if (evalData_) {
-    evalRows.emplace(*evalData_);
-    evaluation = {&*evalRows, evalData_->rows()};
-  }
+LoopSettings RunStages::loopSettings() const {
   LoopSettings settings;
   settings.schedule = {.kind = options_.schedule,
                        .learningRate = options_.learningRate,
@@ -53,12 +32,39 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   settings.logEvery = options_.logEvery.value_or(1);
   settings.rowsPerEpoch = facts_.rows;
   settings.evalEvery = options_.evalEvery;
+  settings.watchedSet = *watchedEvaluation(evaluationFiles(options_.evalData), options_.keepBestOf); // it was checked
+  settings.patience = options_.patience;
+  settings.sampleEvery = options_.sampleEvery;
+  return settings;
+}
+
+StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> device) {
+  ZTC_RETURN_IF_ERROR(findResume());
+  ZTC_RETURN_IF_ERROR(chooseBatch(loaded.plan));
+  ZTC_RETURN_IF_ERROR(agree(&control_, "data opened", openAllData(loaded.plan)));
+  ZTC_RETURN_IF_ERROR(
+      compareRanks(control_, "the data", linesOfData(options_, facts_, accumulate_, data_.get(), heldOut_)));
+  ZTC_RETURN_IF_ERROR(prepareOutput(loaded.plan));
+  ZTC_RETURN_IF_ERROR(
+      openSession(std::move(loaded), std::move(device), {.accumulate = uint32_t(accumulate_)}, options_.tuneSeconds));
+  ZTC_RETURN_IF_ERROR(loadModel());
+  ZTC_RETURN_IF_ERROR(session_->synchronize()); // a checkpoint may be the first that is made of it
+  introduce();
+
+  RandomRows randomRows(session_->plan().model().vocabulary(), facts_.seed);
+  std::optional<DataSetRows> dataRows;
+  if (data_)
+    dataRows.emplace(*data_);
+  LoopSettings settings = loopSettings();
+  ZTC_RETURN_IF_ERROR(agree(&control_, "samples prepared", prepareSamples()));
   writer_.emplace(session_->canReadBeside());
   LoopHooks hooks = loopHooks();
   LoopPosition position;
   if (resumed_)
     position = {resumed_->state.step, resumed_->state.adamCount, data_->position(resumed_->state.cursor)};
   position.lossScale = firstLossScale();
+  if (resumed_)
+    position.bestEvaluation = resumed_->state.bestEvaluation;
   if (resumed_ && options_.keepBest) {
     ZTC_ASSIGN_OR_RETURN(settings.bestEvalLoss, output_.bestEvalLoss());
   }
@@ -72,7 +78,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   hooks.afterStep = observation.afterStep();
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   RowSource &rows = dataRows ? static_cast<RowSource &>(*dataRows) : randomRows;
-  TrainingLoop loop(session_->plan(), runner, rows, evaluation, settings, hooks, ranks_, log_, progress_);
+  TrainingLoop loop(session_->plan(), runner, rows, evaluationSets(), settings, hooks, ranks_, log_, progress_);
   summary_.loadingSeconds = steadySeconds() - began_;
   const StatusOr<LoopEnd> end = loop.run(position);
   progress_.finishLine();
@@ -109,14 +115,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
 }
 
 StatusOr<RunEnd> RunStages::generate(LoadedPlan loaded, std::unique_ptr<Device> device) {
-  // Bytes and some special tokens: more are those of a tokenizer.
-  constexpr uint64_t kMostByteTokens = 320;
-  if (const uint64_t vocabulary = loaded.plan.model().vocabulary();
-      vocabulary > kMostByteTokens && options_.tokenizer.empty())
-    return failedPrecondition(fmt::format(
-        "--generate: the model has a vocabulary of {} tokens, bytes alone would print noise: give its tokenizer with "
-        "--tokenizer=DIR, or --tokenizer=bytes where it was trained on bytes",
-        vocabulary));
+  ZTC_RETURN_IF_ERROR(checkTextTokens(options_, loaded.plan.model().vocabulary(), "--generate"));
   ZTC_RETURN_IF_ERROR(openSession(std::move(loaded), std::move(device), {}, 0)); // it is over sooner than measured
   ZTC_RETURN_IF_ERROR(loadModel());
   ZTC_ASSIGN_OR_RETURN(const bool complete,
@@ -129,6 +128,8 @@ StatusOr<RunEnd> runPlan(const RunOptions &options, LoadedPlan loaded, std::uniq
   // Before anything that ranks do together: those that were started differently would wait for one another.
   ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the run", linesOfOptions(options, loaded.sha256)));
   RunStages run(options, screen, ranks);
+  if (options.evalOnly)
+    return run.evaluate(std::move(loaded), std::move(device));
   return options.trains() ? run.train(std::move(loaded), std::move(device))
                           : run.generate(std::move(loaded), std::move(device));
 }

@@ -104,6 +104,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   text += fmt::format("weights {}\n", facts.weights);
   if (options.isTrial())
     text += "data    none: a trial run on random tokens, nothing is saved\n";
+  else if (options.evalOnly)
+    text += "data    held-out data only: nothing is trained, nothing is saved\n";
   else
     text += fmt::format("data    {} rows of {} tokens, {} rows a step\n", facts.rows, model.seq(),
                         model.batch() * session.shape().accumulate * session.shape().world);

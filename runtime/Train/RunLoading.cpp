@@ -75,7 +75,7 @@ StatusOr<std::unique_ptr<DataSet>> RunStages::openData(const plan::Plan &plan, c
 }
 
 /// Targets that all are -100 are seen before the first step, not after the last.
-static Status checkTargets(const DataSet &data, const std::vector<std::string> &files, const char *option) {
+static Status checkTargets(const DataSet &data, const std::vector<std::string> &files, const std::string &option) {
   ZTC_ASSIGN_OR_RETURN(const bool counted, data.hasCountedTarget());
   return counted
              ? Status::ok()
@@ -104,15 +104,31 @@ Status RunStages::openAllData(const plan::Plan &plan) {
         fmt::format("--resume: {} has done {} steps, {} asks for {} in all: give the number that the "
                     "run is to have at its end",
                     resumed_->path, facts_.firstStep, options_.epochs ? "--epochs" : "--steps", facts_.steps));
-  if (!options_.evalData.empty()) {
-    auto opened = openData(plan, options_.evalData, false);
+  return openHeldOut(plan);
+}
+
+Status RunStages::openHeldOut(const plan::Plan &plan) {
+  const uint64_t scanned = ranks_.isFirst() ? options_.scanBytes : 0; // one rank is enough
+  for (EvaluationFiles &set : evaluationFiles(options_.evalData)) {
+    const std::string option = set.name.empty() ? "--eval-data" : fmt::format("--eval-data {}", set.name);
+    auto opened = openData(plan, set.files, false);
     if (!opened.isOk())
-      return opened.status().withContext("--eval-data");
-    evalData_ = std::move(*opened);
-    ZTC_RETURN_IF_ERROR(evalData_->checkRows(scanned).withContext("--eval-data"));
-    ZTC_RETURN_IF_ERROR(checkTargets(*evalData_, options_.evalData, "--eval-data"));
+      return opened.status().withContext(option);
+    ZTC_RETURN_IF_ERROR((*opened)->checkRows(scanned).withContext(option));
+    ZTC_RETURN_IF_ERROR(checkTargets(**opened, set.files, option));
+    heldOut_.push_back({std::move(set), std::move(*opened)});
   }
   return Status::ok();
+}
+
+std::vector<EvaluationSet> RunStages::evaluationSets() {
+  heldOutRows_.clear();
+  for (const HeldOut &set : heldOut_)
+    heldOutRows_.emplace_back(*set.data);
+  std::vector<EvaluationSet> sets;
+  for (size_t i = 0; i < heldOut_.size(); ++i)
+    sets.push_back({heldOut_[i].files.name, &heldOutRows_[i], heldOut_[i].data->rows()});
+  return sets;
 }
 
 Status RunStages::prepareOutput(const plan::Plan &plan) {

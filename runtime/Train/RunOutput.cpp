@@ -183,7 +183,7 @@ StatusOr<std::optional<double>> RunOutput::bestEvalLoss() const {
 Status RunOutput::prepare(const plan::Plan &plan, const std::optional<FoundCheckpoint> &resumed, uint64_t steps) {
   resumed_ = resumed;
   ZTC_RETURN_IF_ERROR(chooseRun());
-  if (options_.isTrial())
+  if (options_.isTrial() || !options_.trains())
     return Status::ok();
   const bool isNowhere = options_.save.empty() && options_.exportFolder.empty();
   savesAtEnd_ = !options_.save.empty() || (options_.stopAfter && !options_.noSave);

@@ -23,6 +23,7 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.skippedInARow = position.lossScale.skippedInARow;
   state.run = output_.run();
   state.evalLoss = position.evalLoss;
+  state.bestEvaluation = position.bestEvaluation;
   state.settings = learningSettings(options_, facts_.steps);
   state.environment = environment();
   state.algorithms = session_->algorithms().choices;
@@ -92,6 +93,8 @@ LoopHooks RunStages::loopHooks() {
     };
   if (events_.isOpen())
     hooks.addScalars = [this](uint64_t step, std::initializer_list<Scalar> scalars) { events_.write(step, scalars); };
+  if (textModel_)
+    hooks.sample = [this](const LoopPosition &position) { return sample(position); };
   hooks.describeDevice = [this](double tokensPerSecond) { return deviceText(*session_, tokensPerSecond); };
   return hooks;
 }
@@ -173,6 +176,7 @@ Status RunStages::rescueState(const Status &failed, const LoopPosition &position
 
 void RunStages::summarize(const LoopTotals &totals) {
   summary_.totals = totals;
+  summary_.watchedSet = loopSettings().watchedSet;
   summary_.seconds = steadySeconds() - began_;
   summary_.peakBytes = session_->arena().bytes();
   progress_.note(summaryText(summary_));

@@ -3,7 +3,11 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Core/SteadyClock.h"
 #include "runtime/Data/DataSet.h"
+#include "runtime/Train/Choices.h"
+#include "runtime/Train/DataSetRows.h"
+#include "runtime/Train/EvaluationFiles.h"
 #include "runtime/Train/EventFile.h"
 #include "runtime/Train/JsonLog.h"
 #include "runtime/Train/Progress.h"
@@ -32,6 +36,7 @@ public:
 
   StatusOr<RunEnd> generate(LoadedPlan loaded, std::unique_ptr<Device> device);
   StatusOr<RunEnd> train(LoadedPlan loaded, std::unique_ptr<Device> device);
+  StatusOr<RunEnd> evaluate(LoadedPlan loaded, std::unique_ptr<Device> device);
 
 private:
   Status findResume();
@@ -39,6 +44,18 @@ private:
   StatusOr<std::unique_ptr<DataSet>> openData(const plan::Plan &plan, const std::vector<std::string> &files,
                                               bool shuffle);
   Status openAllData(const plan::Plan &plan);
+  Status openHeldOut(const plan::Plan &plan);
+  /// The rows of what openHeldOut() has opened.
+  std::vector<EvaluationSet> evaluationSets();
+  /// All ranks, after a batch of an evaluation: shows how far it is; false where a signal ends it.
+  StatusOr<bool> goesOnEvaluating(const std::string &what, uint64_t done, uint64_t all);
+  /// False where a signal ended it.
+  StatusOr<bool> evaluateSets();
+  /// The same for --eval-choices.
+  StatusOr<bool> evaluateChoices();
+  /// The sum of the logarithms of the probabilities of each choice's tokens; of fewer where a signal ended it.
+  StatusOr<std::vector<double>> sumsOfChoices();
+  LoopSettings loopSettings() const;
   Status prepareOutput(const plan::Plan &plan);
   Status openSession(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape, double tuneSeconds);
   Status loadResumed();
@@ -58,6 +75,9 @@ private:
   /// Writes a checkpoint, unless that of this step is there.
   Status save(const LoopPosition &position);
   LoopHooks loopHooks();
+  /// Before the first step: what --sample-prompt becomes, so that nothing is wrong with it later.
+  Status prepareSamples();
+  Status sample(const LoopPosition &position);
   Status exportTo(const ExportOptions &options);
   Status finish(LoopEnd end, const LoopPosition &position);
   /// The end of a run whose state no place of its own took, for `failed`: another one does, or it waits for room.
@@ -76,7 +96,12 @@ private:
   std::optional<FoundCheckpoint> resumed_;
   std::shared_ptr<const TokenizerFolder> tokenizer_; ///< null without --tokenizer=DIR
   std::unique_ptr<DataSet> data_;                    ///< null in a trial
-  std::unique_ptr<DataSet> evalData_;
+  HeldOutData heldOut_;
+  std::vector<DataSetRows> heldOutRows_;
+  std::vector<Question> questions_;    ///< of --eval-choices
+  std::optional<TextMaker> textMaker_; ///< of samples
+  std::vector<Prompt> samplePrompts_;
+  std::unique_ptr<NextTokenModel> textModel_; ///< of samples; goes before the session
   RunOutput output_;
   JsonLog log_;
   EventFile events_;

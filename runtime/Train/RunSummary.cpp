@@ -4,6 +4,7 @@
 #include "runtime/Train/Progress.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace ztc {
 
@@ -13,22 +14,25 @@ static double tokensPerSecond(const LoopTotals &totals) {
 }
 
 static double otherSeconds(const RunSummary &s) {
-  return std::max(0.0, s.seconds - s.totals.stepSeconds - s.totals.evalSeconds - s.totals.saveSeconds -
-                           s.loadingSeconds - s.exportSeconds);
+  return std::max(0.0, s.seconds - s.totals.stepSeconds - s.totals.evalSeconds - s.totals.sampleSeconds -
+                           s.totals.saveSeconds - s.loadingSeconds - s.exportSeconds);
 }
 
 std::string summaryText(const RunSummary &s) {
   std::string text =
       fmt::format("done    {} step{} in {}: {} tokens at {} tokens/s", s.totals.steps, s.totals.steps == 1 ? "" : "s",
                   humanSeconds(s.seconds), humanCount(double(s.totals.tokens)), humanCount(tokensPerSecond(s.totals)));
-  if (s.totals.bestEvalLoss)
-    text += fmt::format(", best held-out loss {:.4f} after {} steps", *s.totals.bestEvalLoss, s.totals.bestEvalStep);
+  for (const BestEvaluation &best : s.totals.bestEvaluations)
+    if (best.loss)
+      text += fmt::format(", best held-out loss{}{} {:.4f} after {} steps", best.name.empty() ? "" : " of ", best.name,
+                          *best.loss, best.step);
   text += fmt::format(", peak {}\ntime    ", formatSize(s.peakBytes));
   bool isFirst = true;
   for (const auto &[name, seconds] :
        {std::pair("steps", s.totals.stepSeconds), std::pair("evaluation", s.totals.evalSeconds),
-        std::pair("checkpoints", s.totals.saveSeconds), std::pair("loading", s.loadingSeconds),
-        std::pair("export", s.exportSeconds), std::pair("other", otherSeconds(s))}) {
+        std::pair("samples", s.totals.sampleSeconds), std::pair("checkpoints", s.totals.saveSeconds),
+        std::pair("loading", s.loadingSeconds), std::pair("export", s.exportSeconds),
+        std::pair("other", otherSeconds(s))}) {
     const double share = s.seconds > 0 ? seconds / s.seconds : 0;
     if (share < 0.001)
       continue;
@@ -38,16 +42,31 @@ std::string summaryText(const RunSummary &s) {
   return text;
 }
 
+/// The best of the set that decides, and where sets have names that of each.
+static void addBestEvaluations(const RunSummary &s, JsonObject &line) {
+  const std::vector<BestEvaluation> &all = s.totals.bestEvaluations;
+  if (s.watchedSet < all.size() && all[s.watchedSet].loss)
+    line.add("best_eval_loss", *all[s.watchedSet].loss).add("best_eval_step", all[s.watchedSet].step);
+  nlohmann::ordered_json named;
+  for (const BestEvaluation &best : all)
+    if (!best.name.empty() && best.loss)
+      named[best.name] = {{"eval_loss", *best.loss}, {"step", best.step}};
+  if (!named.empty())
+    line.addRaw("best_evals", named.dump());
+}
+
 std::string summaryJson(const RunSummary &s) {
   JsonObject line;
   line.begin().add("event", "summary").add("steps", s.totals.steps).add("tokens", s.totals.tokens);
   line.add("seconds", s.seconds).add("tokens_per_second", tokensPerSecond(s.totals));
   line.add("peak_bytes", s.peakBytes).add("step_seconds", s.totals.stepSeconds);
-  line.add("eval_seconds", s.totals.evalSeconds).add("save_seconds", s.totals.saveSeconds);
+  line.add("eval_seconds", s.totals.evalSeconds).add("sample_seconds", s.totals.sampleSeconds);
+  line.add("save_seconds", s.totals.saveSeconds);
   line.add("loading_seconds", s.loadingSeconds).add("export_seconds", s.exportSeconds);
   line.add("other_seconds", otherSeconds(s));
-  if (s.totals.bestEvalLoss)
-    line.add("best_eval_loss", *s.totals.bestEvalLoss).add("best_eval_step", s.totals.bestEvalStep);
+  addBestEvaluations(s, line);
+  if (s.totals.lostPatience)
+    line.add("ended_by", "patience");
   return std::string(line.end());
 }
 

@@ -8,7 +8,8 @@ namespace ztc {
 
 struct RunSummary {
   LoopTotals totals;
-  double seconds = 0; ///< from the start of the run to its end
+  size_t watchedSet = 0; ///< of totals.bestEvaluations: the one that decides
+  double seconds = 0;    ///< from the start of the run to its end
   double loadingSeconds = 0;
   double exportSeconds = 0;
   uint64_t peakBytes = 0; ///< per rank: what was allocated

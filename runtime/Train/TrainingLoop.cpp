@@ -29,18 +29,15 @@ struct StepRecord {
   uint32_t isSaved = 0;
   uint32_t isTimeToSave = 0; ///< of rank 0
 };
-struct EvalRecord {
-  double lossSum = 0;
-  uint64_t counted = 0;
-};
 } // namespace
 
-TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, EvaluationData evaluation,
-                           LoopSettings settings, LoopHooks hooks, RankContext ranks, JsonLog &log, Progress &progress)
-    : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows), evaluation_(evaluation),
+TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows,
+                           std::vector<EvaluationSet> evaluation, LoopSettings settings, LoopHooks hooks,
+                           RankContext ranks, JsonLog &log, Progress &progress)
+    : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows),
       settings_(std::move(settings)), hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
       batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}), next_(batch_),
-      evalBatch_(evaluation.source ? 1 : 0, batchRows_, seq_, {ranks.rank(), ranks.world()}) {}
+      evaluation_(plan, runner, ranks, std::move(evaluation)) {}
 
 Status TrainingLoop::prepareBatch(uint64_t row) {
   const Status filled = next_.fill(rows_, row);
@@ -238,50 +235,52 @@ void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
 }
 
 Status TrainingLoop::evaluate(LoopPosition &position) {
-  if (!evaluation_.source || evaluatedAt_ == position.step)
+  if (evaluation_.isEmpty() || evaluatedAt_ == position.step)
     return Status::ok();
-  const NamedRange range("evaluation");
   const double began = steadySeconds();
-  EvalRecord mine;
-  // Every rank runs as many programs as the others, whatever its rows are: they may hold collectives.
-  Status read;
-  for (uint64_t row = 0; row < evaluation_.rows; row += evalBatch_.globalRows()) {
-    if (Status filled = evalBatch_.fill(*evaluation_.source, row, evaluation_.rows - row); read.isOk())
-      read = filled;
-    ZTC_ASSIGN_OR_RETURN(const double loss, runner_.evaluate(evalBatch_));
-    mine.lossSum += loss;
-    mine.counted += evalBatch_.countedTargets();
-  }
-  const Status agreed = agree(&ranks_.control, "evaluation rows", read);
-  endedByRows_ = !agreed.isOk() && ranks_.control.status().isOk();
-  ZTC_RETURN_IF_ERROR(agreed.withContext("--eval-data"));
-  ZTC_ASSIGN_OR_RETURN(const std::vector<EvalRecord> all, allGatherValue(ranks_.control, "evaluation", mine));
-  double sum = 0;
-  uint64_t counted = 0;
-  for (const EvalRecord &rank : all) {
-    sum += rank.lossSum;
-    counted += rank.counted;
-  }
-  if (counted == 0)
-    return invalidArgument("--eval-data: no target is counted");
-  evalLoss_ = sum / double(counted);
-  evaluatedAt_ = position.step;
-  position.evalLoss = evalLoss_;
+  const StatusOr<std::vector<EvaluationResult>> results = evaluation_.run();
+  endedByRows_ = evaluation_.endedByRows();
+  ZTC_RETURN_IF_ERROR(results.status());
   totals_.evalSeconds += steadySeconds() - began;
-  if (!totals_.bestEvalLoss || *evalLoss_ < *totals_.bestEvalLoss) {
-    totals_.bestEvalLoss = evalLoss_;
-    totals_.bestEvalStep = position.step;
+  totals_.bestEvaluations.resize(results->size());
+  evaluatedAt_ = position.step;
+  for (size_t i = 0; i < results->size(); ++i) {
+    const EvaluationResult &result = (*results)[i];
+    totals_.bestEvaluations[i].add(result.name, result.loss, position.step);
+    if (hooks_.addScalars)
+      hooks_.addScalars(position.step, {{evaluationTag(result.name), result.loss}});
+    log_.write(evaluationJson(line_, result, position.step));
+    progress_.note(fmt::format("after {} steps: {}", position.step, evaluationText(result)));
+    if (i != settings_.watchedSet)
+      continue;
+    position.evalLoss = evalLoss_ = result.loss;
+    position.bestEvaluation.add(result.name, result.loss, position.step);
   }
-  if (hooks_.addScalars)
-    hooks_.addScalars(position.step, {{"eval/loss", *evalLoss_}});
-  log_.write(line_.begin()
-                 .add("event", "eval")
-                 .add("step", position.step)
-                 .add("eval_loss", *evalLoss_)
-                 .add("targets", counted)
-                 .end());
-  progress_.note(fmt::format("after {} steps: held-out loss {:.4f}", position.step, *evalLoss_));
   return Status::ok();
+}
+
+Status TrainingLoop::sample(const LoopPosition &position) {
+  if (!hooks_.sample || !settings_.sampleEvery || sampledAt_ == position.step)
+    return Status::ok();
+  sampledAt_ = position.step;
+  const double began = steadySeconds();
+  ZTC_RETURN_IF_ERROR(hooks_.sample(position));
+  totals_.sampleSeconds += steadySeconds() - began;
+  return Status::ok();
+}
+
+bool TrainingLoop::losesPatience(const LoopPosition &position) {
+  const BestEvaluation &best = position.bestEvaluation;
+  if (!settings_.patience || best.since < *settings_.patience || !position.evalLoss)
+    return false;
+  totals_.lostPatience = true;
+  const std::string found = best.loss ? fmt::format("{:.4f} after {} steps is the best", *best.loss, best.step)
+                                      : std::string("none was a number");
+  progress_.note(fmt::format("after {} steps: the held-out loss{}{} has not improved in {} evaluation{} ({}): the run "
+                             "ends here, as --patience={} asks",
+                             position.step, best.name.empty() ? "" : " of ", best.name, best.since,
+                             best.since == 1 ? "" : "s", found, *settings_.patience));
+  return true;
 }
 
 bool TrainingLoop::isBest(const LoopPosition &position) {
@@ -308,9 +307,10 @@ LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
 }
 
 bool TrainingLoop::mayGoAhead(const StepUnderWay &step) const {
-  // An evaluation takes the memory that gradients are in.
-  const bool evaluates = evaluation_.source && isDue(settings_.evalEvery, step.start.step + 1);
-  return goesAhead_ && !evaluates;
+  // Evaluations and samples take the memory that gradients are in.
+  const uint64_t done = step.start.step + 1;
+  const bool evaluates = !evaluation_.isEmpty() && isDue(settings_.evalEvery, done);
+  return goesAhead_ && !evaluates && !isDue(settings_.sampleEvery, done);
 }
 
 StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, LoopPosition &position) {
@@ -335,6 +335,9 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
   const bool evaluates = isDue(settings_.evalEvery, position.step) || position.step == settings_.stopAt;
   if (evaluates)
     ZTC_RETURN_IF_ERROR(evaluate(position));
+  const bool samples = isDue(settings_.sampleEvery, position.step);
+  if (samples)
+    ZTC_RETURN_IF_ERROR(sample(position));
   const bool isNewBest = settings_.savesBest && isBest(position);
   const bool saves = hooks_.save && (isDue(settings_.saveEvery, position.step) || judged.savesNow || isNewBest);
   if (saves) {
@@ -342,10 +345,12 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
     ZTC_RETURN_IF_ERROR(hooks_.save(position));
     totals_.saveSeconds += steadySeconds() - lastSaved_;
   }
-  if (evaluates || saves) // they take their time: a signal may have come meanwhile
+  if (evaluates || samples || saves) // they take their time: a signal may have come meanwhile
     ZTC_RETURN_IF_ERROR(agreeOnStop());
   if (stopSignal_ != 0 && position.step < settings_.stopAt)
     return std::optional(LoopEnd::Signalled);
+  if (evaluates && position.step < settings_.stopAt && losesPatience(position))
+    return std::optional(LoopEnd::Finished);
   return std::optional<LoopEnd>();
 }
 
@@ -376,6 +381,7 @@ StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
     last = std::move(*next);
   }
   ZTC_RETURN_IF_ERROR(evaluate(position));
+  ZTC_RETURN_IF_ERROR(sample(position));
   return LoopEnd::Finished;
 }
 

@@ -1,7 +1,9 @@
 // The steps of a run: batches in, updates, evaluations, checkpoints, log lines, until done, told to stop or diverged.
 #pragma once
+#include "runtime/Checkpoint/BestEvaluation.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Ranks/RankContext.h"
+#include "runtime/Train/Evaluation.h"
 #include "runtime/Train/EventFile.h"
 #include "runtime/Train/GlobalBatch.h"
 #include "runtime/Train/JsonLog.h"
@@ -15,6 +17,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ztc {
 
@@ -24,7 +27,8 @@ struct LoopPosition {
   uint64_t updates = 0; ///< updates done: the t of schedule and Adam
   uint64_t row = 0;     ///< the next row of the sequence, over all epochs
   LossScale lossScale = {};
-  std::optional<double> evalLoss = {}; ///< of an evaluation at this step
+  std::optional<double> evalLoss = {}; ///< of an evaluation at this step, of the set that decides
+  BestEvaluation bestEvaluation = {};  ///< of that set
 };
 
 struct LoopSettings {
@@ -37,6 +41,9 @@ struct LoopSettings {
   bool savesBest = false;                  ///< after each evaluation that is the best so far
   std::optional<double> bestEvalLoss;      ///< so far, before the loop
   std::optional<uint64_t> evalEvery;
+  size_t watchedSet = 0;            ///< the one of the evaluation's sets that decides what is the best
+  std::optional<uint64_t> patience; ///< the loop ends after so many evaluations that were not the best
+  std::optional<uint64_t> sampleEvery;
   uint64_t logEvery = 1;
   uint64_t rowsPerEpoch = 0; ///< 0: a trial, which has no epochs
   uint64_t seed = 0;         ///< of stochastic rounding
@@ -48,15 +55,10 @@ struct LoopTotals {
   uint64_t tokens = 0; ///< of all ranks
   double stepSeconds = 0;
   double evalSeconds = 0;
-  double saveSeconds = 0;                  ///< that steps waited for checkpoints
-  std::optional<double> bestEvalLoss = {}; ///< of this run's own evaluations
-  uint64_t bestEvalStep = 0;               ///< steps done at it
-};
-
-/// Held-out rows; all of them are one evaluation.
-struct EvaluationData {
-  RowSource *source = nullptr;
-  uint64_t rows = 0;
+  double sampleSeconds = 0;
+  double saveSeconds = 0;                      ///< that steps waited for checkpoints
+  std::vector<BestEvaluation> bestEvaluations; ///< of this run's own, set by set
+  bool lostPatience = false;                   ///< see LoopSettings::patience
 };
 
 /// What the loop asks of its surroundings. Each may be empty.
@@ -65,6 +67,8 @@ struct LoopHooks {
   std::function<Status(float factor)> dumpGradients;
   /// Writes a checkpoint, or begins to: then the three that follow belong to it.
   std::function<Status(const LoopPosition &)> save;
+  /// Writes what the model makes of prompts.
+  std::function<Status(const LoopPosition &)> sample;
   std::function<void()> beforeUpdate; ///< waits until what is being saved has been read
   std::function<bool()> isSaved;      ///< one that was begun is written, or has failed: endSave() does not wait
   std::function<Status()> endSave;    ///< its outcome; all ranks ask at the same step
@@ -87,7 +91,7 @@ enum class LoopEnd {
 class TrainingLoop {
 public:
   /// References must outlive the loop. `log` and `progress` are written where they are open: at rank 0.
-  TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, EvaluationData evaluation,
+  TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows, std::vector<EvaluationSet> evaluation,
                LoopSettings settings, LoopHooks hooks, RankContext ranks, JsonLog &log, Progress &progress);
 
   /// Goes on from `position` and keeps it up to date.
@@ -163,6 +167,9 @@ private:
   /// Adapts the loss scale to a step that had targets, and says where it was skipped.
   void rescale(const StepReport &step, LoopPosition &position);
   Status evaluate(LoopPosition &position);
+  Status sample(const LoopPosition &position);
+  /// True where so many evaluations as --patience says were not the best.
+  bool losesPatience(const LoopPosition &position);
   /// Whether the evaluation at `position` is the best so far, which it is remembered as.
   bool isBest(const LoopPosition &position);
   void report(const StepReport &report, bool last);
@@ -172,7 +179,6 @@ private:
   uint64_t seq_;
   StepRunner &runner_;
   RowSource &rows_;
-  EvaluationData evaluation_;
   LoopSettings settings_;
   LoopHooks hooks_;
   RankContext ranks_;
@@ -181,12 +187,12 @@ private:
   GlobalBatch batch_;
   GlobalBatch next_;
   bool isPrepared_ = false; ///< next_ is filled and its count is on its way
-  GlobalBatch evalBatch_;
+  Evaluation evaluation_;
   JsonObject line_;
   Pace pace_;
   LoopTotals totals_;
   std::optional<double> evalLoss_;
-  std::optional<uint64_t> evaluatedAt_;
+  std::optional<uint64_t> evaluatedAt_, sampledAt_;
   int stopSignal_ = 0;     ///< agreed by all ranks
   bool first_ = true;      ///< no step was updated yet
   bool goesAhead_ = false; ///< see agreeOnGoingAhead

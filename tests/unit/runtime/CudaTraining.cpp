@@ -66,7 +66,7 @@ struct GpuRun {
     JsonLog log;
     ASSERT_TRUE(log.open(logPath, false).isOk());
     Progress progress(nullptr, false);
-    TrainingLoop loop(session->plan(), *runner, rows, {&held, 3}, settings, hooks, {*control}, log, progress);
+    TrainingLoop loop(session->plan(), *runner, rows, {{"", &held, 3}}, settings, hooks, {*control}, log, progress);
     const StatusOr<LoopEnd> end = loop.run(position);
     std::ifstream in(logPath);
     for (std::string line; std::getline(in, line);) {

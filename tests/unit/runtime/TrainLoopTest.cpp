@@ -1,6 +1,7 @@
 // The loop on a model that can be computed on paper: counting, accumulation, skipping, stopping, evaluation, log lines.
 #include "ToyPlan.h"
 #include "runtime/Train/Generate.h"
+#include "runtime/Train/Sampling.h"
 #include "runtime/Train/Signals.h"
 #include "runtime/Train/TrainingLoop.h"
 #include <csignal>
@@ -38,7 +39,7 @@ struct ToyRun {
   toy::Machine machine;
   CountingRows rows;
   CountingRows held;
-  EvaluationData evaluation;
+  std::vector<EvaluationSet> evaluation;
   LoopSettings settings;
   LoopHooks hooks;
   JsonLog log;
@@ -244,7 +245,7 @@ TEST(TrainLoop, SavesByTimeAndByTheBestEvaluation) {
   EXPECT_EQ(saved, (std::vector<uint64_t>{1, 2, 3, 4}));
   saved.clear();
   ToyRun best;
-  best.evaluation = {&best.held, 3};
+  best.evaluation = {{"", &best.held, 3}};
   best.settings.evalEvery = 1;
   best.settings.savesBest = true;
   best.settings.schedule.learningRate = 0; // one evaluation is as good as the next
@@ -306,7 +307,7 @@ TEST(TrainLoop, ASignalStopsAtTheNextStepBoundary) {
 
 TEST(TrainLoop, EvaluationPadsAShortBatchWithIgnoredRows) {
   ToyRun run;
-  run.evaluation = {&run.held, 3};
+  run.evaluation = {{"", &run.held, 3}};
   run.settings.evalEvery = 3;
   run.settings.schedule.learningRate = 0; // w stays 0
   ASSERT_TRUE(run.go(2, 2).isOk());
@@ -333,19 +334,76 @@ TEST(TrainLoop, RandomRowsAreAFunctionOfSeedAndIndex) {
     EXPECT_TRUE(token >= 0 && token < 10);
 }
 
+/// What greedy generation from bytes makes of each prompt.
+std::vector<std::string> continuations(NextTokenModel &model, ControlChannel &control,
+                                       const std::vector<std::string> &prompts, uint64_t count,
+                                       const std::vector<int32_t> &stops = {}) {
+  std::vector<std::string> found(prompts.size());
+  std::vector<Continuation> texts;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Continuation &text = texts.emplace_back();
+    text.tokens = *tokensOfBytes(prompts[i], model.vocabulary());
+    text.count = count;
+    text.stops = stops;
+    text.choose = [](std::span<const float> logits, uint64_t place) { return chooseToken(logits, {}, 0, place); };
+    text.emit = [&found, i](int32_t token) {
+      found[i].push_back(char(token));
+      return Status::ok();
+    };
+    text.end = [&found, i](bool stopped) {
+      found[i] += stopped ? "." : "|";
+      return Status::ok();
+    };
+  }
+  const StatusOr<bool> complete = generateTexts(model, control, texts);
+  EXPECT_TRUE(complete.isOk() && *complete);
+  return found;
+}
+
 TEST(TrainGenerate, TextGoesOnAndTheWindowSlides) {
   toy::Machine machine;
   Status status = machine.start(2, kSeq);
   ASSERT_TRUE(status.isOk()) << status.message();
   clearStopSignal();
   auto control = createSingleChannel();
-  std::string text;
-  auto emit = [&](char c) { text.push_back(c); };
-  ASSERT_TRUE(generateText(machine.plan, *machine.executor, *control, "a", 10, emit).isOk());
-  EXPECT_EQ(text, "bcdefghijk");
-  text.clear();
-  ASSERT_TRUE(generateText(machine.plan, *machine.executor, *control, "longer than S: x", 2, emit).isOk());
-  EXPECT_EQ(text, "yz");
+  auto model = createForwardModel(machine.plan, *machine.executor);
+  ASSERT_TRUE(model.isOk()) << model.status().message();
+  EXPECT_EQ(continuations(**model, *control, {"a"}, 10), (std::vector<std::string>{"bcdefghijk|"}));
+  EXPECT_EQ(continuations(**model, *control, {"longer than S: x"}, 2), (std::vector<std::string>{"yz|"}));
+}
+
+/// The next letter of the alphabet for each of three places, which remember what they had.
+class Alphabet final : public NextTokenModel {
+public:
+  uint64_t batch() const override { return 3; }
+  uint64_t vocabulary() const override { return 128; }
+  Status logits(std::span<const std::vector<int32_t>> texts, std::span<float> logits) override {
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<int32_t> &text = texts[i], &before = seen_[i];
+      const bool grew =
+          !before.empty() && text.size() == before.size() + 1 && std::equal(before.begin(), before.end(), text.begin());
+      begun_ += !text.empty() && !grew;
+      if (!text.empty())
+        logits[i * vocabulary() + size_t(text.back() + 1)] = float(++calls_); // above those of the calls before
+      seen_[i] = text;
+    }
+    return Status::ok();
+  }
+  int begun_ = 0;
+
+private:
+  std::vector<int32_t> seen_[3];
+  int calls_ = 0;
+};
+
+TEST(TrainGenerate, ATextKeepsItsPlaceUntilItEnds) {
+  clearStopSignal();
+  auto control = createSingleChannel();
+  Alphabet model;
+  const std::vector<std::string> found =
+      continuations(model, *control, {"a", "m", "w", "c", "p"}, 4, {int32_t('n'), int32_t('z')});
+  EXPECT_EQ(found, (std::vector<std::string>{"bcde|", ".", "xy.", "defg|", "qrst|"}));
+  EXPECT_EQ(model.begun_, 5) << "each text once";
 }
 
 } // namespace
