@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Chats -> prepare_chat.py -> ztc compile -> ztc-run --export -> AutoTokenizer and AutoModelForCausalLM: the same tokens, the same loss."""
+"""Chats -> prepare_chat.py -> ztc compile -> ztc-run --export -> AutoTokenizer and AutoModel: the same tokens, the same loss.
+
+export_transformers.py [NAME...]
+"""
 import json
 import os
 import pathlib
@@ -12,23 +15,36 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "e2e/chat")]
 import tokenizers_and_templates as styles  # noqa: E402
 import torch  # noqa: E402
 from support import ROOT, check, finish, read_safetensors, run, scratch  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer  # noqa: E402
 
 SEQ = 64
 SIZES = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
              vocab_size=448, initializer_range=0.1)
+GEMMA = SIZES | dict(head_dim=16, sliding_window=24, query_pre_attn_scalar=16, layer_types=["sliding_attention", "full_attention"], tie_word_embeddings=True, eos_token_id=2)
+VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+MODELS = {  # name: (model type, its options)
+    "llama": ("llama", SIZES | dict(tie_word_embeddings=False, eos_token_id=2)),
+    "qwen3": ("qwen3", SIZES | dict(head_dim=16, tie_word_embeddings=True, eos_token_id=2)),
+    "gemma3": ("gemma3_text", GEMMA),
+    "qwen3-moe": ("qwen3_moe", SIZES | dict(head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=True, eos_token_id=2)),
+    "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=GEMMA, eos_token_id=2)),
+}
 CHAT = [{"role": "user", "content": "Hello, how are you?"}, {"role": "assistant", "content": "I am fine."},
         {"role": "user", "content": "What is two plus two?"}, {"role": "assistant", "content": "Two plus two is four."}]
 
 
-def make_model(folder, kind):
-    """A random model with tokenizer and template, as people have it in a folder."""
+def auto_class(kind):
+    return AutoModelForImageTextToText if "vision_config" in MODELS[kind][1] else AutoModelForCausalLM
+
+
+def make_model(folder, kind, precision):
+    """A random model with tokenizer and template, as people have it in a folder; its weights have the type that it is trained in."""
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
     styles.save(folder, styles.byte_level(tokens), {"eos_token": "<|im_end|>", "pad_token": "<|pad|>"}, styles.CHATML)
     torch.manual_seed(1)
-    config = (LlamaConfig if kind == "llama" else Qwen3Config)(**SIZES, tie_word_embeddings=kind != "llama", eos_token_id=2, **({"head_dim": 16} if kind != "llama" else {}))
-    model = (LlamaForCausalLM if kind == "llama" else Qwen3ForCausalLM)(config).eval()
-    if kind != "llama":
+    model_type, options = MODELS[kind]
+    model = auto_class(kind).from_config(AutoConfig.for_model(model_type, **options), dtype=torch.float32).eval()
+    if precision == "bf16":
         model = model.to(torch.bfloat16)
     model.save_pretrained(folder)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2, "do_sample": False}))
@@ -47,7 +63,7 @@ def loss_of(model, file):
 
 def story(work, kind, precision, tolerance, from_graph):
     folder, out, data = work / kind, work / f"{kind}-out", work / f"{kind}.safetensors"
-    model = make_model(folder, kind)
+    model = make_model(folder, kind, precision)
     chats = work / "chats.jsonl"
     chats.write_text("".join(json.dumps({"messages": CHAT[:n]}) + "\n" for n in (2, 4) * 8))
     subprocess.run([sys.executable, ROOT / "samples/data/prepare_chat.py", chats, "--tokenizer", folder, f"--seq={SEQ}", "-o", data], check=True,
@@ -62,7 +78,7 @@ def story(work, kind, precision, tolerance, from_graph):
     run("ztc", "compile", source, *(["--weights", folder] if from_graph else []), "--batch=4", f"--seq={SEQ}", f"--precision={precision}", "--target=host", "-o", plan)
     run("ztc-run", plan, "--device=cpu", "--data", data, "--steps=20", "--lr=1e-3", "--eval-data", data, "--export", out, f"--log-json={work / 'log'}", "--overwrite")
     evaluated = [json.loads(x) for x in (work / "log").read_text().splitlines() if '"eval_loss"' in x][-1]["eval_loss"]
-    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
+    loaded, tokenizer = auto_class(kind).from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
     check(f"{kind}: loads in the type of its weights", {p.dtype for p in loaded.parameters()} == {p.dtype for p in model.parameters()})
     again = loss_of(loaded.float(), data)
     check(f"{kind}: the loss that ztc-run evaluated", abs(again - evaluated) < tolerance and evaluated < loss_of(model.float(), data) - 0.1, (again, evaluated))
@@ -73,6 +89,8 @@ def story(work, kind, precision, tolerance, from_graph):
 
 
 with scratch() as work:
-    story(work, "llama", "fp32", 1e-4, from_graph=True)
-    story(work, "qwen3", "bf16", 2e-2, from_graph=False)
+    for kind, precision, tolerance, from_graph in (("llama", "fp32", 1e-4, True), ("qwen3", "bf16", 2e-2, False), ("gemma3", "bf16", 2e-2, False),
+                                                   ("qwen3-moe", "fp32", 1e-4, False), ("gemma3-vision", "fp32", 1e-4, False)):
+        if kind in (sys.argv[1:] or MODELS):
+            story(work, kind, precision, tolerance, from_graph)
 finish()
