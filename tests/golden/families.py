@@ -150,24 +150,53 @@ def rate(step, steps):
     return LR_MIN + (LR - LR_MIN) * 0.5 * (1 + math.cos(math.pi * part))
 
 
-def train(model, ours, batches):
-    """Losses, norms before clipping, the model afterwards."""
+def train(model, ours, batches, narrow=None):
+    """Losses, norms before clipping, the model afterwards, the first step's gradients. With `narrow`, a copy of the model in 16 bits computes, of a loss that is
+    scaled where the type has few exponents; weights and optimizer stay fp32."""
     model = copy.deepcopy(model)
+    computes = copy.deepcopy(model).to(narrow) if narrow else model
     trained = [p for p in model.parameters() if p.requires_grad]
+    computing = [p for p in computes.parameters() if p.requires_grad]
+    scale = 2.0**10 if narrow == torch.float16 else 1.0
     groups = [{"params": [p for p in trained if p.ndim >= 2], "weight_decay": DECAY},
               {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=LR, betas=BETAS, eps=EPSILON, foreach=False)
-    losses, norms = [], []
+    losses, norms, gradients = [], [], None
     for step, (ids, labels) in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = rate(step, len(batches))
-        optimizer.zero_grad()
-        loss = loss_of(logits_of(model, ours, ids), labels)
-        loss.backward()
+        computes.zero_grad()
+        if narrow:
+            with torch.no_grad():
+                for one, other in zip(computing, trained):
+                    one.copy_(other)
+        loss = loss_of(logits_of(computes, ours, ids).float(), labels)
+        (loss * scale).backward()
+        for one, other in zip(computing, trained):
+            if narrow:
+                other.grad = None if one.grad is None else one.grad.float() / scale
+        gradients = gradients or [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in trained]
         norms.append(torch.nn.utils.clip_grad_norm_(trained, CLIP, foreach=False).item())
         losses.append(loss.item())
         optimizer.step()
-    return losses, norms, model
+    return losses, norms, model, gradients
+
+
+def own_differences(model, ours, first, batches, full):
+    """How far PyTorch's own runs in 16 bits are off the fp32 run (`full`), loss and gradients of the batch `first`, losses and norms of a run: where a rounding makes
+    a router choose another expert that is far, and no error of ours."""
+    found, (loss, _, _, wanted) = {}, train(model, ours, [first])
+    for name, narrow in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        try:
+            own, _, _, gradients = train(model, ours, [first], narrow)
+            losses, norms, _, _ = train(model, ours, batches, narrow)
+        except RuntimeError:  # an implementation that has no kernel for this type
+            continue
+        largest = max(g.norm().item() for g in wanted)
+        found[name] = {"loss": abs(own[0] - loss[0]), "losses": max(abs(a - b) for a, b in zip(losses, full[0])),
+                       "norms": sorted(abs(a - b) / a for a, b in zip(full[1], norms)),
+                       "gradient": max((a - b).norm().item() / max(b.norm().item(), 1e-3 * largest) for a, b in zip(gradients, wanted))}
+    return found
 
 
 def stored(model, ours, tensors):
@@ -187,6 +216,16 @@ def stored(model, ours, tensors):
     return {k: v for k, v in kept.items() if k not in dict(shell.named_buffers())}
 
 
+def add_own_differences(model, ours, folder):
+    """To a golden that was made before these were part of it."""
+    golden, batches = json.loads((folder / "golden.json").read_text()), load_file(folder / "batches.safetensors")
+    if "own_differences" in golden:
+        return
+    tensors, batches = load_file(folder / "golden.safetensors"), list(zip(batches["input_ids"], batches["labels"]))
+    golden["own_differences"] = own_differences(model, ours, (tensors["input_ids"], tensors["labels"]), batches, train(model, ours, batches))
+    (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
 def goldens(model, ours, name, folder, steps, batch, sequence):
     vocabulary = model(torch.zeros(1, 4, dtype=torch.int64)).shape[-1] if ours else model.config.get_text_config().vocab_size
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) % 100000 + 2)
@@ -202,7 +241,8 @@ def goldens(model, ours, name, folder, steps, batch, sequence):
     gradients = stored(model, ours, {n: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone().contiguous() for n, p in named.items()})
     save_file({"input_ids": ids, "labels": labels, "logits": logits.detach().contiguous(), "loss": loss.detach()}
               | {f"grad.{n}": g for n, g in gradients.items()}, folder / "golden.safetensors")
-    losses, norms, trained = train(model, ours, batches)
+    whole = train(model, ours, batches)
+    losses, norms, trained, _ = whole
     with torch.no_grad():
         final = loss_of(logits_of(trained, ours, ids), labels).item()
     weights = stored(trained, ours, {n: p.detach().clone().contiguous() for n, p in trained.named_parameters() if n in named})
@@ -210,6 +250,7 @@ def goldens(model, ours, name, folder, steps, batch, sequence):
         "torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "B": batch, "S": sequence, "vocab_size": vocabulary,
         "num_parameters": sum(p.numel() for p in named.values()), "loss": loss.item(), "losses": losses, "grad_norms_preclip": norms,
         "final_eval_loss": final, "final_param_l2": {n: p.norm().item() for n, p in weights.items()},
+        "own_differences": own_differences(model, ours, (ids, labels), batches, whole),
         "grad_l2": {n: g.norm().item() for n, g in gradients.items()}, "param_shapes": {n: list(p.shape) for n, p in gradients.items()},
         "adamw": {"lr": LR, "lr_min": LR_MIN, "betas": BETAS, "eps": EPSILON, "weight_decay": DECAY, "clip_grad_norm": CLIP, "steps": steps,
                   "lrs": [rate(t, steps) for t in range(steps)]}}, indent=1) + "\n")
@@ -332,11 +373,13 @@ def store(name, kind, steps=6, batch=2, sequence=13):
         first = {k: torch.cat([tensors[k][None], batches[k][: steps - 1]]) for k in ("input_ids", "labels")}
         save_file(first, folder / "data.safetensors")
         save_file({n[5:]: t for n, t in tensors.items() if n.startswith("grad.")}, folder / "golden.safetensors")
-    losses, norms, trained = train(model, ours, list(zip(first["input_ids"], first["labels"])))
+    batches = list(zip(first["input_ids"], first["labels"]))
+    whole = train(model, ours, batches)
+    losses, norms, _, _ = whole
     (folder / "golden.json").write_text(json.dumps({
         "torch": full["torch"], "transformers": full["transformers"], "export": kind, "batch": batch, "seq": sequence, "steps": steps, "warmup": WARMUP, "lr": LR,
         "min_lr_ratio": LR_MIN / LR, "weight_decay": DECAY, "betas": BETAS, "epsilon": EPSILON, "clip": CLIP, "rates": full["adamw"]["lrs"],
-        "losses": losses, "gradient_norms": norms}, indent=1) + "\n")
+        "losses": losses, "gradient_norms": norms, "own_differences": own_differences(model, ours, batches[0], batches, whole)}, indent=1) + "\n")
     print(name, kind, full["num_parameters"], "parameters", losses[0], "->", losses[-1], flush=True)
 
 
@@ -384,6 +427,7 @@ def make(name, out, exports, steps, batch, sequence, again):
         ids = goldens(model, ours, name, folder, steps, batch, sequence)
     else:
         ids = load_file(folder / "golden.safetensors")["input_ids"]
+        add_own_differences(model, ours, folder)
     logits = load_file(folder / "golden.safetensors")["logits"]
     report = json.loads((folder / "exports.json").read_text()) if (folder / "exports.json").exists() else {}
     for kind in exports:
