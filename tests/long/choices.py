@@ -6,7 +6,8 @@ import pathlib
 import random
 import sys
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "e2e"), str(pathlib.Path(__file__).resolve().parents[1] / "e2e/text")]
+E2E = pathlib.Path(__file__).resolve().parents[1] / "e2e"
+sys.path[:0] = [str(E2E / "text"), str(E2E)]  # `families` is that of text
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 from support import check, finish, run, scratch, write_tiny_llama
 

@@ -345,7 +345,9 @@ std::vector<std::string> continuations(NextTokenModel &model, ControlChannel &co
     text.tokens = *tokensOfBytes(prompts[i], model.vocabulary());
     text.count = count;
     text.stops = stops;
-    text.choose = [](std::span<const float> logits, uint64_t place) { return chooseToken(logits, {}, 0, place); };
+    text.choose = [](std::span<const float> logits, uint64_t place) { // the others cannot be printed
+      return chooseToken(logits.first(std::min<size_t>(logits.size(), kByteTokens)), {}, 0, place);
+    };
     text.emit = [&found, i](int32_t token) {
       found[i].push_back(char(token));
       return Status::ok();
