@@ -1,5 +1,6 @@
 // Attention: projections, norms per head, rotation, masks, scores.
 #include "frontends/huggingface/BuildDecoder.h"
+#include "runtime/Core/FloatTypes.h"
 #include <cmath>
 #include <limits>
 
@@ -94,6 +95,19 @@ Value DecoderBuilder::repeated(const Attention &a, Value x) {
   return reshape(wide, {0, a.heads, -1, a.headWidth});
 }
 
+/// (H, 1, S): what ALiBi adds to the scores of each key.
+Value DecoderBuilder::alibi(const Attention &a) {
+  std::vector<float> slopes;
+  for (double slope : a.slopes)
+    slopes.push_back(a.slopesAreRounded ? fromBf16(toBf16(float(slope))) : float(slope));
+  Value places = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
+  Value heights = graph.add("Mul", {places, graph.floats(slopes, {a.heads, 1, 1})});
+  if (!a.slopesAreRounded)
+    return heights;
+  heights = graph.add("Cast", {heights}, {{"to", int64_t(16)}}); // BFLOAT16
+  return scaled(graph.add("Cast", {heights}, {{"to", int64_t(1)}}), a.scale);
+}
+
 /// Softmax of scores times values, (B, H, S, D). What the ONNX operator cannot say is written out.
 Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value query, Value key, Value value) {
   const Attention &a = layer.attention;
@@ -111,9 +125,8 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   if (a.softCap)
     x = softCapped(x, *a.softCap);
   if (!a.slopes.empty()) {
-    Value slopes = graph.floats({a.slopes.begin(), a.slopes.end()}, {a.heads, 1, 1});
-    Value places = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
-    x = graph.add("Add", {x, graph.add("Mul", {places, slopes})});
+    Value heights = alibi(a);
+    x = graph.add("Add", {x, heights});
   }
   x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
   if (!a.hasSinks) {
@@ -128,6 +141,16 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   return graph.add("MatMul", {x, repeated(a, value)});
 }
 
+/// Queries, keys and values of Fusion::Shards.
+std::vector<Value> DecoderBuilder::shardedProjection(const Attention &a, Value all) {
+  int64_t wide = a.heads * a.headWidth, part = wide / kShards;
+  std::vector<Value> parts = split(reshape(all, {0, 0, kShards, 3 * part}), {part, part, part});
+  for (Value &value : parts)
+    value = reshape(value, {0, 0, wide});
+  std::swap(parts[1], parts[2]);
+  return parts;
+}
+
 /// One projection's queries, keys and values, (B, S, heads * width) each.
 std::vector<Value> DecoderBuilder::fusedProjection(const Attention &a, const std::string &path, Value x) {
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth, group = a.heads / a.keyHeads;
@@ -135,6 +158,8 @@ std::vector<Value> DecoderBuilder::fusedProjection(const Attention &a, const std
   Value all = linear(module, x, decoder.hidden, wide + 2 * narrow, a.queryBias);
   if (a.fusion == Fusion::Blocks)
     return split(all, {wide, narrow, narrow});
+  if (a.fusion == Fusion::Shards)
+    return shardedProjection(a, all);
   std::vector<Value> parts = split(reshape(all, {0, 0, a.keyHeads, (group + 2) * a.headWidth}),
                                    {group * a.headWidth, a.headWidth, a.headWidth});
   for (int i = 0; i < 3; ++i)

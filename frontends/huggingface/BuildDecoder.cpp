@@ -1,4 +1,5 @@
 #include "frontends/huggingface/BuildDecoder.h"
+#include <cmath>
 
 namespace ztc::huggingface {
 
@@ -45,6 +46,8 @@ Value DecoderBuilder::linear(const std::string &module, Value x, int64_t in, int
 Value DecoderBuilder::norm(const std::string &module, Value x, int64_t width, Norm kind) {
   graph.setScope(checkpoint.ownName(module));
   NodeAttribute epsilon{"epsilon", float(kind.epsilon)}, axis{"axis", int64_t(-1)};
+  if (kind.kind == NormKind::RmsPlain)
+    return graph.add("RMSNormalization", {x, graph.floats(std::vector<float>(width, 1), {width})}, {axis, epsilon});
   if (kind.kind == NormKind::Rms || kind.kind == NormKind::RmsPlusOne) {
     Value weight = parameter(module + ".weight", {width});
     if (kind.kind == NormKind::RmsPlusOne)
@@ -75,8 +78,8 @@ Value DecoderBuilder::softCapped(Value x, double cap) {
 Value DecoderBuilder::embed(Value tokens) {
   std::string module = decoder.base + decoder.embedding, name = module + ".weight";
   graph.setScope(checkpoint.ownName(module));
-  Value x =
-      graph.add("Gather", {parameter(name, {decoder.vocabulary, decoder.hidden}), tokens}, {{"axis", int64_t(0)}});
+  int64_t width = decoder.embeddingWidth ? decoder.embeddingWidth : decoder.hidden;
+  Value x = graph.add("Gather", {parameter(name, {decoder.vocabulary, width}), tokens}, {{"axis", int64_t(0)}});
   // The call as PyTorch's exporter notes it, with the row that gets no gradient.
   std::string call = "%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (%" +
                      exportedName(checkpoint.ownName(name)) + ", %" + tokens;
@@ -84,22 +87,51 @@ Value DecoderBuilder::embed(Value tokens) {
     call += ", " + std::to_string(*decoder.padding);
   graph.noteCall(call + "), kwargs = {})");
   x = scaled(x, decoder.embeddingScale);
-  if (!decoder.embeddingNorm.empty())
-    x = norm(decoder.base + decoder.embeddingNorm, x, decoder.hidden, decoder.norm);
-  if (decoder.positions.empty())
+  if (width != decoder.hidden)
+    x = linear(decoder.base + decoder.projectIn, x, width, decoder.hidden, false);
+  if (decoder.embeddingNorm)
+    x = norm(decoder.base + *decoder.embeddingNorm, x, decoder.hidden, decoder.norm);
+  if (decoder.positions.empty() && !decoder.positionsAreWaves)
     return x;
+  Value rows = positionRows();
+  return graph.add("Add", {x, rows});
+}
+
+/// What is added to embedded tokens, (1, S, hidden).
+Value DecoderBuilder::positionRows() {
   std::string table = decoder.base + decoder.positions;
   graph.setScope(checkpoint.ownName(table));
   Value rows = graph.add("Unsqueeze", {positions, graph.integers({0})});
   if (decoder.positionOffset)
     rows = graph.add("Add", {rows, graph.integer(decoder.positionOffset)});
+  if (decoder.positionsAreWaves) {
+    // Sines of half of the dimensions, then cosines, of wavelengths from 2 pi to 10000 times that.
+    int64_t half = decoder.hidden / 2;
+    std::vector<float> frequencies;
+    for (int64_t i = 0; i < half; ++i)
+      frequencies.push_back(std::exp(float(i) * float(-std::log(10000.0) / double(half - 1))));
+    Value places = graph.add("Unsqueeze", {graph.add("Cast", {rows}, {{"to", int64_t(1)}}), graph.integers({-1})});
+    Value angles = graph.add("Mul", {places, graph.floats(frequencies, {half})});
+    return graph.add("Concat", {graph.add("Sin", {angles}), graph.add("Cos", {angles})}, {{"axis", int64_t(-1)}});
+  }
   int64_t count = decoder.positionLimit + decoder.positionOffset;
-  Value learned =
-      graph.add("Gather", {parameter(table + ".weight", {count, decoder.hidden}), rows}, {{"axis", int64_t(0)}});
-  return graph.add("Add", {x, learned});
+  return graph.add("Gather", {parameter(table + ".weight", {count, decoder.hidden}), rows}, {{"axis", int64_t(0)}});
 }
 
-Value DecoderBuilder::activate(Activation activation, Value x) {
+/// a x^2 + x / 2 above 0, b (e^x - 1 - x) + x / 2 below, where a = softplus(alpha_p), b = 1/2 + softplus(alpha_n).
+Value DecoderBuilder::xielu(const std::string &module, Value x) {
+  std::string path = inside(module, "act_fn.");
+  Value above = graph.add("Softplus", {parameter(path + "alpha_p", {1})}),
+        below = graph.add("Add", {graph.add("Softplus", {parameter(path + "alpha_n", {1})}), graph.scalar(0.5)});
+  Value square = graph.add("Mul", {graph.add("Mul", {x, x}), above});
+  Value small = graph.add("Exp", {graph.add("Min", {x, graph.scalar(-1e-6f)})}); // e^x of large x would be infinite
+  small = graph.add("Sub", {graph.add("Sub", {small, graph.scalar(1)}), x});
+  Value curve =
+      graph.add("Where", {graph.add("Greater", {x, graph.scalar(0)}), square, graph.add("Mul", {small, below})});
+  return graph.add("Add", {curve, graph.add("Mul", {x, graph.scalar(0.5)})});
+}
+
+Value DecoderBuilder::activate(Activation activation, const std::string &module, Value x) {
   switch (activation) {
   case Activation::Silu:
     return graph.add("Mul", {x, graph.add("Sigmoid", {x})});
@@ -109,6 +141,8 @@ Value DecoderBuilder::activate(Activation activation, Value x) {
     return graph.add("Gelu", {x});
   case Activation::Relu:
     return graph.add("Relu", {x});
+  case Activation::Xielu:
+    return xielu(module, x);
   case Activation::ReluSquared:
     break;
   }
@@ -119,7 +153,7 @@ Value DecoderBuilder::activate(Activation activation, Value x) {
 Value DecoderBuilder::feedForward(const Layer &layer, const std::string &path, Value x) {
   const FeedForward &f = layer.feedForward;
   std::string module = inside(path, decoder.names.feedForward);
-  return f.experts ? experts(layer, module, x) : dense(f, module, x);
+  return f.experts ? experts(layer, path, module, x) : dense(f, module, x);
 }
 
 Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Value x) {
@@ -128,7 +162,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
   if (!f.isGated) {
     y = linear(inside(module, decoder.names.up), x, hidden, f.width, f.bias);
     graph.setScope(checkpoint.ownName(module));
-    y = activate(f.activation, y);
+    y = activate(f.activation, module, y);
   } else {
     std::vector<Value> parts;
     if (f.isFused) {
@@ -139,7 +173,7 @@ Value DecoderBuilder::dense(const FeedForward &f, const std::string &module, Val
                linear(inside(module, decoder.names.up), x, hidden, f.width, f.bias)};
     }
     graph.setScope(checkpoint.ownName(module));
-    y = graph.add("Mul", {activate(f.activation, parts[0]), parts[1]});
+    y = graph.add("Mul", {activate(f.activation, module, parts[0]), parts[1]});
   }
   return linear(inside(module, decoder.names.down), y, f.width, hidden, f.bias);
 }
@@ -153,6 +187,10 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
     graph.setScope(checkpoint.ownName(path));
     return graph.add("Add", {to, scaled(what, decoder.residualScale)});
   };
+  if (decoder.normsAfterSum) {
+    x = normed(names.attentionNorm, added(x, attention(layer, inside(path, names.attention), x)));
+    return normed(names.feedForwardNorm, added(x, feedForward(layer, path, x)));
+  }
   Value in = normed(names.attentionNorm, x);
   Value seen = normed(names.afterAttentionNorm, attention(layer, inside(path, names.attention), in));
   if (decoder.isParallel) {
@@ -166,10 +204,14 @@ Value DecoderBuilder::block(const Layer &layer, const std::string &path, Value x
 }
 
 Value DecoderBuilder::head(Value x) {
-  x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.norm);
+  if (!decoder.finalNorm.empty())
+    x = norm(decoder.base + decoder.finalNorm, x, decoder.hidden, decoder.norm);
+  int64_t width = decoder.embeddingWidth ? decoder.embeddingWidth : decoder.hidden;
+  if (width != decoder.hidden)
+    x = linear(decoder.base + decoder.projectOut, x, decoder.hidden, width, false);
   std::string matrix = decoder.isTied ? decoder.base + decoder.embedding : decoder.head;
   graph.setScope(checkpoint.ownName(decoder.head));
-  Value weight = parameter(matrix + ".weight", {decoder.vocabulary, decoder.hidden});
+  Value weight = parameter(matrix + ".weight", {decoder.vocabulary, width});
   Value logits = graph.add("MatMul", {x, graph.add("Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}})});
   if (decoder.headBias)
     logits = graph.add("Add", {logits, parameter(decoder.head + ".bias", {decoder.vocabulary})});
@@ -180,8 +222,6 @@ Value DecoderBuilder::head(Value x) {
 }
 
 void DecoderBuilder::build() {
-  checkpoint.setRenamed(decoder.renamed);
-  checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
   Value tokens = "input_ids";
   graph.addTokens(tokens);
   addPositions(tokens);

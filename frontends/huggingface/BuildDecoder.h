@@ -14,7 +14,8 @@ public:
   DecoderBuilder(const Decoder &decoder, Checkpoint &checkpoint, GraphWriter &graph)
       : decoder(decoder), checkpoint(checkpoint), graph(graph) {}
 
-  /// Input `input_ids` (batch, sequence), output `logits` (batch, sequence, vocabulary), all in f32.
+  /// The checkpoint knows the decoder's names by now. Input `input_ids` (batch, sequence), output `logits` (batch,
+  /// sequence, vocabulary), all in f32.
   void build();
 
 private:
@@ -27,7 +28,9 @@ private:
   Value embed(Value tokens);
   Value block(const Layer &layer, const std::string &path, Value x);
   Value head(Value x);
-  Value activate(Activation activation, Value x);
+  Value activate(Activation activation, const std::string &module, Value x);
+  Value xielu(const std::string &module, Value x);
+  Value positionRows();
   Value feedForward(const Layer &layer, const std::string &path, Value x);
   Value dense(const FeedForward &feedForward, const std::string &module, Value x);
   std::vector<Value> split(Value x, const std::vector<int64_t> &sizes);
@@ -45,6 +48,8 @@ private:
   Value frequencies(const Rope &rope);
   Value rotate(const Rope &rope, const Table &table, Value x, int64_t headWidth);
   Value mask(int64_t window);
+  std::vector<Value> shardedProjection(const Attention &attention, Value all);
+  Value alibi(const Attention &attention);
   std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
   Value turned(const Layer &layer, Value x, int64_t headWidth);
@@ -57,7 +62,7 @@ private:
   Value repeated(const Attention &attention, Value x);
 
   // BuildExperts.cpp
-  Value experts(const Layer &layer, const std::string &path, Value x);
+  Value experts(const Layer &layer, const std::string &block, const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
   Value choice(const Experts &experts, const std::string &path, Value shares);
   Value sharedExpert(const FeedForward &feedForward, const std::string &path, Value x);

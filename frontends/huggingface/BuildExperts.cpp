@@ -9,8 +9,12 @@ using Value = GraphWriter::Value;
 /// (B, S, E): what the choice is made by; experts of groups that take no part are out of reach.
 Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value shares) {
   bool isSigmoid = e.router == Experts::Router::SigmoidThenTop;
-  if (isSigmoid)
-    shares = graph.add("Add", {shares, parameter(inside(path, decoder.names.choiceBias), {e.count})});
+  if (e.hasChoiceBias) {
+    std::vector<int64_t> shape{e.count};
+    if (e.choiceBiasIsRow)
+      shape.insert(shape.begin(), 1);
+    shares = graph.add("Add", {shares, parameter(inside(path, decoder.names.choiceBias), shape)});
+  }
   if (e.groups <= 1 || e.chosenGroups >= e.groups)
     return shares;
   Value grouped = reshape(shares, {0, 0, e.groups, e.count / e.groups});
@@ -45,6 +49,8 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
     Value sum = graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}});
     if (e.normalisedFrom > 0)
       sum = graph.add("Add", {sum, graph.scalar(float(e.normalisedFrom))});
+    if (e.normalisedLeast > 0)
+      sum = graph.add("Max", {sum, graph.scalar(float(e.normalisedLeast))});
     chosen = graph.add("Div", {chosen, sum});
   }
   chosen = scaled(chosen, e.scale);
@@ -57,22 +63,28 @@ Value DecoderBuilder::gatedExpert(const Layer &layer, const std::string &path, i
   const BlockNames &names = decoder.names;
   int64_t hidden = decoder.hidden;
   std::string own = inside(path, names.experts), module = inside(own, std::to_string(index));
-  if (checkpoint.has(inside(path, names.expertsGateUp))) {
+  if (names.expertsAreStacked || checkpoint.has(inside(path, names.expertsGateUp))) {
     graph.setScope(checkpoint.ownName(own));
     auto matrix = [&](const std::string &name, int64_t out, int64_t in) {
-      Value all = parameter(inside(path, name), {f.experts->count, out, in});
-      Value one = graph.add("Gather", {all, graph.integer(index)}, {{"axis", int64_t(0)}});
-      return graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}});
+      int64_t count = f.experts->count;
+      // A program that saves transformers' state_dict() leaves them in the form that all other model types have.
+      bool isPlain =
+          !names.expertsAreTransposed || (in != out && checkpoint.hasShape(inside(path, name), {count, out, in}));
+      std::vector<int64_t> shape =
+          isPlain ? std::vector<int64_t>{count, out, in} : std::vector<int64_t>{count, in, out};
+      Value one =
+          graph.add("Gather", {parameter(inside(path, name), shape), graph.integer(index)}, {{"axis", int64_t(0)}});
+      return isPlain ? graph.add("Transpose", {one}, {{"perm", std::vector<int64_t>{1, 0}}}) : one;
     };
     std::vector<Value> parts =
         split(graph.add("MatMul", {x, matrix(names.expertsGateUp, 2 * f.width, hidden)}), {f.width, f.width});
-    Value y = graph.add("Mul", {activate(f.activation, parts[0]), parts[1]});
+    Value y = graph.add("Mul", {activate(f.activation, own, parts[0]), parts[1]});
     return graph.add("MatMul", {y, matrix(names.expertsDown, hidden, f.width)});
   }
   Value gate = linear(inside(module, names.expertGate), x, hidden, f.width, false),
         up = linear(inside(module, names.expertUp), x, hidden, f.width, false);
   graph.setScope(checkpoint.ownName(module));
-  Value y = graph.add("Mul", {activate(f.activation, gate), up});
+  Value y = graph.add("Mul", {activate(f.activation, own, gate), up});
   return linear(inside(module, names.expertDown), y, f.width, hidden, false);
 }
 
@@ -100,7 +112,7 @@ Value DecoderBuilder::clampedExpert(const Layer &layer, const std::string &path,
                            one("down_proj_bias", {decoder.hidden})});
 }
 
-/// The expert that sees every token.
+/// The expert that sees every token; `path`: what its name is below.
 Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path, Value x) {
   FeedForward shared = f;
   shared.experts.reset();
@@ -112,7 +124,7 @@ Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path
   return graph.add("Mul", {graph.add("Sigmoid", {gate}), y});
 }
 
-Value DecoderBuilder::experts(const Layer &layer, const std::string &path, Value x) {
+Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
   const Experts &e = *layer.feedForward.experts;
   Value weights = shares(e, path, x), sum;
   for (int64_t i = 0; i < e.count; ++i) {
@@ -124,7 +136,7 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &path, Value
   }
   if (!e.sharedWidth)
     return sum;
-  Value shared = sharedExpert(layer.feedForward, path, x);
+  Value shared = sharedExpert(layer.feedForward, decoder.names.sharedIsBeside ? block : path, x);
   graph.setScope(checkpoint.ownName(path));
   return graph.add("Add", {sum, shared});
 }

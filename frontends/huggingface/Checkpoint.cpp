@@ -32,6 +32,22 @@ bool Checkpoint::has(const std::string &name) const {
   return files && files->find(ownName(name));
 }
 
+bool Checkpoint::differ(const std::string &name, const std::string &other) const {
+  if (!has(name) || !has(other))
+    return false;
+  auto one = *files->find(ownName(name)), two = *files->find(ownName(other));
+  auto left = one.file->data(*one.tensor), right = two.file->data(*two.tensor);
+  return one.tensor->typeName != two.tensor->typeName || one.tensor->shape != two.tensor->shape ||
+         !std::equal(left.begin(), left.end(), right.begin(), right.end());
+}
+
+bool Checkpoint::hasShape(const std::string &name, const std::vector<int64_t> &shape) const {
+  if (!files)
+    return false;
+  auto found = files->find(ownName(name));
+  return found && found->tensor->shape == shape;
+}
+
 void Checkpoint::choosePrefix(const std::string &given, const std::string &embedding) {
   base = prefix = given;
   if (!files)

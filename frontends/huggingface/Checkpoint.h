@@ -19,6 +19,9 @@ public:
   bool hasWeights() const { return files.has_value(); }
   /// Whether a tensor is there under a name of the model.
   bool has(const std::string &name) const;
+  /// Whether both are there, and are not the same numbers in the same type.
+  bool differ(const std::string &name, const std::string &other) const;
+  bool hasShape(const std::string &name, const std::vector<int64_t> &shape) const;
   /// Where the base model's names start with `base` ("model."), how the checkpoint's do: the same, without it, or below
   /// the language model of a multi-modal one. Decided by the name of the embedding.
   void choosePrefix(const std::string &base, const std::string &embedding);

@@ -180,6 +180,19 @@ std::vector<double> Config::numbers(const char *key) {
   return result;
 }
 
+nlohmann::json Config::value(const char *key) {
+  const Json *value = find(key);
+  return value ? *value : Json();
+}
+
+const char *Config::firstOf(std::initializer_list<const char *> keys) {
+  const char *first = nullptr;
+  for (const char *key : keys)
+    if (has(key) && !first)
+      first = key;
+  return first ? first : *keys.begin();
+}
+
 std::optional<Config> Config::child(const char *key) {
   const Json *value = find(key);
   if (!value || value->is_null() || (value->is_object() && value->empty()))

@@ -34,6 +34,10 @@ public:
   std::vector<std::string> texts(const char *key);
   std::optional<std::vector<int64_t>> integers(const char *key); ///< none where it is absent or null
   std::vector<double> numbers(const char *key);
+  /// As it stands there, null where it is absent: for forms that one family alone has.
+  nlohmann::json value(const char *key);
+  /// The first of these keys that is there, else the first: one number under the names of several versions.
+  const char *firstOf(std::initializer_list<const char *> keys);
   /// An object below this one; none where the key is absent, null or an empty object.
   std::optional<Config> child(const char *key);
 

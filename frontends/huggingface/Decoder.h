@@ -16,6 +16,7 @@ enum class NormKind {
   LayerNoBias,
   LayerPlusOne, ///< (x - mean) / deviation * (1 + w) + b
   LayerPlain,   ///< without parameters
+  RmsPlain,     ///< without parameters
 };
 
 struct Norm {
@@ -24,7 +25,14 @@ struct Norm {
 };
 
 /// transformers' names of activations that ztc builds.
-enum class Activation { Silu, GeluTanh, Gelu, Relu, ReluSquared };
+enum class Activation {
+  Silu,
+  GeluTanh,
+  Gelu,
+  Relu,
+  ReluSquared,
+  Xielu, ///< arXiv:2411.13010, with two learned numbers below the module: act_fn.alpha_p, act_fn.alpha_n
+};
 
 /// Norms of queries and keys after their projections.
 enum class HeadNorms {
@@ -35,11 +43,15 @@ enum class HeadNorms {
   Whole,      ///< over all heads at once, before they part
 };
 
+/// Of Fusion::Shards: TPU cores that CodeGen was first trained on.
+constexpr int64_t kShards = 4;
+
 /// How one projection holds queries, keys and values.
 enum class Fusion {
   None,   ///< three projections
   Blocks, ///< all queries, all keys, all values
   Groups, ///< for each head of keys: the queries that share it, its key, its value
+  Shards, ///< four parts, each with its share of the heads: all queries, all values, all keys of it (CodeGen)
 };
 
 /// Multi-head latent attention (arXiv:2405.04434, section 2.1): queries, and keys with values, through a narrow layer;
@@ -59,6 +71,9 @@ struct Attention {
   bool normsAfterRotation = false;
   double clip = 0;            ///< above 0: queries, keys and values are clamped to it, after their norms
   std::vector<double> slopes; ///< ALiBi (arXiv:2108.12409): of each head, times the position of the key
+  /// Slopes, and their products with positions, are rounded to bf16 in every precision, and scaled as scores are
+  /// (Falcon).
+  bool slopesAreRounded = false;
   std::optional<Latent> latent;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
   bool hasSinks = false;         ///< a learned logit per head, which takes a share of the softmax and nothing else
@@ -69,12 +84,14 @@ struct Experts {
   enum class Router {
     SoftmaxThenTop, ///< shares of all experts; the chosen ones may be normalised again
     TopThenSoftmax, ///< shares among the chosen
-    SigmoidThenTop, ///< DeepSeek-V3 (arXiv:2412.19437, section 2.1.2): each expert by itself; a bias takes part in the
-                    ///< choice
+    SigmoidThenTop, ///< DeepSeek-V3 (arXiv:2412.19437, section 2.1.2): each expert by itself
   } router = Router::SoftmaxThenTop;
-  bool normalised = false;   ///< the chosen shares sum to one
-  double normalisedFrom = 0; ///< added to their sum
+  bool normalised = false;    ///< the chosen shares sum to one
+  double normalisedFrom = 0;  ///< added to their sum
+  double normalisedLeast = 0; ///< their sum is taken to be this at least
   bool routerBias = false;
+  bool hasChoiceBias = false;   ///< a learned bias takes part in the choice, and in nothing else
+  bool choiceBiasIsRow = false; ///< stored (1, count), not (count)
   /// Experts in so many groups; the best `chosenGroups` of them take part. By the largest share, or by the sum of two.
   int64_t groups = 1, chosenGroups = 1;
   double scale = 1;            ///< of the shares
@@ -112,9 +129,12 @@ struct BlockNames {
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";
-  std::string choiceBias = "gate.e_score_correction_bias"; ///< of Router::SigmoidThenTop
+  bool sharedIsBeside = false; ///< the shared expert's name is below the layer
+  std::string choiceBias = "gate.e_score_correction_bias";
   /// Experts as one tensor of three dimensions, (count, 2 width, hidden) and (count, hidden, width).
   std::string expertsGateUp = "experts.gate_up_proj", expertsDown = "experts.down_proj";
+  bool expertsAreStacked = false;    ///< checkpoints have no other form
+  bool expertsAreTransposed = false; ///< theirs is (count, hidden, 2 width) and (count, width, hidden)
   std::string expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
 };
 
@@ -122,9 +142,13 @@ struct Decoder {
   std::string modelType;
   int64_t vocabulary = 0, hidden = 0, positionLimit = 0; ///< 0: none
   std::string base = "model.";                           ///< before the names of all but the head
-  std::string embedding = "embed_tokens", positions, layersName = "layers", finalNorm = "norm", head = "lm_head";
-  std::string embeddingNorm;  ///< of embedded tokens; empty: none
-  int64_t positionOffset = 0; ///< rows of the table of positions before the first position's
+  std::string embedding = "embed_tokens", positions, layersName = "layers", head = "lm_head";
+  std::string finalNorm = "norm"; ///< empty: none
+  int64_t embeddingWidth = 0;     ///< where it is not `hidden`: `projectIn` and `projectOut` lead there and back
+  std::string projectIn = "project_in", projectOut = "project_out";
+  std::optional<std::string> embeddingNorm; ///< of embedded tokens
+  bool positionsAreWaves = false; ///< sines and cosines of positions are added to embedded tokens; nothing is learned
+  int64_t positionOffset = 0;     ///< rows of the table of positions before the first position's
   bool isTied = false;
   bool headBias = false;
   std::optional<int64_t> padding; ///< a row of the embedding without gradient from the lookup
@@ -135,6 +159,7 @@ struct Decoder {
   std::optional<double> logitSoftCap;
   bool inputsTransposed = false; ///< matrices are stored (in, out)
   bool isParallel = false;       ///< attention and feed-forward read the same input
+  bool normsAfterSum = false;    ///< each norm of a block is of the sum behind its half, as in the first Transformer
   Norm norm;
   std::vector<Rope> ropes;
   std::vector<Layer> layers;

@@ -22,15 +22,7 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
     config.fail(std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) + " groups, " +
                 std::to_string(experts.chosenGroups) + " of them chosen for " + std::to_string(experts.perToken) +
                 " experts a token, do not fit each other");
-  Decoder plain = decoder;
-  if (!experts.count || !config.status().isOk())
-    return;
-  setExperts(config, decoder, experts);
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    if (int64_t(i) < dense)
-      decoder.layers[i].feedForward = plain.layers[i].feedForward;
-    else
-      decoder.layers[i].feedForward.width = width;
+  setExperts(config, decoder, experts, width, [&](int64_t layer) { return layer < dense; });
 }
 
 /// Ranks and widths of latent attention, and its rotary embedding.
@@ -43,13 +35,13 @@ static void readLatent(Config &config, Decoder &decoder, const Latent &defaults,
   latent.valueWidth = config.integer("v_head_dim", defaults.valueWidth);
   config.harmless({"qk_head_dim", "head_dim"});
   bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
   double scale = 1 / std::sqrt(double(latent.plainWidth + latent.turningWidth));
   for (Layer &layer : decoder.layers) {
     Attention &attention = layer.attention;
     attention.latent = latent;
     attention.keyHeads = attention.heads;
-    attention.headWidth = latent.turningWidth; // of what turns
-    attention.queryBias = attention.outputBias = bias;
+    attention.headWidth = latent.turningWidth;      // of what turns
     attention.headNorm = Norm{NormKind::Rms, 1e-6}; // not the configuration's epsilon
     attention.scale = scale;
   }
@@ -88,6 +80,37 @@ void fillDeepSeekV3(Config &config, Decoder &decoder) {
                       .normalised = true});
 }
 
+/// DeepSeek-V3 with a list of which layers are dense.
+void fillGlm4MoeLite(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 154880,
+              .hidden = 2048,
+              .width = 10240,
+              .layers = 47,
+              .heads = 20,
+              .keyHeads = 20,
+              .positions = 202752,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers", "topk_method"});
+  readLatent(config, decoder,
+             {.queryRank = 768, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
+             config.flag("rope_interleave", true));
+  std::vector<std::string> types = config.texts("mlp_layer_types");
+  int64_t dense = types.empty() ? 1 : 0;
+  while (dense < int64_t(types.size()) && types[dense] == "dense")
+    ++dense;
+  if (!types.empty() && (types.size() != decoder.layers.size() ||
+                         std::count(types.begin(), types.end(), "sparse") != int64_t(types.size()) - dense))
+    config.fail("mlp_layer_types is not a number of dense layers and then sparse ones, one entry for each layer");
+  config.harmless({"first_k_dense_replace"}); // what transformers 5 does not read
+  config.set("first_k_dense_replace", dense);
+  setDeepSeekExperts(
+      config, decoder,
+      {.count = 64, .perToken = 4, .width = 1536, .shared = 1, .firstDense = 1, .scale = 1.8, .normalised = true});
+}
+
 void fillDeepSeekV2(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.vocabulary = 102400});
   if (decoder.layers.empty())
@@ -115,15 +138,14 @@ void fillDots1(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
   int64_t first = config.optionalInteger("max_window_layers", 62, 0).value_or(62);
   std::vector<bool> sliding =
       slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    decoder.layers[i].attention.queryBias = decoder.layers[i].attention.outputBias = bias;
-    decoder.layers[i].attention.headNorms = HeadNorms::PerHead;
-    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
-  }
+  setWindows(decoder, sliding, window);
+  for (Layer &layer : decoder.layers)
+    layer.attention.headNorms = HeadNorms::PerHead;
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   setDeepSeekExperts(config, decoder, {.width = 1408});
 }

@@ -58,6 +58,23 @@ static constexpr Family kFamilies[] = {
     {"granitemoe", fillGraniteMoe},
     {"gpt_bigcode", fillGptBigCode},
     {"ministral3", fillMinistral3},
+    {"apertus", fillApertus},
+    {"nanochat", fillNanoChat},
+    {"ernie4_5_moe", fillErnie45Moe},
+    {"hunyuan_v1_moe", fillHunyuanMoe},
+    {"granitemoeshared", fillGraniteMoeShared},
+    {"minimax_m2", fillMiniMaxM2},
+    {"glm4_moe_lite", fillGlm4MoeLite},
+    {"flex_olmo", fillFlexOlmo},
+    {"qwen3_vl_moe_text", fillQwen3VlMoe},
+    {"vaultgemma", fillVaultGemma},
+    {"jais2", fillJais2},
+    {"mpt", fillMpt},
+    {"persimmon", fillPersimmon},
+    {"gpt_neo", fillGptNeo},
+    {"codegen", fillCodeGen},
+    {"xglm", fillXglm},
+    {"biogpt", fillBioGpt},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -84,6 +101,8 @@ static constexpr Wrapper kWrappers[] = {
     {"qwen2_vl", "qwen2_vl_text", false},
     {"qwen2_5_vl", "qwen2_5_vl_text", false},
     {"qwen3_vl", "qwen3_vl_text", false},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
+    {"paligemma", "gemma", true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
@@ -111,6 +130,8 @@ std::string whyRefused(const std::string &modelType) {
   for (const char *hybrid : kHybrids)
     if (modelType == hybrid)
       return "has recurrent or convolutional layers (a hybrid or state-space model), which ztc does not build";
+  if (modelType == "phimoe")
+    return "draws its experts at random in training (SparseMixer), which ztc does not build";
   return "";
 }
 
@@ -131,6 +152,7 @@ Activation activationOf(Config &config, const char *key, const std::string &name
       {"gelu_python", Activation::Gelu},
       {"relu", Activation::Relu},
       {"relu2", Activation::ReluSquared},
+      {"xielu", Activation::Xielu},
   };
   for (const Entry &entry : kActivations)
     if (name == entry.name)
@@ -306,14 +328,65 @@ std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double
   return ropes;
 }
 
-void setExperts(Config &config, Decoder &decoder, const Experts &experts) {
+void setBiases(Decoder &decoder, bool query, bool output, bool feedForward) {
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryBias = query;
+    layer.attention.outputBias = output;
+    layer.feedForward.bias = feedForward;
+  }
+}
+
+void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window) {
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    decoder.layers[i].isSliding = sliding[i];
+    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  }
+}
+
+void makeParallel(Decoder &decoder) {
+  decoder.isParallel = true;
+  decoder.names.feedForwardNorm = "";
+}
+
+std::vector<double> alibiSlopes(int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads)
+    power *= 2;
+  std::vector<double> result;
+  for (int64_t i = 1; i <= power; ++i)
+    result.push_back(std::pow(2, -8.0 * double(i) / double(power)));
+  for (int64_t i = 1; int64_t(result.size()) < heads; i += 2)
+    result.push_back(std::pow(2, -4.0 * double(i) / double(power)));
+  return result;
+}
+
+std::optional<double> softCap(Config &config, const char *key, std::optional<double> otherwise) {
+  std::optional<double> cap = config.optionalNumber(key, otherwise);
+  return cap && *cap ? cap : std::nullopt;
+}
+
+void setExperts(Config &config, Decoder &decoder, const Experts &experts, int64_t width,
+                const std::function<bool(int64_t)> &isDense) {
+  if (!experts.count)
+    return;
   if (experts.perToken > experts.count)
     config.fail(std::to_string(experts.perToken) + " experts per token of " + std::to_string(experts.count));
   if (experts.count > kMostExperts)
     config.fail(std::to_string(experts.count) + " experts; ztc builds " + std::to_string(kMostExperts) + " at most");
-  if (config.status().isOk())
-    for (Layer &layer : decoder.layers)
-      layer.feedForward.experts = experts;
+  for (size_t i = 0; i < decoder.layers.size() && config.status().isOk(); ++i) {
+    FeedForward &feedForward = decoder.layers[i].feedForward;
+    if (isDense(int64_t(i)))
+      continue;
+    if (feedForward.activation == Activation::Xielu)
+      config.fail("experts with the activation 'xielu' are not built");
+    feedForward.experts = experts;
+    feedForward.width = width;
+  }
+}
+
+void readRouterNoise(Config &config, Decoder &decoder) {
+  if (config.optionalNumber("router_jitter_noise", 0.0).value_or(0) != 0)
+    decoder.notes.push_back(config.describe("router_jitter_noise") + ": ztc trains without this noise");
 }
 
 void readRouterLoss(Config &config, Decoder &decoder) {

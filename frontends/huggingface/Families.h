@@ -4,6 +4,7 @@
 #include "frontends/huggingface/Decoder.h"
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace ztc::huggingface {
 
@@ -41,6 +42,11 @@ struct Defaults {
   double theta = 10000;
   std::optional<int64_t> padding = std::nullopt;
 };
+/// Heads that share the hidden dimensions among them.
+void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads);
+/// Makes layers like `layer`, as many as `layersKey` says, of GPT-NeoX and its contemporaries: sizes are checked, the
+/// feed-forward is not gated.
+void fillOld(Config &config, Decoder &decoder, const Layer &layer, const char *layersKey, int64_t layers);
 /// Keys of transformers' base class and of generation.
 void readBase(Config &config, Decoder &decoder);
 /// The number of layers, within what ztc builds.
@@ -56,10 +62,26 @@ RopeContext ropeContext(const Decoder &decoder, double theta);
 /// A kind for "full_attention" layers and one for "sliding_attention" layers, and sets which layer has which.
 std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double fullTheta, const char *slidingKey,
                                         double slidingTheta);
-/// Makes every layer a mixture of experts.
-void setExperts(Config &config, Decoder &decoder, const Experts &experts);
+/// Which of the projections of all layers have biases.
+void setBiases(Decoder &decoder, bool query, bool output, bool feedForward = false);
+/// The window of the layers whose type is sliding_attention; null: none.
+void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window);
+/// Attention and feed-forward read the same norm's result.
+void makeParallel(Decoder &decoder);
+/// ALiBi's slopes as in the paper: powers of 2^(-8 / n); where the heads are not a power of two, every second one of
+/// twice as many follows.
+std::vector<double> alibiSlopes(int64_t heads);
+/// A cap above 0; null and 0 are none.
+std::optional<double> softCap(Config &config, const char *key, std::optional<double> otherwise);
+
+/// Makes layers mixtures of experts of this width, all but those that `isDense` names. A count of 0: none.
+void setExperts(
+    Config &config, Decoder &decoder, const Experts &experts, int64_t width,
+    const std::function<bool(int64_t)> &isDense = [](int64_t) { return false; });
 /// The loss that balances a router is said, not trained.
 void readRouterLoss(Config &config, Decoder &decoder);
+/// So is noise in front of it.
+void readRouterNoise(Config &config, Decoder &decoder);
 
 /// Defaults of DeepSeek's mixture of experts.
 struct DeepSeekExperts {
@@ -69,7 +91,8 @@ struct DeepSeekExperts {
 };
 /// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers.
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
-                        Experts experts = {.router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20});
+                        Experts experts = {
+                            .router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true});
 
 void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);
@@ -122,5 +145,22 @@ void fillQwen2Moe(Config &config, Decoder &decoder);
 void fillGraniteMoe(Config &config, Decoder &decoder);
 void fillGptBigCode(Config &config, Decoder &decoder);
 void fillMinistral3(Config &config, Decoder &decoder);
+void fillApertus(Config &config, Decoder &decoder);
+void fillNanoChat(Config &config, Decoder &decoder);
+void fillErnie45Moe(Config &config, Decoder &decoder);
+void fillHunyuanMoe(Config &config, Decoder &decoder);
+void fillGraniteMoeShared(Config &config, Decoder &decoder);
+void fillMiniMaxM2(Config &config, Decoder &decoder);
+void fillGlm4MoeLite(Config &config, Decoder &decoder);
+void fillFlexOlmo(Config &config, Decoder &decoder);
+void fillQwen3VlMoe(Config &config, Decoder &decoder);
+void fillVaultGemma(Config &config, Decoder &decoder);
+void fillJais2(Config &config, Decoder &decoder);
+void fillMpt(Config &config, Decoder &decoder);
+void fillPersimmon(Config &config, Decoder &decoder);
+void fillGptNeo(Config &config, Decoder &decoder);
+void fillCodeGen(Config &config, Decoder &decoder);
+void fillXglm(Config &config, Decoder &decoder);
+void fillBioGpt(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -100,16 +100,31 @@ bool isModelFolder(const std::string &path) {
   return llvm::sys::fs::is_directory(path);
 }
 
-/// The language model's part of a multi-modal configuration.
-static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType) {
+/// The language model's part of a multi-modal configuration. `mayBeTied` is set where either part ties the head:
+/// version 5 reads it above, version 4 below.
+static Config textPart(Config &config, const Wrapper &wrapper, std::string &modelType, bool &mayBeTied) {
   std::optional<Config> text = config.child("text_config");
   if (!text) // version 4's Qwen2-VL has it all at the top
     return config;
   modelType = text->text("model_type", wrapper.textType);
-  // Where the head is tied stands in either of them.
-  bool isTied = config.flag("tie_word_embeddings", wrapper.isTied) || text->flag("tie_word_embeddings", false);
-  text->set("tie_word_embeddings", isTied);
+  bool below = text->flag("tie_word_embeddings", wrapper.isTied), above = config.flag("tie_word_embeddings", below);
+  mayBeTied = below || above;
+  text->set("tie_word_embeddings", above);
   return *text;
+}
+
+/// As transformers does: a head that is stored with other numbers than the embedding's is not tied to it, and one that
+/// is not stored is.
+static void tieAsWeightsAre(const Checkpoint &checkpoint, const std::string &place, bool mayBeTied, Decoder &decoder,
+                            FolderModel &model) {
+  std::string embedding = decoder.base + decoder.embedding + ".weight", head = decoder.head + ".weight";
+  if (decoder.isTied && checkpoint.differ(embedding, head)) {
+    decoder.isTied = false;
+    model.notes.push_back(place + ": ties the head to the embedding, but " + checkpoint.ownName(head) +
+                          " is stored with other numbers: both are trained, each by itself");
+  } else if (!decoder.isTied && mayBeTied && checkpoint.has(embedding) && !checkpoint.has(head)) {
+    decoder.isTied = true;
+  }
 }
 
 StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision,
@@ -120,10 +135,11 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
   FolderModel model;
   model.modelType = config.text("model_type", "");
   refuseUnsupported(config, model.modelType);
+  bool mayBeTied = false;
   const Wrapper *wrapper = findWrapper(model.modelType);
   if (wrapper) {
     model.modelType = wrapper->textType;
-    Config text = textPart(config, *wrapper, model.modelType);
+    Config text = textPart(config, *wrapper, model.modelType, mayBeTied);
     text.adopt(config);
     config = std::move(text);
     model.notes.push_back(place + ": a multi-modal model; its language model (" + model.modelType +
@@ -141,7 +157,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     config.fail("model_type '" + model.modelType + "' scales or caps its logits, which transformers' class of '" +
                 wrapper->modelType + "' does not do in every version; export the model to ONNX instead");
   ZTC_RETURN_IF_ERROR(config.status());
-  model.notes = decoder.notes;
+  model.notes.insert(model.notes.end(), decoder.notes.begin(), decoder.notes.end());
   if (std::vector<std::string> unknown = config.unknownKeys(); !unknown.empty())
     model.notes.push_back(place + ": transformers' " + model.modelType + " does not read " + joined(unknown) +
                           ", and neither does ztc");
@@ -151,6 +167,9 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     model.positionLimit = std::max(model.positionLimit, rope.reach);
 
   ZTC_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(folder));
+  checkpoint.setRenamed(decoder.renamed);
+  checkpoint.choosePrefix(decoder.base, decoder.embedding + ".weight");
+  tieAsWeightsAre(checkpoint, place, mayBeTied, decoder, model);
   GraphWriter graph("ztc", model.modelType);
   DecoderBuilder(decoder, checkpoint, graph).build();
   if (!checkpoint.problems().empty()) {

@@ -10,8 +10,7 @@ static void fillAll(Config &config, Decoder &decoder, const Defaults &defaults) 
   decoder.norm.kind = NormKind::RmsPlusOne;
   decoder.embeddingScale = std::sqrt(double(decoder.hidden));
   bool bias = config.flag("attention_bias", false);
-  for (Layer &layer : decoder.layers)
-    layer.attention.queryBias = layer.attention.outputBias = bias;
+  setBiases(decoder, bias, bias);
   config.require("use_bidirectional_attention", {false, nullptr});
 }
 
@@ -25,18 +24,9 @@ static void fillLater(Config &config, Decoder &decoder, bool (*isSliding)(int64_
   if (scalar <= 0)
     config.fail(config.describe("query_pre_attn_scalar") + ", which is not above 0");
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
-  std::vector<bool> sliding = slidingLayers(config, decoder, isSliding, interval);
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    decoder.layers[i].attention.scale = 1 / std::sqrt(scalar);
-    decoder.layers[i].isSliding = sliding[i];
-    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
-  }
-}
-
-/// A cap above 0; null and 0 are none.
-static std::optional<double> softCap(Config &config, const char *key, std::optional<double> otherwise) {
-  std::optional<double> cap = config.optionalNumber(key, otherwise);
-  return cap && *cap ? cap : std::nullopt;
+  setWindows(decoder, slidingLayers(config, decoder, isSliding, interval), window);
+  for (Layer &layer : decoder.layers)
+    layer.attention.scale = 1 / std::sqrt(scalar);
 }
 
 void fillGemma(Config &config, Decoder &decoder) {
@@ -94,6 +84,12 @@ void fillGemma2(Config &config, Decoder &decoder) {
   for (Layer &layer : decoder.layers)
     layer.attention.softCap = cap;
   decoder.logitSoftCap = softCap(config, "final_logit_softcapping", 30.0);
+}
+
+/// Gemma 2 without the norms of results.
+void fillVaultGemma(Config &config, Decoder &decoder) {
+  fillGemma2(config, decoder);
+  decoder.names.afterAttentionNorm = decoder.names.afterFeedForwardNorm = "";
 }
 
 void fillGemma3(Config &config, Decoder &decoder) {

@@ -23,10 +23,9 @@ void fillGlm(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   bool bias = config.flag("attention_bias", true);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = bias; // the projection of the result has none
+  setBiases(decoder, bias, false);
+  for (Layer &layer : decoder.layers)
     layer.feedForward.isFused = true;
-  }
   decoder.ropes = {readRope(config, halfContext(decoder))};
   decoder.ropes.front().isInterleaved = true;
 }
@@ -50,10 +49,9 @@ void fillGlm4Moe(Config &config, Decoder &decoder) {
     return;
   config.harmless({"num_nextn_predict_layers"});
   bool bias = config.flag("attention_bias", false), hasHeadNorms = config.flag("use_qk_norm", false);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = bias;
+  setBiases(decoder, bias, false);
+  for (Layer &layer : decoder.layers)
     layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
-  }
   decoder.ropes = {readRope(config, halfContext(decoder))};
   setDeepSeekExperts(config, decoder,
                      {.count = 128, .perToken = 8, .width = 1408, .firstDense = 1, .normalised = true});

@@ -1,10 +1,9 @@
-// Decoders of 2021 to 2023: GPT-NeoX, GPT-J, Falcon, BLOOM, OPT.
+// Decoders of 2021 to 2023: GPT-NeoX, Persimmon, GPT-J, Falcon, BLOOM, OPT.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
 
-/// Keys that these families share, under their own names; `layers` and `heads` name theirs.
-static void fillOld(Config &config, Decoder &decoder, const Layer &given, const char *layersKey, int64_t layers) {
+void fillOld(Config &config, Decoder &decoder, const Layer &given, const char *layersKey, int64_t layers) {
   Layer layer = given;
   Attention &attention = layer.attention;
   if (attention.headWidth * attention.heads != decoder.hidden || attention.heads % attention.keyHeads)
@@ -17,7 +16,7 @@ static void fillOld(Config &config, Decoder &decoder, const Layer &given, const 
     decoder.layers.assign(count, layer);
 }
 
-static void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads) {
+void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads) {
   layer.attention.heads = heads;
   layer.attention.keyHeads = keyHeads;
   layer.attention.headWidth = decoder.hidden / heads;
@@ -60,6 +59,36 @@ void fillGptNeox(Config &config, Decoder &decoder) {
   decoder.isParallel = config.flag("use_parallel_residual", true);
   RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
   context.partialFactor = config.number("rotary_pct", 0.25);
+  decoder.ropes = {readRope(config, context)};
+}
+
+/// GPT-NeoX's projections, norms of queries and keys, one half of a block behind the other.
+void fillPersimmon(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 262144,
+              .width = 16384,
+              .layers = 36,
+              .heads = 64,
+              .positions = 16384,
+              .epsilon = 1e-5,
+              .epsilonKey = "layer_norm_eps",
+              .activation = "relu2"});
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::Layer;
+  setBiases(decoder, true, true, true);
+  bool hasHeadNorms = config.flag("qk_layernorm", true);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.fusion = Fusion::Groups;
+    layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
+    layer.feedForward.isGated = false;
+  }
+  decoder.finalNorm = "final_layernorm";
+  setMegatronNames(decoder.names);
+  decoder.names.queryNorm = "q_layernorm";
+  decoder.names.keyNorm = "k_layernorm";
+  RopeContext context = ropeContext(decoder, 10000);
+  context.partialFactor = 0.5;
   decoder.ropes = {readRope(config, context)};
 }
 
@@ -119,7 +148,7 @@ void fillFalcon(Config &config, Decoder &decoder) {
   decoder.isTied = config.flag("tie_word_embeddings", true);
   decoder.norm = {NormKind::Layer, config.number("layer_norm_epsilon", 1e-5)};
   config.harmless({"apply_residual_connection_post_layernorm", "n_head_kv"});
-  config.require("alibi", {false, nullptr});
+  bool hasAlibi = config.flag("alibi", false);
   Layer layer;
   int64_t heads = config.integer("num_attention_heads", 71);
   bool isNew = config.flag("new_decoder_architecture", false), sharesKeys = config.flag("multi_query", true);
@@ -130,6 +159,11 @@ void fillFalcon(Config &config, Decoder &decoder) {
   layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = bias;
   layer.feedForward.width = config.optionalInteger("ffn_hidden_size", std::nullopt).value_or(4 * decoder.hidden);
   layer.feedForward.activation = activationOf(config, "activation", config.text("activation", "gelu"));
+  if (hasAlibi) {
+    layer.attention.slopes = alibiSlopes(heads);
+    layer.attention.slopesAreRounded = true;
+    layer.rope = -1;
+  }
   fillOld(config, decoder, layer, "num_hidden_layers", 32);
   if (decoder.layers.empty())
     return;
@@ -145,23 +179,12 @@ void fillFalcon(Config &config, Decoder &decoder) {
   } else if (isParallel) {
     names.feedForwardNorm = "";
   } else if (isNew) {
-    config.fail("new_decoder_architecture without parallel_attn is none that ztc builds");
+    config.fail("new_decoder_architecture without parallel_attn is not built");
   }
-  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
-}
-
-/// ALiBi's slopes: powers of 2^(-8 / n); where the heads are no power of two, every second one of twice as many
-/// follows.
-static std::vector<double> slopes(int64_t heads) {
-  int64_t power = 1;
-  while (2 * power <= heads)
-    power *= 2;
-  std::vector<double> result;
-  for (int64_t i = 1; i <= power; ++i)
-    result.push_back(std::pow(2, -8.0 * double(i) / double(power)));
-  for (int64_t i = 1; int64_t(result.size()) < heads; i += 2)
-    result.push_back(std::pow(2, -4.0 * double(i) / double(power)));
-  return result;
+  if (!hasAlibi)
+    decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  else
+    config.harmless({"rope_parameters", "rope_theta", "rope_scaling"});
 }
 
 void fillBloom(Config &config, Decoder &decoder) {
@@ -186,7 +209,7 @@ void fillBloom(Config &config, Decoder &decoder) {
   setHeads(decoder, layer, heads, heads);
   layer.attention.fusion = Fusion::Groups;
   layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = true;
-  layer.attention.slopes = slopes(heads);
+  layer.attention.slopes = alibiSlopes(heads);
   layer.feedForward.width = 4 * decoder.hidden;
   layer.feedForward.activation = Activation::GeluTanh;
   layer.rope = -1;
@@ -209,10 +232,13 @@ void fillOpt(Config &config, Decoder &decoder) {
   decoder.padding = config.optionalInteger("pad_token_id", 1, INT64_C(-1) << 40);
   decoder.norm = {NormKind::Layer, 1e-5};
   decoder.initializerRange = config.number("init_std", 0.02);
-  config.require("do_layer_norm_before", {true});
-  config.require("_remove_final_layer_norm", {false, nullptr});
+  // The model of 350 million parameters alone has its norms behind the sums, and narrower embedded tokens.
+  decoder.normsAfterSum = !config.flag("do_layer_norm_before", true);
+  if (config.flag("_remove_final_layer_norm", false) || decoder.normsAfterSum)
+    decoder.finalNorm = "";
+  int64_t width = config.optionalInteger("word_embed_proj_dim", std::nullopt).value_or(decoder.hidden);
+  decoder.embeddingWidth = width == decoder.hidden ? 0 : width;
   config.require("layer_norm_elementwise_affine", {true});
-  config.require("word_embed_proj_dim", {decoder.hidden, nullptr});
   config.harmless({"prefix", "classifier_dropout"});
   for (const char *key : {"dropout", "layerdrop", "activation_dropout"})
     if (config.optionalNumber(key, 0.0).value_or(0) != 0)

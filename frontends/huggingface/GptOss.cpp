@@ -19,12 +19,10 @@ void fillGptOss(Config &config, Decoder &decoder) {
   bool bias = config.flag("attention_bias", true);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 128);
   std::vector<bool> sliding = slidingLayers(config, decoder, [](int64_t layer, int64_t) { return layer % 2 == 0; }, 0);
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    Attention &attention = decoder.layers[i].attention;
-    attention.queryBias = attention.outputBias = bias;
-    attention.hasSinks = true;
-    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
-  }
+  setBiases(decoder, bias, bias);
+  setWindows(decoder, sliding, window);
+  for (Layer &layer : decoder.layers)
+    layer.attention.hasSinks = true;
   bool hasRope = config.child("rope_parameters") || config.child("rope_scaling");
   if (hasRope) {
     decoder.ropes = {readRope(config, ropeContext(decoder, 150000))};
@@ -42,7 +40,7 @@ void fillGptOss(Config &config, Decoder &decoder) {
   }
   config.harmless({"experts_per_token", "initial_context_length"});
   Experts experts;
-  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 128);
+  experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 128);
   experts.perToken = config.integer("num_experts_per_tok", 4);
   experts.router = Experts::Router::TopThenSoftmax;
   experts.routerBias = true;
@@ -51,7 +49,7 @@ void fillGptOss(Config &config, Decoder &decoder) {
   if (experts.limit <= 0)
     config.fail(config.describe("swiglu_limit") + ", which is not above 0");
   readRouterLoss(config, decoder);
-  setExperts(config, decoder, experts);
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
   decoder.names.router = "router";
 }
 

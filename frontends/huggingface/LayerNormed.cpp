@@ -1,4 +1,4 @@
-// Families of Llama's shape with LayerNorm: StableLM, StarCoder2, Nemotron, OLMo, Phi, Cohere.
+// Families of Llama's shape with LayerNorm: StableLM, StarCoder2, Nemotron, Jais 2, OLMo, Phi, Cohere.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -7,12 +7,6 @@ static RopeContext partialContext(const Decoder &decoder, double theta, double p
   RopeContext context = ropeContext(decoder, theta);
   context.partialFactor = part;
   return context;
-}
-
-/// Attention and feed-forward read the same norm's result.
-static void makeParallel(Decoder &decoder) {
-  decoder.isParallel = true;
-  decoder.names.feedForwardNorm = "";
 }
 
 void fillStableLm(Config &config, Decoder &decoder) {
@@ -28,10 +22,9 @@ void fillStableLm(Config &config, Decoder &decoder) {
     return;
   decoder.norm.kind = NormKind::Layer;
   bool bias = config.flag("use_qkv_bias", false), hasHeadNorms = config.flag("qk_layernorm", false);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = bias;
+  setBiases(decoder, bias, false);
+  for (Layer &layer : decoder.layers)
     layer.attention.headNorms = hasHeadNorms ? HeadNorms::EachHead : HeadNorms::None;
-  }
   decoder.names.queryNorm = "q_layernorm";
   decoder.names.keyNorm = "k_layernorm";
   if (config.flag("use_parallel_residual", false))
@@ -58,8 +51,8 @@ void fillStarCoder2(Config &config, Decoder &decoder) {
   decoder.norm.kind = NormKind::Layer;
   bool bias = config.flag("use_bias", true);
   int64_t window = config.optionalInteger("sliding_window", std::nullopt).value_or(0);
+  setBiases(decoder, bias, bias, bias);
   for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = bias;
     layer.feedForward.isGated = false;
     layer.window = window;
   }
@@ -82,13 +75,31 @@ void fillNemotron(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   decoder.norm.kind = NormKind::LayerPlusOne;
-  bool bias = config.flag("attention_bias", false), feedForwardBias = config.flag("mlp_bias", false);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = bias;
-    layer.feedForward.bias = feedForwardBias;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias, config.flag("mlp_bias", false));
+  for (Layer &layer : decoder.layers)
     layer.feedForward.isGated = false;
-  }
   decoder.ropes = {readRope(config, partialContext(decoder, 10000, 0.5))};
+}
+
+void fillJais2(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 150272,
+              .hidden = 3328,
+              .width = 26624,
+              .heads = 26,
+              .positions = 8192,
+              .epsilon = 1e-5,
+              .epsilonKey = "layer_norm_eps",
+              .activation = "relu2"});
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::Layer;
+  bool bias = config.flag("attention_bias", true);
+  setBiases(decoder, bias, bias, config.flag("mlp_bias", true));
+  for (Layer &layer : decoder.layers)
+    layer.feedForward.isGated = false;
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
 void fillOlmo(Config &config, Decoder &decoder) {
@@ -100,10 +111,9 @@ void fillOlmo(Config &config, Decoder &decoder) {
   decoder.norm = {NormKind::LayerPlain, 1e-5};
   bool bias = config.flag("attention_bias", false);
   double clip = config.optionalNumber("clip_qkv", std::nullopt).value_or(0);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = bias;
+  setBiases(decoder, bias, bias);
+  for (Layer &layer : decoder.layers)
     layer.attention.clip = clip;
-  }
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
@@ -120,8 +130,8 @@ void fillPhi(Config &config, Decoder &decoder) {
     return;
   decoder.norm.kind = NormKind::Layer;
   bool hasHeadNorms = config.flag("qk_layernorm", false);
+  setBiases(decoder, true, true, true);
   for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = layer.feedForward.bias = true;
     layer.attention.headNorms = hasHeadNorms ? HeadNorms::PerHead : HeadNorms::None;
     layer.feedForward.isGated = false;
   }
@@ -153,8 +163,7 @@ static void fillCohereCommon(Config &config, Decoder &decoder) {
     return;
   decoder.norm.kind = NormKind::LayerNoBias;
   bool bias = config.flag("attention_bias", false);
-  for (Layer &layer : decoder.layers)
-    layer.attention.queryBias = layer.attention.outputBias = bias;
+  setBiases(decoder, bias, bias);
   decoder.logitScale = config.number("logit_scale", 0.0625);
   makeParallel(decoder);
 }
@@ -184,12 +193,9 @@ void fillCohere2(Config &config, Decoder &decoder) {
       slidingLayers(config, decoder, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, pattern);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   decoder.ropes.front().isInterleaved = true;
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    Layer &layer = decoder.layers[i];
-    layer.isSliding = sliding[i];
-    layer.window = sliding[i] ? window.value_or(0) : 0;
-    layer.rope = sliding[i] && window ? 0 : -1;
-  }
+  setWindows(decoder, sliding, window);
+  for (Layer &layer : decoder.layers)
+    layer.rope = layer.isSliding && window ? 0 : -1;
 }
 
 } // namespace ztc::huggingface

@@ -6,10 +6,7 @@ namespace ztc::huggingface {
 static void readBiases(Config &config, Decoder &decoder, bool hasFeedForwardBias) {
   bool attention = config.flag("attention_bias", false),
        feedForward = hasFeedForwardBias && config.flag("mlp_bias", false);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = attention;
-    layer.feedForward.bias = feedForward;
-  }
+  setBiases(decoder, attention, attention, feedForward);
 }
 
 void fillLlama(Config &config, Decoder &decoder) {
@@ -70,18 +67,34 @@ void fillGraniteMoe(Config &config, Decoder &decoder) {
   for (Layer &layer : decoder.layers)
     layer.feedForward.bias = false; // mlp_bias is Granite's alone
   Experts experts;
-  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 8);
+  experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 8);
   experts.perToken = config.integer("num_experts_per_tok", 2);
   experts.router = Experts::Router::TopThenSoftmax;
   readRouterLoss(config, decoder);
-  setExperts(config, decoder, experts);
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
   decoder.names.feedForward = "block_sparse_moe";
   decoder.names.router = "router.layer";
   decoder.names.expertsGateUp = "input_linear.weight";
   decoder.names.expertsDown = "output_linear.weight";
+  decoder.names.expertsAreStacked = true;
   decoder.renamed = {{".router.layer.", ".router."},
                      {".input_linear.weight", ".experts.gate_up_proj"},
                      {".output_linear.weight", ".experts.down_proj"}};
+}
+
+/// A mixture beside a feed-forward that every token goes through; a width of 0: none.
+void fillGraniteMoeShared(Config &config, Decoder &decoder) {
+  fillGraniteMoe(config, decoder);
+  int64_t width = config.integer("shared_intermediate_size", 0, 0);
+  for (Layer &layer : decoder.layers) {
+    layer.feedForward.isFused = true; // of the shared one: those of the mixture have a form of their own
+    layer.feedForward.experts->sharedWidth = width;
+  }
+  BlockNames &names = decoder.names;
+  names.sharedIsBeside = true;
+  names.sharedExpert = "shared_mlp";
+  names.fusedGate = "input_linear";
+  names.down = "output_linear";
 }
 
 } // namespace ztc::huggingface

@@ -1,24 +1,8 @@
-// Families that differ from Llama in a line or two: Arcee, Seed-OSS, ERNIE 4.5, Helium, Hunyuan, InternLM3, CWM,
-// EXAONE 4.
+// Families that differ from Llama in a line or two: Arcee, Apertus, nanochat, Seed-OSS, ERNIE 4.5, Helium, Hunyuan,
+// InternLM3, CWM, EXAONE 4.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
-
-static void setBiases(Decoder &decoder, bool query, bool output, bool feedForward) {
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = query;
-    layer.attention.outputBias = output;
-    layer.feedForward.bias = feedForward;
-  }
-}
-
-/// The window of layers whose type is sliding_attention.
-static void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optional<int64_t> window) {
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    decoder.layers[i].isSliding = sliding[i];
-    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
-  }
-}
 
 void fillArcee(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
@@ -30,6 +14,63 @@ void fillArcee(Config &config, Decoder &decoder) {
   for (Layer &layer : decoder.layers)
     layer.feedForward.isGated = false;
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+}
+
+/// An activation with two numbers of its own in each layer, and norms of queries and keys.
+void fillApertus(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 131072,
+                    .width = 14336,
+                    .positions = 65536,
+                    .epsilon = 1e-5,
+                    .activation = "xielu",
+                    .theta = 12000000};
+  defaults.padding = 3;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.feedForward.isGated = false;
+  }
+  decoder.names.attentionNorm = "attention_layernorm";
+  decoder.names.feedForwardNorm = "feedforward_layernorm";
+  if (!config.child("rope_parameters") && !config.child("rope_scaling"))
+    config.set("rope_parameters", {{"rope_type", "llama3"},
+                                   {"rope_theta", 12000000.0},
+                                   {"factor", 8.0},
+                                   {"original_max_position_embeddings", 8192},
+                                   {"low_freq_factor", 1.0},
+                                   {"high_freq_factor", 4.0}});
+  decoder.ropes = {readRope(config, ropeContext(decoder, 12000000))};
+}
+
+/// Norms without parameters, one more of embedded tokens, and a rotation the other way round.
+void fillNanoChat(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 50304, .hidden = 768, .width = 8192, .layers = 12, .heads = 6, .activation = "relu2"};
+  defaults.padding = 1;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::RmsPlain;
+  decoder.embeddingNorm = "";
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.normsAfterRotation = true;
+    layer.feedForward.isGated = false;
+  }
+  decoder.names.up = "fc1";
+  decoder.names.down = "fc2";
+  decoder.logitSoftCap = softCap(config, "final_logit_softcapping", 15.0);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  for (std::vector<float> *frequencies : {&decoder.ropes.front().frequencies, &decoder.ropes.front().longFrequencies})
+    for (float &frequency : *frequencies)
+      frequency = -frequency;
+  if (decoder.ropes.front().dynamicFactor != 0)
+    config.fail("nanochat with the dynamic rotary embedding is not built");
 }
 
 void fillSeedOss(Config &config, Decoder &decoder) {

@@ -24,8 +24,7 @@ void fillMinistral(Config &config, Decoder &decoder) {
   bool hasWindow = window.has_value();
   std::vector<bool> sliding =
       slidingLayers(config, decoder, [](int64_t, int64_t isSliding) { return isSliding != 0; }, hasWindow);
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    decoder.layers[i].window = sliding[i] ? window.value_or(0) : 0;
+  setWindows(decoder, sliding, window);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
@@ -65,13 +64,12 @@ void fillMixtral(Config &config, Decoder &decoder) {
   setWindow(decoder, config.optionalInteger("sliding_window", std::nullopt));
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
   Experts experts;
-  experts.count = config.integer(config.has("num_local_experts") ? "num_local_experts" : "num_experts", 8);
+  experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 8);
   experts.perToken = config.integer("num_experts_per_tok", 2);
   experts.normalised = true;
   readRouterLoss(config, decoder);
-  if (config.optionalNumber("router_jitter_noise", 0.0).value_or(0) != 0)
-    decoder.notes.push_back(config.describe("router_jitter_noise") + ": ztc trains without this noise");
-  setExperts(config, decoder, experts);
+  readRouterNoise(config, decoder);
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
   decoder.names.feedForward = "block_sparse_moe";
   decoder.renamed = {{".block_sparse_moe.", ".mlp."}};
   decoder.names.expertGate = "w1";

@@ -19,8 +19,7 @@ void fillQwen2(Config &config, Decoder &decoder) {
   readCommon(config, decoder, {.vocabulary = 151936, .width = 22016, .keyHeads = 32, .positions = 32768});
   if (decoder.layers.empty())
     return;
-  for (Layer &layer : decoder.layers)
-    layer.attention.queryBias = true;
+  setBiases(decoder, true, false);
   readWindows(config, decoder);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
@@ -40,18 +39,16 @@ void fillQwen2Vl(Config &config, Decoder &decoder) {
               .epsilon = 1e-5});
   if (decoder.layers.empty())
     return;
-  for (Layer &layer : decoder.layers)
-    layer.attention.queryBias = true;
+  setBiases(decoder, true, false);
   readWindows(config, decoder, 80);
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
 }
 
 static void fillQwen3Attention(Config &config, Decoder &decoder, double theta = 10000) {
   bool bias = config.flag("attention_bias", false);
-  for (Layer &layer : decoder.layers) {
-    layer.attention.queryBias = layer.attention.outputBias = bias;
+  setBiases(decoder, bias, bias);
+  for (Layer &layer : decoder.layers)
     layer.attention.headNorms = HeadNorms::PerHead;
-  }
   decoder.ropes = {readRope(config, ropeContext(decoder, theta))};
 }
 
@@ -73,24 +70,17 @@ void fillQwen3Vl(Config &config, Decoder &decoder) {
 
 /// Experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`.
 static void readExperts(Config &config, Decoder &decoder, Experts experts, int64_t widthByDefault) {
-  experts.count = config.integer(config.has("num_experts") ? "num_experts" : "num_local_experts", experts.count, 0);
+  experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), experts.count, 0);
   experts.perToken = config.integer("num_experts_per_tok", experts.perToken);
-  experts.normalised = config.flag("norm_topk_prob", false);
+  if (!experts.normalised)
+    experts.normalised = config.flag("norm_topk_prob", false);
   int64_t width = config.integer("moe_intermediate_size", widthByDefault),
           step = config.integer("decoder_sparse_step", 1);
   std::vector<int64_t> dense = config.integers("mlp_only_layers").value_or(std::vector<int64_t>());
   readRouterLoss(config, decoder);
-  Decoder plain = decoder;
-  if (!experts.count)
-    return;
-  setExperts(config, decoder, experts);
-  for (size_t i = 0; i < decoder.layers.size(); ++i) {
-    bool isDense = std::find(dense.begin(), dense.end(), int64_t(i)) != dense.end() || (int64_t(i) + 1) % step != 0;
-    if (isDense)
-      decoder.layers[i].feedForward = plain.layers[i].feedForward;
-    else
-      decoder.layers[i].feedForward.width = width;
-  }
+  setExperts(config, decoder, experts, width, [&](int64_t layer) {
+    return std::find(dense.begin(), dense.end(), layer) != dense.end() || (layer + 1) % step != 0;
+  });
 }
 
 void fillQwen3Moe(Config &config, Decoder &decoder) {
@@ -107,6 +97,25 @@ void fillQwen3Moe(Config &config, Decoder &decoder) {
   readExperts(config, decoder, {.count = 128, .perToken = 8}, 768);
 }
 
+/// The language model of Qwen3-VL's mixture of experts, whose shares always sum to one.
+void fillQwen3VlMoe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 151936,
+              .hidden = 2048,
+              .width = 5632,
+              .layers = 24,
+              .heads = 16,
+              .keyHeads = 16,
+              .positions = 128000,
+              .isTied = true});
+  if (decoder.layers.empty())
+    return;
+  fillQwen3Attention(config, decoder, 500000);
+  config.harmless({"norm_topk_prob"});
+  readExperts(config, decoder, {.count = 60, .perToken = 4, .normalised = true}, 1408);
+  decoder.names.expertsAreStacked = decoder.names.expertsAreTransposed = true;
+}
+
 /// Qwen2's attention; beside the experts one that sees every token, behind a gate.
 void fillQwen2Moe(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
@@ -119,9 +128,7 @@ void fillQwen2Moe(Config &config, Decoder &decoder) {
               .positions = 32768});
   if (decoder.layers.empty())
     return;
-  bool bias = config.flag("qkv_bias", true);
-  for (Layer &layer : decoder.layers)
-    layer.attention.queryBias = bias;
+  setBiases(decoder, config.flag("qkv_bias", true), false);
   readWindows(config, decoder);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   Experts experts{.count = 60, .perToken = 4};

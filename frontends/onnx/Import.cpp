@@ -172,7 +172,7 @@ public:
     if (!options.weights.empty() && options.message.empty() &&
         failed(explainWeights(emitter, *model, names, found.constants, options, familyOf(config), report)))
       return failure();
-    if (failed(attachSources(emitter, *model, options.weights, report)))
+    if (failed(attachSources(emitter, *model, options, report)))
       return failure();
     auto padding = config.find("pad_token_id");
     bool hasPadding = padding != config.end() && padding->is_number_integer();

@@ -86,7 +86,7 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
 }
 
 LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::optional<Source>> &sources,
-                        ImportReport &report, Location loc) {
+                        const ImportOptions &options, ImportReport &report, Location loc) {
   std::set<std::string> missing;
   std::string problems;
   bool holdsBytes = false;
@@ -127,7 +127,7 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
   if (!missing.empty() && holdsBytes)
     return emitError(loc) << model.path << ": its external data " << list
                           << " is not there; put it back, or give the weights with --weights";
-  if (!missing.empty())
+  if (!missing.empty() && options.message.empty())
     report.notes.push_back("a graph without weights (" + list + " is not there): give --weights, or --init to ztc-run");
   return success();
 }
@@ -152,11 +152,12 @@ std::vector<std::string> checkpointNames(const Parameter &parameter) {
   return names;
 }
 
-LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights, ImportReport &report) {
+LogicalResult attachSources(Emitter &emitter, const Model &model, const ImportOptions &options, ImportReport &report) {
+  const std::string &weights = options.weights;
   func::FuncOp forward = emitter.function();
   Location loc = UnknownLoc::get(forward.getContext());
   std::vector<std::optional<Source>> sources(emitter.parameters().size());
-  if (failed(weights.empty() ? fromModel(emitter, model, sources, report, loc)
+  if (failed(weights.empty() ? fromModel(emitter, model, sources, options, report, loc)
                              : fromCheckpoint(emitter, weights, sources, loc)))
     return failure();
   OpBuilder builder(forward.getContext());

@@ -8,8 +8,9 @@ namespace ztc::importer {
 std::vector<std::string> checkpointNames(const Parameter &parameter);
 
 /// Fills graph.source of the parameters of @forward. With `weights` (folder, safetensors file or index) every parameter
-/// must be there in its shape; else sources are what the model holds or names. All failures are one diagnostic.
-llvm::LogicalResult attachSources(Emitter &emitter, const Model &model, const std::string &weights,
+/// must be there in its shape; else sources are what the model holds or names. All failures are one diagnostic. A model
+/// without weights is a note, but where the frontend that built it has said so.
+llvm::LogicalResult attachSources(Emitter &emitter, const Model &model, const ImportOptions &options,
                                   ImportReport &report);
 
 } // namespace ztc::importer

@@ -40,7 +40,7 @@ REFUSED = [
     ("unknown model type", "llama-heads", but(model_type="bert"), "'bert' is none that ztc builds"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
-      for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1")),
+      for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
     ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),
@@ -66,8 +66,11 @@ REFUSED = [
     ("too few layer types", "qwen3", but(layer_types=["full_attention"]), "layer_types has 1 entries for 2 layers"),
     ("scaled logits in a multi-modal folder", "llava-vision", lambda c: c | {"text_config": c["text_config"] | {"model_type": "granite", "logits_scaling": 2.0}},
      "scales or caps its logits, which transformers' class of 'llava'"),
-    ("ALiBi of Falcon", "llama-heads", lambda c: {"model_type": "falcon", "alibi": True}, "alibi is true; ztc supports false or null only"),
-    ("OPT with norms after the sum", "llama-heads", lambda c: {"model_type": "opt", "do_layer_norm_before": False}, "do_layer_norm_before is false"),
+    ("ALiBi of another steepness", "llama-heads", lambda c: {"model_type": "mpt", "attn_config": {"alibi_bias_max": 4}}, "alibi_bias_max is 4; ztc supports 8 only"),
+    ("GPT-Neo's layers of an unknown type", "llama-heads", lambda c: {"model_type": "gpt_neo", "attention_types": [[["far"], 24]]}, "attention_types is"),
+    ("GPT-Neo's layers that are too few", "llama-heads", lambda c: {"model_type": "gpt_neo", "attention_types": [[["local"], 1 << 62]]}, "for each of 24 layers"),
+    ("CodeGen's heads that do not part", "llama-heads", lambda c: {"model_type": "codegen", "n_head": 2, "n_embd": 128}, "n_head 2 is not a multiple of 4"),
+    ("Hunyuan's layers with other numbers of experts", "llama-heads", lambda c: {"model_type": "hunyuan_v1_moe", "num_experts": [4, 8]}, "num_experts is [4,8]"),
     ("experts that do not divide into groups", "llama-heads", lambda c: {"model_type": "deepseek_v3", "n_group": 7}, "do not fit each other"),
     ("an unknown choice of experts", "llama-heads", lambda c: {"model_type": "deepseek_v2", "topk_method": "noaux_tc"}, "topk_method is"),
     ("more experts than there are", "mixtral", but(num_experts_per_tok=9), "9 experts per token of 4"),
@@ -78,6 +81,7 @@ REFUSED = [
 SAID = [
     ("a key that transformers does not read", but(frobnicate=[1]), "does not read frobnicate"),
     ("dropout", but(attention_dropout=0.1), "ztc trains without dropout"),
+    ("a tied head that is stored with other numbers", but(tie_word_embeddings=True), "lm_head.weight is stored with other numbers: both are trained"),
 ]
 
 # What makes a default configuration whole, and few enough layers and experts.
@@ -113,7 +117,9 @@ with scratch() as work:
         done = attempt(work, "llama-heads", change)
         check(f"said: {name}", done.returncode == 0 and message in done.stdout + done.stderr, "" if done.returncode == 0 else done.stderr[-300:])
     done = attempt(work, "llama-heads", lambda c: c, weights=False)
-    check("said: fresh weights", done.returncode == 0 and "weights are fresh" in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
+    check("said once: fresh weights", done.returncode == 0 and done.stdout.count("weights are fresh") == 1 and "without weights" not in done.stdout, (done.stdout + done.stderr)[-300:] if done.returncode else "")
+    done = attempt(work, "llava-vision", lambda c: c)
+    check("said: a multi-modal model", done.returncode == 0 and "its language model (llama) is trained on text" in done.stdout, (done.stdout + done.stderr)[-300:])
     # Configurations of real size, as transformers writes its defaults: every key is known, and it takes seconds.
     for version in (5, 4):
         known_keys(work, version)

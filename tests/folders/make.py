@@ -130,6 +130,23 @@ FOLDERS |= {
     "hunyuan": ("hunyuan_v1_dense", base(head_dim=12, rope_parameters=rope("dynamic", alpha=100.0, factor=1.0)), {"4": version4("type")}),
     "gpt-neox": ("gpt_neox", {k: v for k, v in base().items() if k != "num_key_value_heads"} | dict(rope_parameters=rope(
         "default", partial_rotary_factor=0.4)), {"4": lambda c: changed(c, ["rope_parameters"], rotary_pct=0.4, rotary_emb_base=10000)}),
+    "apertus": ("apertus", base(rope_parameters=LLAMA3), {"4": version4()}),
+    "nanochat": ("nanochat", base(final_logit_softcapping=3.0), {"4": version4()}),
+    "ernie4_5-moe": ("ernie4_5_moe", base(use_bias=True, moe_num_experts=4, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, moe_intermediate_size=20,
+                                          experts="eager"), {"4": version4()}),
+    "granite-shared": ("granitemoeshared", base(num_local_experts=4, shared_intermediate_size=24, embedding_multiplier=2.0, logits_scaling=1.5, residual_multiplier=0.7,
+                                                attention_multiplier=0.3, **EXPERTS), {"4": version4()}),
+    "gpt-neo": ("gpt_neo", dict(hidden_size=40, num_layers=3, num_heads=4, attention_types=[[["global", "local"], 1], [["local"], 1]], window_size=5, vocab_size=97,
+                                max_position_embeddings=64, initializer_range=0.12, bos_token_id=None, eos_token_id=None), {}),
+    "codegen": ("codegen", dict(n_embd=48, n_layer=2, n_head=8, rotary_dim=4, vocab_size=97, n_positions=64, initializer_range=0.12, bos_token_id=None, eos_token_id=None), {}),
+    "mpt": ("mpt", dict(d_model=42, n_layers=2, n_heads=6, max_seq_len=64, vocab_size=97, initializer_range=0.12, attn_config=dict(clip_qkv=0.9, softmax_scale=0.5)), {
+        "old": lambda c: changed(c, attn_config=changed(c["attn_config"], attn_impl="triton"), expansion_ratio=4, init_config={"name": "kaiming_normal_"})}),
+    "xglm": ("xglm", dict(d_model=40, ffn_dim=56, num_layers=2, attention_heads=4, vocab_size=97, max_position_embeddings=64, init_std=0.12, dropout=0.0, attention_dropout=0.0,
+                          pad_token_id=0, bos_token_id=None, eos_token_id=None), {}),
+    "falcon-alibi": ("falcon", dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=6, alibi=True, multi_query=False, parallel_attn=False, bias=True, vocab_size=97,
+                                    initializer_range=0.12, bos_token_id=None, eos_token_id=None), {}),
+    "opt-behind": ("opt", dict(hidden_size=40, ffn_dim=56, num_hidden_layers=2, num_attention_heads=4, vocab_size=97, max_position_embeddings=64, init_std=0.12, dropout=0.0,
+                               word_embed_proj_dim=28, do_layer_norm_before=False, pad_token_id=0, bos_token_id=None, eos_token_id=None), {}),
     "bloom": ("bloom", dict(hidden_size=42, n_layer=2, n_head=6, vocab_size=97, initializer_range=0.12, hidden_dropout=0.0, attention_dropout=0.0, pad_token_id=None,
                             bos_token_id=None, eos_token_id=None), {}),
 }
@@ -148,6 +165,20 @@ FOLDERS |= {
         model_type="mistral", head_dim=12, sliding_window=7)), {}),
 }
 
+# Made by the long test alone: what differs from the others in names and defaults
+MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
+MORE = {
+    "persimmon-plain": ("persimmon", {k: v for k, v in base(qk_layernorm=False, num_attention_heads=2).items() if k != "num_key_value_heads"}, {}),
+    "hunyuan-moe": ("hunyuan_v1_moe", base(head_dim=12, num_experts=4, moe_topk=2, experts="eager"), {}),
+    "minimax-m2": ("minimax_m2", base(head_dim=12, num_local_experts=4, num_experts_per_tok=2, rotary_dim=6, experts="eager"), {}),
+    "glm4-moe-lite": ("glm4_moe_lite", base(num_key_value_heads=4, n_group=1, topk_group=1, mlp_layer_types=["dense", "sparse"], **{
+        k: v for k, v in DEEPSEEK.items() if k != "first_k_dense_replace"}), {}),
+    "flex-olmo": ("flex_olmo", base(num_experts=4, num_experts_per_tok=2, experts="eager"), {}),
+    "vaultgemma": ("vaultgemma", base(head_dim=10, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
+                                      final_logit_softcapping=3.0, attention="eager"), {}),
+    "jais2": ("jais2", base(), {}),
+}
+
 
 def build(name):
     kind, options, _ = FOLDERS[name]
@@ -161,7 +192,7 @@ def build(name):
         for parameter in model.parameters():
             if parameter.ndim == 1 or parameter.abs().max() == 0:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
-        for name, buffer in model.named_buffers():
+        for name, buffer in [*model.named_buffers(), *model.named_parameters()]:
             if "correction_bias" in name:  # zeros at first, and of effect on the choice of experts
                 buffer.copy_(0.3 * torch.randn(buffer.shape))
         for parameter in model.parameters():
@@ -190,20 +221,36 @@ def loss_of(model, ids, labels):
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
 
 
+def frozen(model):
+    """What transformers stores and does not train."""
+    return [*model.buffers(), *(p for p in model.parameters() if not p.requires_grad)]
+
+
 def checkpoint_norms(model, folder):
     """Norms of gradients under the checkpoint's names: transformers splits what it holds together when it saves."""
     holder = copy.deepcopy(model)
     with torch.no_grad():
         for one, other in zip(holder.parameters(), model.parameters()):
             one.copy_(torch.zeros_like(one) if other.grad is None else other.grad)
+        for tensor in frozen(holder):
+            if tensor.is_floating_point():
+                tensor.fill_(math.nan)  # its name in the checkpoint may be another
     place = folder / "gradients"
     holder.save_pretrained(place)
-    buffers = {n for n, _ in model.named_buffers()}
-    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if n not in buffers and "vision" not in n and "visual" not in n and "projector" not in n}
+    norms = {n: t.double().norm().item() for n, t in load_file(place / "model.safetensors").items() if not t.isnan().any() and "vision" not in n and "visual" not in n and "projector" not in n}
     for file in place.iterdir():
         file.unlink()
     place.rmdir()
     return norms
+
+
+def own_errors(model, batch, norms, folder):
+    """How far PyTorch's own gradients in bf16 are off, where that is much: a sum that cancels has few digits in 16 bits. By checkpoint name, as the test counts."""
+    narrow = copy.deepcopy(model).to(torch.bfloat16)
+    loss_of(narrow, *batch).backward()
+    largest = max(norms.values())
+    errors = {n: abs(x - norms[n]) / max(norms[n], 1e-3 * largest) for n, x in checkpoint_norms(narrow, folder).items()}
+    return {n: error for n, error in errors.items() if error > 0.02}
 
 
 def make(name):
@@ -220,7 +267,7 @@ def make(name):
     batches = [tokens(config.get("text_config", config)["vocab_size"]) for _ in range(STEPS)]
     decayed = [p for p in model.parameters() if p.ndim >= 2], [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW([{"params": decayed[0], "weight_decay": DECAY}, {"params": decayed[1], "weight_decay": 0.0}], lr=LR, betas=BETAS, eps=1e-8, foreach=False)
-    losses, norms, gradients = [], [], None
+    losses, norms, gradients, start = [], [], None, copy.deepcopy(model)
     for step, (ids, labels) in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
@@ -233,7 +280,7 @@ def make(name):
         optimizer.step()
     (folder / "golden.json").write_text(json.dumps({
         "transformers": transformers.__version__, "batch": BATCH, "seq": SEQUENCE, "steps": STEPS, "losses": losses, "gradient_norms": norms,
-        "gradients": gradients, "rates": [rate(s) for s in range(STEPS)],
+        "gradients": gradients, "own_errors": own_errors(start, batches[0], gradients, folder), "rates": [rate(s) for s in range(STEPS)],
         "optimizer": {"lr": LR, "epsilon": 1e-8, "warmup": WARMUP, "min_lr_ratio": RATIO, "weight_decay": DECAY, "betas": BETAS, "clip": CLIP},
         "input_ids": [b[0].tolist() for b in batches], "labels": [b[1].tolist() for b in batches]}) + "\n")
     print(f"{name}: {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, losses {losses[0]:.4f} to {losses[-1]:.4f}", flush=True)

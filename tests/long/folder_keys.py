@@ -11,7 +11,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "folders"), str(HERE.parent / "golden"), str(HERE.parent / "e2e")]
+sys.path += [str(HERE.parent / place) for place in ("folders", "golden", "e2e")]  # last: e2e/tokenizers.py is not the package
 import make  # noqa: E402
 import transformers  # noqa: E402
 from family_configs import FAMILIES  # noqa: E402
@@ -71,7 +71,7 @@ def examine(kind, options, folder):
 def main():
     table = (ROOT / "frontends/huggingface/Families.cpp").read_text()
     kinds = re.findall(r'{"([a-z0-9_]+)", fill', table)
-    known = {kind: options for kind, options, _ in reversed(list(make.FOLDERS.values())) if "text_config" not in options}
+    known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | make.MORE).values())) if "text_config" not in options}
     known = {kind: options for kind, options in FAMILIES.values()} | known
     for kind in kinds:
         if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]):
