@@ -167,6 +167,7 @@ FOLDERS |= {
 
 # Made by the long test alone: what differs from the others in names and defaults
 MOE = dict(moe_intermediate_size=20, num_experts_per_tok=2, experts="eager")
+QWEN3_VISION = dict(depth=1, hidden_size=16, out_hidden_size=40, num_heads=2, intermediate_size=24, num_position_embeddings=16, deepstack_visual_indexes=[0])
 MORE = {
     "persimmon-plain": ("persimmon", {k: v for k, v in base(qk_layernorm=False, num_attention_heads=2).items() if k != "num_key_value_heads"}, {}),
     "hunyuan-moe": ("hunyuan_v1_moe", base(head_dim=12, num_experts=4, moe_topk=2, experts="eager"), {}),
@@ -177,6 +178,16 @@ MORE = {
     "vaultgemma": ("vaultgemma", base(head_dim=10, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
                                       final_logit_softcapping=3.0, attention="eager"), {}),
     "jais2": ("jais2", base(), {}),
+    "paligemma-vision": ("paligemma", dict(projection_dim=40, vision_config=VISION | dict(model_type="siglip_vision_model", projection_dim=40), text_config=base(
+        model_type="gemma", head_dim=12, tie_word_embeddings=True)), {}),
+    "llava-next-vision": ("llava_next", dict(vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16), text_config=base(model_type="mistral", head_dim=12)), {}),
+    "idefics3-vision": ("idefics3", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),
+    "smolvlm-vision": ("smolvlm", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),
+    "internvl-vision": ("internvl", dict(vision_config=VISION | dict(image_size=[28, 28], patch_size=[14, 14]), text_config=base(model_type="qwen2")), {}),
+    "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
+    "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
+    "qwen3-vl-moe": ("qwen3_vl_moe", dict(vision_config=QWEN3_VISION, experts="eager", text_config=base(
+        head_dim=12, num_experts=4, moe_intermediate_size=24, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[0])), {}),
 }
 
 
