@@ -1,6 +1,7 @@
 #include "passes/Kernels/Selection.h"
 #include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -9,12 +10,22 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
+/// Whether it is the loss of a micro-step: those of one step are added.
+bool isStepLoss(OpOperand &use) {
+  auto function = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+  if (!isa<func::ReturnOp>(use.getOwner()) || !function || function.getName() != "microstep")
+    return false;
+  auto kind = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), graph::kResult);
+  return kind && kind.getValue() == "loss";
+}
+
 /// Whether `result` is added to something, possibly through a reshape.
 bool isAdded(Value result) {
   SmallVector<Value> todo{result};
   while (!todo.empty())
-    for (Operation *user : todo.pop_back_val().getUsers()) {
-      if (isa<graph::AccumulateOp>(user))
+    for (OpOperand &use : todo.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<graph::AccumulateOp>(user) || isStepLoss(use))
         return true;
       if (aliasOf(user))
         todo.append(user->result_begin(), user->result_end());
