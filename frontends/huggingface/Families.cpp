@@ -85,6 +85,15 @@ static constexpr const char *kHybrids[] = {
     "recurrent_gemma", "rwkv",         "kimi_linear",      "olmo_hybrid", "plamo2",           "xlstm",
 };
 
+/// Others that people try.
+struct Refused {
+  const char *modelType, *why;
+};
+static constexpr Refused kRefused[] = {
+    {"phimoe", "draws its experts at random in training (SparseMixer), which ztc does not build"},
+    {"paligemma", "attends in both directions within a prompt, which ztc does not build"},
+};
+
 /// Layers and experts are nodes of the graph: beyond this a configuration is damaged.
 static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
 
@@ -102,7 +111,6 @@ static constexpr Wrapper kWrappers[] = {
     {"qwen2_5_vl", "qwen2_5_vl_text", false},
     {"qwen3_vl", "qwen3_vl_text", false},
     {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
-    {"paligemma", "gemma", true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {
@@ -130,8 +138,9 @@ std::string whyRefused(const std::string &modelType) {
   for (const char *hybrid : kHybrids)
     if (modelType == hybrid)
       return "has recurrent or convolutional layers (a hybrid or state-space model), which ztc does not build";
-  if (modelType == "phimoe")
-    return "draws its experts at random in training (SparseMixer), which ztc does not build";
+  for (const Refused &refused : kRefused)
+    if (modelType == refused.modelType)
+      return refused.why;
   return "";
 }
 

@@ -178,8 +178,6 @@ MORE = {
     "vaultgemma": ("vaultgemma", base(head_dim=10, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
                                       final_logit_softcapping=3.0, attention="eager"), {}),
     "jais2": ("jais2", base(), {}),
-    "paligemma-vision": ("paligemma", dict(projection_dim=40, vision_config=VISION | dict(model_type="siglip_vision_model", projection_dim=40), text_config=base(
-        model_type="gemma", head_dim=12, tie_word_embeddings=True)), {}),
     "llava-next-vision": ("llava_next", dict(vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16), text_config=base(model_type="mistral", head_dim=12)), {}),
     "idefics3-vision": ("idefics3", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),
     "smolvlm-vision": ("smolvlm", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),

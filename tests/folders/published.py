@@ -228,6 +228,7 @@ REFUSED = {
     "Llama-4-Scout": (dict(architectures=["Llama4ForConditionalGeneration"], model_type="llama4", text_config=dict(model_type="llama4_text")), "'llama4'"),
     "Phi-3.5-MoE": (dict(architectures=["PhiMoEForCausalLM"], model_type="phimoe"), "'phimoe' draws its experts at random"),
     "gemma-3n-E4B": (dict(architectures=["Gemma3nForConditionalGeneration"], model_type="gemma3n", text_config=dict(model_type="gemma3n_text")), "'gemma3n'"),
+    "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
     "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is none that ztc builds"),
     "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' is none that ztc builds"),
 }
