@@ -88,8 +88,8 @@ void fillMpt(Config &config, Decoder &decoder) {
   decoder.isTied = config.flag("tie_word_embeddings", true);
   decoder.norm = {NormKind::LayerNoBias, config.number("layer_norm_epsilon", 1e-5)};
   // expansion_ratio is 4 in transformers whatever stands there; ALiBi makes learned_pos_emb void.
-  config.harmless(
-      {"expansion_ratio", "learned_pos_emb", "init_device", "norm_type", "init_config", "verbose", "tokenizer_name"});
+  config.harmless({"expansion_ratio", "learned_pos_emb", "init_device", "norm_type", "init_config", "verbose",
+                   "tokenizer_name", "emb_pdrop"});
   config.require("no_bias", {true});
   config.require("logit_scale", {nullptr});
   config.require("embedding_fraction", {1});

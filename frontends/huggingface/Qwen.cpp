@@ -111,7 +111,7 @@ void fillQwen3VlMoe(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   fillQwen3Attention(config, decoder, 500000);
-  config.harmless({"norm_topk_prob"});
+  config.harmless({"norm_topk_prob", "sliding_window"}); // transformers sets both itself
   readExperts(config, decoder, {.count = 60, .perToken = 4, .normalised = true}, 1408);
   decoder.names.expertsAreStacked = decoder.names.expertsAreTransposed = true;
 }
