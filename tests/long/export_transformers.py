@@ -11,7 +11,7 @@ import sys
 
 os.environ["TRANSFORMERS_NO_ADVISORY_WARNINGS"] = "1"
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / "e2e"), str(HERE.parent / "e2e/chat")]  # last: e2e/tokenizers.py is not the package
+sys.path += [str(HERE.parent / "e2e"), str(HERE.parent / "e2e/chat")]
 import tokenizers_and_templates as styles  # noqa: E402
 import torch  # noqa: E402
 from support import ROOT, check, finish, read_safetensors, run, scratch  # noqa: E402

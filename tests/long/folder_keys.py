@@ -11,7 +11,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / place) for place in ("folders", "golden", "e2e")]  # last: e2e/tokenizers.py is not the package
+sys.path += [str(HERE.parent / place) for place in ("folders", "golden", "e2e")]
 import make  # noqa: E402
 import transformers  # noqa: E402
 from family_configs import FAMILIES  # noqa: E402

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / "e2e"), str(HERE.parent / "e2e/chat")]  # last: e2e/tokenizers.py is not the package
+sys.path += [str(HERE.parent / "e2e"), str(HERE.parent / "e2e/chat")]
 import tokenizers_and_templates as styles  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402

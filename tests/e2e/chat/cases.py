@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent), str(HERE.parents[2] / "samples/data")]  # last: e2e/tokenizers.py is not the package
+sys.path += [str(HERE.parent), str(HERE.parents[2] / "samples/data")]
 os.environ["TRANSFORMERS_NO_ADVISORY_WARNINGS"] = "1"
 import prepare_chat  # noqa: E402
 import tokenizers_and_templates as models  # noqa: E402
