@@ -32,13 +32,14 @@ def train(folder, golden, precision, work):
         return
     _, steps = read_log(work / precision)
     first, gradient, losses, sizes = LIMITS[precision]
+    # In bf16 a sum that cancels has few digits, and near experts change places: where PyTorch's own is far off, ours may be twice as far.
+    own = golden.get("own_errors", {}) if precision == "bf16" else {}
+    first, losses = max(first, 2 * own.get("loss", 0)), max(losses, 2 * own.get("loss", 0))
     error = abs(steps[0]["loss"] - golden["losses"][0])
     check(f"{folder.name}: {precision}: first loss", error <= first, error)
     mine, want = norms(work / "gradients"), golden["gradients"]
     check(f"{folder.name}: {precision}: gradients have the checkpoint's names", set(mine) == set(want), sorted(set(mine) ^ set(want))[:4])
     largest = max(want.values())
-    # In bf16 a sum that cancels has few digits: where PyTorch's own is far off, ours may be twice as far.
-    own = golden.get("own_errors", {}) if precision == "bf16" else {}
     errors = {n: abs(mine[n] - want[n]) / max(want[n], 1e-3 * largest) for n in set(mine) & set(want)}
     worst = max(((error * gradient / max(gradient, 2 * own.get(n, 0)), n) for n, error in errors.items()), default=None)
     check(f"{folder.name}: {precision}: worst norm of a gradient", worst and worst[0] <= gradient, worst)
