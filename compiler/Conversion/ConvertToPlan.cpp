@@ -2,6 +2,7 @@
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepEmitter.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 
@@ -20,7 +21,7 @@ void populatePlanPipeline(OpPassManager &pm) {
 namespace {
 
 /// Programs in the order of the planner's timeline.
-constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate"};
+constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate", "decode"};
 
 struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
   void runOnOperation() override {
@@ -49,6 +50,9 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       return signalPassFailure();
     builder.setInsertionPointToEnd(module.getBody());
     addTransfer(module, builder);
+    if (auto reason = module->getAttrOfType<StringAttr>(graph::kNoCache))
+      remarks.push_back("generation has no key/value cache: " + reason.str());
+    module->removeAttr(graph::kNoCache);
     for (const std::string &text : remarks)
       plan_ir::RemarkOp::create(builder, module.getLoc(), builder.getStringAttr(text));
     addModel(module, microstepFlops);

@@ -41,6 +41,7 @@ struct CompileOptions {
   std::string paddingToken;            ///< embedding's row whose lookups get no gradient, or "none"; empty: as recorded
   std::string freezePattern;           ///< regular expression over checkpoint names: no gradient
   std::string noDecayPattern;          ///< further parameters without weight decay
+  bool generate = false;               ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;
   std::vector<std::string> mlirOptions; ///< "--mlir-timing" and the like, for MLIR itself

@@ -20,6 +20,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     AutodiffOptions autodiff;
     autodiff.freeze = options.freezePattern;
     autodiff.noDecay = options.noDecayPattern;
+    autodiff.decode = options.generate;
     return populateAutodiffPipeline(pm, autodiff);
   }
   case Phase::Precision:

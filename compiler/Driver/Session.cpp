@@ -41,6 +41,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"input", join(o.inputRoles)},
       {"freeze", o.freezePattern},
       {"no-decay", o.noDecayPattern},
+      {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
       {"pass-option", join(o.passOptions)},
       {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},

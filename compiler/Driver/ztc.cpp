@@ -81,6 +81,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("ID|none");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
+  app.add_flag("--generate", o.generate,
+               "add a program that generates text a row at a time, with keys and values kept in planned memory");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
   app.add_option("--disable-pass", o.disabledPasses, "skip a pass")->type_name("NAME");
   app.add_option("--pass-option", o.passOptions, "an option of a pass, as in ztc-opt; repeatable")
@@ -133,15 +135,11 @@ struct PhaseOption {
   Phase phase;
 };
 constexpr PhaseOption kPhaseOptions[] = {
-    {"--weights", Phase::Import},
-    {"--input", Phase::Import},
-    {"--padding-token", Phase::Import},
-    {"--save-onnx", Phase::Import},
-    {"--freeze", Phase::Backward},
-    {"--no-decay", Phase::Backward},
-    {"--precision-policy", Phase::Precision},
-    {"--recompute", Phase::Recompute},
-    {"--prefetch", Phase::Schedule},
+    {"--weights", Phase::Import},       {"--input", Phase::Import},
+    {"--padding-token", Phase::Import}, {"--save-onnx", Phase::Import},
+    {"--freeze", Phase::Backward},      {"--no-decay", Phase::Backward},
+    {"--generate", Phase::Backward},    {"--precision-policy", Phase::Precision},
+    {"--recompute", Phase::Recompute},  {"--prefetch", Phase::Schedule},
 };
 
 /// What nothing would see of the options of `command`, in words; "" where all is well.

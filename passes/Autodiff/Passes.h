@@ -14,9 +14,11 @@ namespace ztc {
 struct AutodiffOptions {
   std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
+  bool decode = false; ///< a program that generates text with a key/value cache
 };
 
-/// @forward => @microstep, @update, @eval, @generate; cleaned up (canonical, no common or dead subexpressions).
+/// @forward => @microstep, @update, @eval, @generate, @decode where it is asked for; cleaned up (canonical, no common
+/// or dead subexpressions).
 void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &options = {});
 
 } // namespace ztc

@@ -64,6 +64,22 @@ def BuildGenerate : Pass<"ztc-build-generate", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
+  let summary = "Builds @decode from @generate: the logits of one more token, with the keys and values of those before it kept.";
+  let description = [{
+    Afterwards `@decode` takes a token (1, 1), its position, the parameters and a cache (Hkv, S, D) for the keys and one for the values of
+    each attention; it returns (1, V) logits and the caches with the row of this position in them. `@generate` returns the caches too, for
+    all positions of the first sequence: it begins a text, `@decode` goes on with it.
+    ```
+    %out = graph.attention %q, %k, %v, 0.25 {causal}    =>    %keys = graph.select %here, %k, %cached_keys
+                                                              %scores = graph.matmul %q, %keys {transpose_b}
+    ```
+    Every op between tokens and logits must leave positions apart, except causal attention; what tokens have no part in is taken at the
+    position. Where one does not there is no `@decode`, and the module has `graph.no_cache`, the reason.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
   let summary = "Builds @microstep from @eval: the loss and a gradient per trainable parameter.";
   let description = [{

@@ -11,6 +11,8 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   pm.addPass(createNarrowIndices());
   pm.addPass(createAttachLoss());
   pm.addPass(createBuildGenerate());
+  if (options.decode)
+    pm.addPass(createDeriveDecode());
   pm.addPass(createDropForward());
   pm.addPass(createDifferentiate());
   pm.addPass(createBuildUpdate());

@@ -42,8 +42,8 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     SlotTable slots(module);
     BucketSlots buckets(module, slots);
     buckets.addAll();
-    // The planner's timeline is microstep, update, eval, generate, transfer: slots stand in that order too.
-    for (StringRef name : {"microstep", "update", "eval", "generate"})
+    // The planner's timeline is microstep, update, eval, generate, decode, transfer: slots stand in that order too.
+    for (StringRef name : {"microstep", "update", "eval", "generate", "decode"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name))
         if (failed(FunctionPlacer(function, slots, buckets, options).run()))
           return signalPassFailure();

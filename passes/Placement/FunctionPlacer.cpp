@@ -1,5 +1,6 @@
 #include "passes/Placement/FunctionPlacer.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
@@ -31,6 +32,13 @@ SlotSpec boundSlot(StringRef name, RankedTensorType type, StringRef reason) {
   SlotSpec spec = valueSlot(name, type, SlotClass::Io);
   spec.persistent = true;
   spec.reason = reason.str();
+  return spec;
+}
+
+/// A slot that keeps keys or values of a text from call to call.
+SlotSpec cacheSlot(StringRef name, RankedTensorType type) {
+  SlotSpec spec = valueSlot(("cache." + name).str(), type, SlotClass::Cache);
+  spec.reason = "what attention reads of earlier tokens: generate fills it, decode adds to it";
   return spec;
 }
 
@@ -81,6 +89,8 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     slots.bind(role, place);
     return place;
   }
+  if (role == graph::kCacheRole)
+    return slots.shared(cacheSlot(graph::argString(function, index, graph::kName), type));
   return function.emitOpError("argument ") << index << " has the role '" << role << "', for which there is no slot",
          failure();
 }
@@ -103,6 +113,8 @@ FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
     return function.emitOpError("result ") << index << " has no graph.result", failure();
   if (auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket))
     return buckets.place(function, bucket, kind.getValue(), type);
+  if (kind.getValue() == graph::kCacheRole)
+    return slots.shared(cacheSlot(function.getResultAttrOfType<StringAttr>(index, graph::kName).getValue(), type));
   std::string name = kind.getValue() == "loss" && function.getName() == "eval" ? "eval_loss" : kind.getValue().str();
   SlotPlace place = slots.shared(boundSlot(name, type, "output"));
   slots.bind(name, place);

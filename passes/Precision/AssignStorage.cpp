@@ -1,4 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Autodiff/Functions.h"
@@ -86,7 +87,7 @@ public:
       assign(op);
     Operation *terminator = block.getTerminator();
     for (OpOperand &result : terminator->getOpOperands())
-      convert(result, f32);
+      convert(result, isCache(result) && !excepted.contains(result.get()) ? narrow : f32);
     for (Operation *op : ops)
       for (Value result : op->getResults())
         roundStored(result);
@@ -114,6 +115,17 @@ private:
       else
         setElement(argument, narrow);
     }
+    // A cache holds what attention reads, in the type in which it reads that.
+    for (unsigned index : graph::argumentsWithRole(function, graph::kCacheRole))
+      if (BlockArgument argument = function.getArgument(index);
+          llvm::none_of(argument.getUsers(), [&](Operation *user) { return exceptions.hasOp(user); }))
+        setElement(argument, narrow);
+  }
+
+  /// Whether a return hands on keys or values.
+  bool isCache(OpOperand &result) {
+    auto kind = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), graph::kResult);
+    return kind && kind.getValue() == graph::kCacheRole;
   }
 
   void assign(Operation *op) {
@@ -125,6 +137,8 @@ private:
       excepted.insert_range(op->getResults());
       return;
     }
+    if (op->hasAttr(graph::kWide))
+      return assignWide(op);
     if (auto mixed = dyn_cast<PrecisionOpInterface>(op))
       return assignByRule(op, mixed.getPrecisionRule());
     // One type; macro ops and library calls compute in f32 whatever it is.
@@ -159,6 +173,13 @@ private:
   /// Positions, masks, routing numbers: f32 whatever reads them, as their integers may be greater than a narrow type's.
   bool isDataOnly(Operation *op) const {
     return llvm::any_of(op->getResults(), [&](Value result) { return dataOnly.contains(result); });
+  }
+
+  /// An op of an attention that is written out.
+  void assignWide(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      convert(operand, isa<graph::MatmulOp>(op) ? narrow : f32);
+    wideByRule.insert_range(op->getResults());
   }
 
   void assignByRule(Operation *op, const PrecisionRule &rule) {

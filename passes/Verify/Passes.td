@@ -17,13 +17,14 @@ def VerifyImport : Pass<"ztc-verify-import", "mlir::ModuleOp"> {
 def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `backward`.";
   let description = [{
-    (B1) the module holds `@microstep`, `@update`, `@eval` and `@generate`, no `@forward`, and only `graph` ops in them.
+    (B1) the module holds `@microstep`, `@update`, `@eval` and `@generate`, perhaps `@decode`, no `@forward`, and only `graph` ops in them.
     (B2) `@microstep` takes tokens, targets, step, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
     a gradient of its name and type.
     (B3) `@update` takes step, and parameter, gradient, exp_avg, exp_avg_sq of each trainable parameter; it returns the new parameters and
     states, `gradient_norm` and `finite`.
     (B4) `@eval` takes tokens, targets and the parameters, and returns the loss.
-    (B5) `@generate` takes tokens, position and the parameters, and returns (1, vocabulary) logits.
+    (B5) `@generate` takes tokens, position and the parameters, and returns (1, vocabulary) logits, and the caches of `@decode` where there is one.
+    (B6) `@decode` takes tokens, position, the parameters and caches, and returns (1, vocabulary) logits and these caches.
   }];
 }
 

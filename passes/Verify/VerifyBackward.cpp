@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
@@ -30,6 +31,9 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<StringRef> names{"microstep", "update", "eval", "generate"};
+    auto decode = module.lookupSymbol<func::FuncOp>("decode");
+    if (decode)
+      names.push_back("decode");
     if (failed(checkFunctions(module, "B1", names)))
       return signalPassFailure();
     for (StringRef name : names)
@@ -40,7 +44,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     if (failed(verifyMicrostep(microstep, trainable)) ||
         failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
         failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) ||
-        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"))))
+        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"), decode)) ||
+        (decode && failed(verifyDecode(decode))))
       signalPassFailure();
   }
 
@@ -86,14 +91,28 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
                    failed(checkResults(function, "B4", {{"loss", "", scalarLike(function)}})));
   }
 
-  LogicalResult verifyGenerate(func::FuncOp function) {
+  LogicalResult verifyGenerate(func::FuncOp function, func::FuncOp decode) {
+    return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter..."})) ||
+                   failed(checkLogitsAndCaches(function, "B5", decode)));
+  }
+
+  LogicalResult verifyDecode(func::FuncOp function) {
+    return failure(failed(checkRoles(function, "B6", {"tokens", "position", "parameter...", "cache..."})) ||
+                   failed(checkLogitsAndCaches(function, "B6", function)));
+  }
+
+  /// (1, vocabulary) logits, then the caches that @decode takes, where there is one.
+  LogicalResult checkLogitsAndCaches(func::FuncOp function, StringRef constraint, func::FuncOp decode) {
     auto vocabulary = getOperation()->getAttrOfType<IntegerAttr>(graph::kVocabulary);
     if (!vocabulary)
-      return getOperation().emitError("B5: the module has no graph.vocabulary");
+      return getOperation().emitError() << constraint << ": the module has no graph.vocabulary";
     Type element = cast<RankedTensorType>(scalarLike(function)).getElementType();
-    return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter..."})) ||
-                   failed(checkResults(function, "B5",
-                                       {{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}})));
+    SmallVector<ExpectedResult> results{{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}};
+    if (decode)
+      for (unsigned index : graph::argumentsWithRole(decode, graph::kCacheRole))
+        results.push_back(
+            {graph::kCacheRole, graph::argString(decode, index, graph::kName), decode.getArgumentTypes()[index]});
+    return checkResults(function, constraint, results);
   }
 };
 } // namespace

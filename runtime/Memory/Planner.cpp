@@ -10,7 +10,8 @@
 namespace ztc {
 
 const std::array<const char *, kMemoryClassCount> kMemoryClassNames = {
-    "parameters", "gathered", "gradients", "optimizer", "activations", "workspace", "communication", "io", "unused"};
+    "parameters", "gathered",      "gradients", "optimizer", "activations",
+    "workspace",  "communication", "io",        "cache",     "unused"};
 
 std::string shapeText(const PlanShape &shape) {
   const std::string steps =
@@ -75,7 +76,7 @@ public:
   std::vector<std::vector<Interval>> lifetimes(const PlanShape &shape) const {
     const auto slots = static_cast<size_t>(plan_.slots_size());
     std::vector<std::vector<Interval>> intervals(slots);
-    std::vector<Span> training(slots);
+    std::vector<Span> training(slots), kept(slots);
     uint32_t trainingBegin = 0;
     for (int p = 0; p < plan_.programs_size(); ++p) {
       const std::string &name = plan_.programs(p).name();
@@ -88,6 +89,14 @@ public:
       std::vector<Span> own(slots);
       addUses(p, shape, own);
       for (size_t slot = 0; slot < slots; ++slot)
+        if (plan_.slots(static_cast<int>(slot)).slot_class() == plan::CACHE && own[slot].isUsed()) {
+          // From the first program that uses it to the end of the last.
+          kept[slot].add(own[slot].first);
+          kept[slot].add(begins_[static_cast<size_t>(p)] +
+                         static_cast<uint32_t>(std::max(1, plan_.programs(p).steps_size())) - 1);
+          own[slot] = {};
+        }
+      for (size_t slot = 0; slot < slots; ++slot)
         if (own[slot].isUsed())
           intervals[slot].push_back({own[slot].first, own[slot].last});
     }
@@ -95,6 +104,13 @@ public:
       const plan::Slot &record = plan_.slots(static_cast<int>(slot));
       if (record.persistent()) {
         intervals[slot] = {{0, length() - 1}};
+        continue;
+      }
+      if (kept[slot].isUsed()) {
+        for (uint32_t moment : {training[slot].first, training[slot].last})
+          if (training[slot].isUsed())
+            kept[slot].add(moment);
+        intervals[slot] = {{kept[slot].first, kept[slot].last}};
         continue;
       }
       if (!training[slot].isUsed())

@@ -28,9 +28,9 @@ struct SlotPlacement {
 };
 
 /// Classes of the report: the plan's slot classes in their order, then `unused` (gaps at the peak).
-inline constexpr size_t kMemoryClassCount = 9;
+inline constexpr size_t kMemoryClassCount = 10;
 /// Names as they stand in logs and JSON: parameters, gathered, gradients, optimizer, activations, workspace,
-/// communication, io, unused.
+/// communication, io, cache, unused.
 extern const std::array<const char *, kMemoryClassCount> kMemoryClassNames;
 
 /// The layout of one rank's arena.

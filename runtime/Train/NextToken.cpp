@@ -9,7 +9,8 @@ namespace ztc {
 namespace {
 
 /// The window is the first row of the plan's batch: the text stands at its left, and where it is longer than S only its
-/// end.
+/// end. Where the plan has program `decode`, a text that has grown by one token since the last call costs one row: keys
+/// and values of the others are where that call has left them, each with the position that it had.
 class ForwardModel final : public NextTokenModel {
 public:
   ForwardModel(const plan::Plan &plan, Executor &executor)
@@ -27,6 +28,8 @@ public:
 
 private:
   Status execute(const std::vector<int32_t> &text, std::span<float> logits) {
+    if (canDecode(text))
+      return decode(text, logits);
     const plan::Bindings &b = plan_.bindings();
     const size_t kept = std::min<uint64_t>(text.size(), plan_.model().seq());
     std::copy(text.end() - int64_t(kept), text.end(), tokens_.begin());
@@ -35,6 +38,30 @@ private:
     ZTC_RETURN_IF_ERROR(executor_.writeSlot(b.tokens(), 0, tokens_.data(), tokens_.size() * sizeof(int32_t)));
     ZTC_RETURN_IF_ERROR(executor_.writeSlot(b.position(), 0, &position, sizeof position));
     ZTC_RETURN_IF_ERROR(executor_.execute("generate"));
+    return remember(text, logits);
+  }
+
+  /// Nothing else was executed in between: programs of training use the cache's memory and change the weights.
+  bool canDecode(const std::vector<int32_t> &text) const {
+    return hasCache_ && !cached_.empty() && executor_.progress() == progress_ && text.size() == cached_.size() + 1 &&
+           text.size() <= plan_.model().seq() && std::equal(cached_.begin(), cached_.end(), text.begin());
+  }
+
+  Status decode(const std::vector<int32_t> &text, std::span<float> logits) {
+    const plan::Bindings &b = plan_.bindings();
+    const auto position = int32_t(text.size() - 1);
+    ZTC_RETURN_IF_ERROR(executor_.writeSlot(b.tokens(), 0, &text.back(), sizeof text.back()));
+    ZTC_RETURN_IF_ERROR(executor_.writeSlot(b.position(), 0, &position, sizeof position));
+    ZTC_RETURN_IF_ERROR(executor_.execute("decode"));
+    return remember(text, logits);
+  }
+
+  /// Notes of which tokens the cache holds keys and values, and reads the logits.
+  Status remember(const std::vector<int32_t> &text, std::span<float> logits) {
+    cached_.clear();
+    if (hasCache_ && text.size() <= plan_.model().seq())
+      cached_ = text;
+    progress_ = executor_.progress();
     return readLogits(logits);
   }
 
@@ -54,6 +81,9 @@ private:
   Executor &executor_;
   std::vector<int32_t> tokens_; ///< (B, S)
   std::vector<uint16_t> bits_;
+  bool hasCache_ = executor_.hasProgram("decode");
+  std::vector<int32_t> cached_; ///< the text whose keys and values the cache holds; empty: of none
+  uint64_t progress_ = 0;       ///< the executor's when that was so
 };
 
 } // namespace

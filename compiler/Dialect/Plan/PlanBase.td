@@ -22,7 +22,8 @@ class Plan_Enum<string name, list<I32EnumCase> cases> : I32Enum<name, "", cases>
 def Plan_SlotClass : Plan_Enum<"SlotClass", [
   I32EnumCase<"Parameters", 1, "parameters">, I32EnumCase<"Gathered", 2, "gathered">, I32EnumCase<"Gradients", 3, "gradients">,
   I32EnumCase<"Optimizer", 4, "optimizer">, I32EnumCase<"Activations", 5, "activations">, I32EnumCase<"Workspace", 6, "workspace">,
-  I32EnumCase<"Communication", 7, "communication">, I32EnumCase<"Io", 8, "io">]>;
+  I32EnumCase<"Communication", 7, "communication">, I32EnumCase<"Io", 8, "io">,
+  I32EnumCase<"Cache", 9, "cache">]>;
 def Plan_SizeKind : Plan_Enum<"SizeKind", [
   I32EnumCase<"Constant", 0, "constant">, I32EnumCase<"Shard", 1, "shard">, I32EnumCase<"Full", 2, "full">,
   I32EnumCase<"PerThread", 3, "per_thread">]>;

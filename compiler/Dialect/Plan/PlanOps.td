@@ -72,7 +72,7 @@ def Plan_RemarkOp : Plan_Op<"remark"> {
 }
 
 def Plan_ProgramOp : Plan_Op<"program", [Symbol, NoTerminator, SingleBlock]> {
-  let summary = "Steps in order; the planner's timeline is microstep, update, eval, generate, transfer.";
+  let summary = "Steps in order; the planner's timeline is microstep, update, eval, generate, decode, transfer.";
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";

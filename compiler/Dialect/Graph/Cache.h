@@ -1,0 +1,15 @@
+// Names of the attributes of generation with a key/value cache (see RationaleGraph.md).
+#pragma once
+#include "llvm/ADT/StringRef.h"
+
+namespace ztc::graph {
+
+/// Role of an argument, and kind of a result: keys or values of all positions of a text, (Hkv, S, D).
+inline constexpr llvm::StringLiteral kCacheRole = "cache";
+/// Module: why there is no @decode.
+inline constexpr llvm::StringLiteral kNoCache = "graph.no_cache";
+/// Op of an attention that is written out: a product adds up in f32 in every precision and is not rounded, and neither
+/// is what is computed of it before the next product.
+inline constexpr llvm::StringLiteral kWide = "graph.wide";
+
+} // namespace ztc::graph

@@ -1,0 +1,197 @@
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Expr.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/Functions.h"
+#include "passes/Autodiff/Passes.h"
+#include "passes/Autodiff/SingleRow.h"
+#include "llvm/ADT/StringMap.h"
+#include <limits>
+
+#define DEBUG_TYPE "ztc-derive-decode"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_DERIVEDECODE
+#include "passes/Autodiff/Passes.h.inc"
+
+namespace {
+
+/// What rows read of all positions.
+struct CachedValue {
+  std::string name;
+  Value value;             ///< of all positions, in the function that @decode is made of
+  bool headsFirst = false; ///< kept as (Hkv, S, D) in place of (1, S, Hkv, D)
+  Value updated;           ///< in @decode
+};
+
+/// Marks an op of attention: a product adds up in f32, what is computed of its sums is not rounded before probabilities
+/// are.
+Value wide(const graph::Expr &x) {
+  x.value().getDefiningOp()->setAttr(graph::kWide, x.builder().getUnitAttr());
+  return x.value();
+}
+
+/// @decode in the making: a copy of @generate for one token.
+class Decoder : SingleRow::Memory {
+public:
+  explicit Decoder(func::FuncOp decode)
+      : decode(decode), tokens(decode.getArgument(0)), position(decode.getArgument(1)) {}
+
+  /// Fails where there is no cache for this model; reason() says why. The ops of what is cached stay.
+  LogicalResult run() {
+    auto token =
+        insertArgument(decode, 1, cast<RankedTensorType>(tokens.getType()).clone(ArrayRef<int64_t>{1, 1}), "tokens");
+    SingleRow row(tokens, token, position, *this);
+    Block &body = decode.getBody().front();
+    if (failed(row.run(body))) {
+      reason_ = row.reason();
+      return failure();
+    }
+    Operation *terminator = body.getTerminator();
+    SmallVector<NamedResult> results{{row.twin(terminator->getOperand(0)), "logits"}};
+    for (const CachedValue &cached : caches)
+      results.push_back({cached.updated, graph::kCacheRole, cached.name});
+    setResults(decode, results);
+    return success();
+  }
+
+  /// Erases what all positions need and one does not.
+  void finish() {
+    eraseDeadOps(decode.getBody().front());
+    (void)decode.eraseArgument(0);
+  }
+
+  ArrayRef<CachedValue> cached() const { return caches; }
+  const std::string &reason() const { return reason_; }
+
+private:
+  /// The cache of a value, of this type, with `row` in its dimension `along` at the position.
+  Value update(CachedValue cached, const graph::Expr &row, RankedTensorType type, int64_t along) {
+    BlockArgument before = insertArgument(decode, decode.getNumArguments(), type, graph::kCacheRole);
+    decode.setArgAttr(before.getArgNumber(), graph::kName, row.builder().getStringAttr(cached.name));
+    graph::Expr here = positionsAlong(row, type.getShape(), along) == positionLike(row, type.getShape());
+    cached.updated = graph::select(here, graph::broadcast(row, type.getShape()), row.with(before)).value();
+    caches.push_back(cached);
+    return cached.updated;
+  }
+
+  static graph::Expr positionsAlong(const graph::Expr &place, ArrayRef<int64_t> shape, int64_t dimension) {
+    auto type = RankedTensorType::get(shape, place.builder().getI32Type());
+    return place.with(graph::IotaOp::create(place.builder(), place.loc(), type, dimension));
+  }
+  graph::Expr positionLike(const graph::Expr &place, ArrayRef<int64_t> shape) const {
+    return graph::broadcast(graph::reshape(place.with(position), SmallVector<int64_t>(shape.size(), 1)), shape);
+  }
+  std::string nextName(StringRef what) { return (what + "." + Twine(numbers[what]++)).str(); }
+
+  Value keep(Value value, StringRef what, SingleRow &rows, OpBuilder &builder) override {
+    const RowShape shape = rows.rowsOf(value);
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> sizes(type.getShape());
+    int64_t along = -1;
+    for (auto [i, count] : llvm::enumerate(shape)) {
+      sizes[i] /= count.sequences;
+      if (count.positions > 1)
+        along = along < 0 && count.positions == sizes[i] ? int64_t(i) : int64_t(sizes.size());
+    }
+    if (along < 0 || along == int64_t(sizes.size()))
+      return rows.setReason("what rows look at counts positions in no dimension of its own"), Value();
+    graph::Expr row(builder, value.getLoc(), rows.twin(value));
+    return update({nextName(what), value, false, {}}, row, type.clone(sizes), along);
+  }
+
+  /// Attention of one query row to all positions up to its own. Query heads of a group are the rows of one product.
+  Value attend(Operation *op, SingleRow &rows, OpBuilder &builder) override {
+    auto attention = cast<graph::AttentionOp>(op);
+    const auto shape = cast<RankedTensorType>(attention.getQ().getType()).getShape();
+    const int64_t positions = shape[1];
+    const RowShape expected{RowCount{shape[0], 1}, RowCount{1, positions}, RowCount(), RowCount()};
+    if (!attention.getCausal() && positions > 1)
+      return rows.setReason("graph.attention sees later positions"), Value();
+    for (Value operand : {attention.getQ(), attention.getK(), attention.getV()})
+      if (rows.rowsOf(operand) != expected)
+        return rows.setReason("graph.attention reads what no token has a part in"), Value();
+    graph::Expr q(builder, attention.getLoc(), rows.twin(attention.getQ()));
+    auto updated = [&](StringRef what, Value value) {
+      graph::Expr row = q.with(rows.twin(value));
+      auto type = row.type().clone(ArrayRef<int64_t>{row.dim(2), positions, row.dim(3)});
+      row = graph::reshape(row, {row.dim(2), 1, row.dim(3)});
+      return q.with(update({nextName(what), value, true, {}}, row, type, 1));
+    };
+    graph::Expr k = updated("keys", attention.getK()), v = updated("values", attention.getV());
+    const int64_t heads = k.dim(0), group = q.dim(2) / heads, width = q.dim(3);
+    graph::Expr scores = graph::matmul(graph::reshape(q, {heads, group, width}), k, false, true);
+    wide(scores);
+    if (double scale = attention.getScale().convertToDouble(); scale != 1.0) {
+      scores = scores * scale;
+      wide(scores);
+    }
+    graph::Expr there = positionsAlong(q, scores.type().getShape(), 2);
+    graph::Expr here = positionLike(q, scores.type().getShape());
+    graph::Expr visible = there <= here;
+    if (auto window = int64_t(attention.getWindow()))
+      visible = visible & (here - there < graph::constantLike(here, double(window)));
+    scores = graph::select(visible, scores, graph::constantLike(scores, -std::numeric_limits<double>::infinity()));
+    wide(scores);
+    graph::Expr weights = scores.with(graph::SoftmaxOp::create(builder, q.loc(), scores.type(), scores.value()));
+    wide(weights);
+    return graph::reshape(graph::matmul(weights, v), q.type().getShape()).value();
+  }
+
+  func::FuncOp decode;
+  BlockArgument tokens, position;
+  llvm::StringMap<unsigned> numbers;
+  SmallVector<CachedValue> caches;
+  std::string reason_;
+};
+
+struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
+  void runOnOperation() override {
+    func::FuncOp generate = findFunction(getOperation(), "generate");
+    if (!generate)
+      return signalPassFailure();
+    IRMapping copies;
+    func::FuncOp decode = cast<func::FuncOp>(generate->clone(copies));
+    decode.setName("decode");
+    getOperation().push_back(decode);
+    Decoder decoder(decode);
+    if (failed(decoder.run()) || decoder.cached().empty()) {
+      decode.erase();
+      StringRef reason = decoder.reason().empty() ? StringRef("nothing reads other positions") : decoder.reason();
+      getOperation()->setAttr(graph::kNoCache, StringAttr::get(&getContext(), reason));
+      remark::missed(generate.getLoc(), remark::RemarkOpts::name("cache").category(DEBUG_TYPE))
+          << "generation has no cache: " << reason;
+      return;
+    }
+    DenseMap<Value, Value> originals;
+    for (auto [original, copy] : copies.getValueMap())
+      originals[copy] = original;
+    returnCaches(generate, decoder.cached(), originals);
+    decoder.finish();
+  }
+
+  /// Lets @generate return what @decode keeps, of the first sequence.
+  static void returnCaches(func::FuncOp generate, ArrayRef<CachedValue> cached,
+                           const DenseMap<Value, Value> &originals) {
+    SmallVector<NamedResult> results{{generate.getBody().front().getTerminator()->getOperand(0), "logits"}};
+    for (const CachedValue &entry : cached) {
+      Value value = originals.lookup(entry.value);
+      OpBuilder builder(generate.getContext());
+      builder.setInsertionPointAfterValue(value);
+      graph::Expr all(builder, value.getLoc(), value);
+      SmallVector<int64_t> sizes(cast<RankedTensorType>(entry.updated.getType()).getShape());
+      if (entry.headsFirst)
+        sizes = {1, sizes[1], sizes[0], sizes[2]};
+      if (ArrayRef(sizes) != all.type().getShape())
+        all = graph::slice(all, SmallVector<int64_t>(sizes.size(), 0), sizes);
+      if (entry.headsFirst)
+        all = graph::reshape(graph::transpose(all, {0, 2, 1, 3}), {sizes[2], sizes[1], sizes[3]});
+      results.push_back({all.value(), graph::kCacheRole, entry.name});
+    }
+    setResults(generate, results);
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,156 @@
+// RUN: ztc-opt %s --ztc-derive-decode --split-input-file | FileCheck %s
+
+// One token at one position: tables are looked up there, attention reads the rows that are kept and the one of the position.
+// CHECK-LABEL: func.func @generate(
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK:         %[[FIRST:.*]] = graph.slice %{{.*}}, [0, 0, 0, 0] : tensor<3x4x2x2xf32> -> tensor<1x4x2x2xf32>
+// CHECK:         graph.transpose %[[FIRST]], [0, 2, 1, 3] : tensor<1x4x2x2xf32> -> tensor<1x2x4x2xf32>
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    %[[TOKEN:[a-z0-9]+]]: tensor<1x1xi32> {graph.role = "tokens"}, %[[POSITION:[a-z0-9]+]]: tensor<1xi32> {graph.role = "position"}
+// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}, %[[VALUES:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "values.0", graph.role = "cache"})
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK:         graph.embedding %{{.*}}, %[[TOKEN]] : tensor<16x8xf32>, tensor<1x1xi32> -> tensor<1x1x8xf32>
+// CHECK:         graph.embedding %{{.*}}, %[[POSITION]] : tensor<4x1xf32>, tensor<1xi32> -> tensor<1x1xf32>
+// CHECK:         graph.rope %{{.*}} : tensor<1x1x4x2xf32>, tensor<1x1xf32>
+// CHECK:         %[[NEWKEYS:.*]] = graph.select %{{.*}}, %{{.*}}, %[[KEYS]]
+// CHECK:         %[[NEWVALUES:.*]] = graph.select %{{.*}}, %{{.*}}, %[[VALUES]]
+// CHECK:         %[[SCORES:.*]] = graph.matmul %{{.*}}, %[[NEWKEYS]] {graph.wide, transpose_b} : tensor<2x2x2xf32>, tensor<2x4x2xf32> -> tensor<2x2x4xf32>
+// CHECK:         graph.softmax %{{.*}} {graph.wide} : tensor<2x2x4xf32>
+// CHECK:         graph.matmul %{{.*}}, %[[NEWVALUES]] : tensor<2x2x4xf32>, tensor<2x4x2xf32> -> tensor<2x2x2xf32>
+// CHECK:         return %{{.*}}, %[[NEWKEYS]], %[[NEWVALUES]]
+func.func @generate(%tokens: tensor<3x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"}, %k: tensor<4x8xf32> {graph.role = "parameter", graph.name = "k"},
+                    %places: tensor<4x8xf32> {graph.role = "parameter", graph.name = "places"})
+    -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %cos = graph.constant dense<[[1.0], [0.5], [0.25], [0.125]]> : tensor<4x1xf32>
+  %words = graph.embedding %w, %tokens : tensor<16x8xf32>, tensor<3x4xi32> -> tensor<3x4x8xf32>
+  %learned = graph.broadcast %places : tensor<4x8xf32> -> tensor<3x4x8xf32>
+  %x = graph.add %words, %learned : tensor<3x4x8xf32>
+  %flat = graph.reshape %x : tensor<3x4x8xf32> -> tensor<12x8xf32>
+  %q = graph.reshape %flat : tensor<12x8xf32> -> tensor<3x4x4x2xf32>
+  %turned = graph.rope %q, %cos, %cos : tensor<3x4x4x2xf32>, tensor<4x1xf32>
+  %narrow = graph.matmul %flat, %k {transpose_b} : tensor<12x8xf32>, tensor<4x8xf32> -> tensor<12x4xf32>
+  %keys = graph.reshape %narrow : tensor<12x4xf32> -> tensor<3x4x2x2xf32>
+  %out = graph.attention %turned, %keys, %keys, 5.0e-01 {causal} : tensor<3x4x4x2xf32>, tensor<3x4x2x2xf32>
+  %hidden = graph.reshape %out : tensor<3x4x4x2xf32> -> tensor<12x8xf32>
+  %row = graph.embedding %hidden, %position : tensor<12x8xf32>, tensor<1xi32> -> tensor<1x8xf32>
+  %logits = graph.matmul %row, %w {transpose_b} : tensor<1x8xf32>, tensor<16x8xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
+// A table of each row's experts, (T * 2, 1): of one row it has two, and indices count from its own.
+// CHECK-LABEL: func.func @decode(
+// CHECK:         %[[PLACE:.*]] = graph.add %{{.*}} : tensor<1x1xi32>
+// CHECK:         %[[LOCAL:.*]] = graph.sub %[[PLACE]], %{{.*}} : tensor<1x1xi32>
+// CHECK:         graph.embedding_grad %[[LOCAL]], %{{.*}} : tensor<1x1xi32>, tensor<1x1x1xf32> -> tensor<2x1xf32>
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %two = graph.constant dense<2> : tensor<1x4xi32>
+  %row = graph.iota 1 : tensor<1x4xi32>
+  %begin = graph.mul %row, %two : tensor<1x4xi32>
+  %expert = graph.remainder %tokens, %two : tensor<1x4xi32>
+  %place = graph.add %begin, %expert : tensor<1x4xi32>
+  %one = graph.constant dense<1.0> : tensor<1x4x1xf32>
+  %weights = graph.embedding_grad %place, %one : tensor<1x4xi32>, tensor<1x4x1xf32> -> tensor<8x1xf32>
+  %heads = graph.reshape %weights : tensor<8x1xf32> -> tensor<1x4x1x2xf32>
+  %out = graph.attention %heads, %heads, %heads, 1.0 {causal} : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>
+  %hidden = graph.reshape %out : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
+  %last = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x2xf32>, tensor<16x2xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
+// Attention that sees later positions has no cache: they change what earlier rows are.
+// CHECK-LABEL: module attributes {graph.no_cache = "graph.attention sees later positions"}
+// CHECK-NOT: @decode
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
+  %heads = graph.reshape %x : tensor<1x4x2xf32> -> tensor<1x4x1x2xf32>
+  %out = graph.attention %heads, %heads, %heads, 1.0 : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>
+  %hidden = graph.reshape %out : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
+  %last = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x2xf32>, tensor<16x2xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
+// Nor has a model that mixes positions in another way: here by the difference of neighbours.
+// CHECK-LABEL: module attributes {graph.no_cache = "graph.slice takes some of the positions"}
+// CHECK-NOT: @decode
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
+  %before = graph.slice %x, [0, 0, 0] : tensor<1x4x2xf32> -> tensor<1x3x2xf32>
+  %shifted = graph.pad %before, [0, 1, 0] : tensor<1x3x2xf32> -> tensor<1x4x2xf32>
+  %change = graph.sub %x, %shifted : tensor<1x4x2xf32>
+  %hidden = graph.reshape %change : tensor<1x4x2xf32> -> tensor<4x2xf32>
+  %last = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x2xf32>, tensor<16x2xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
+// Attention that is written out: keys, here also the values, are kept before heads are repeated; the mask hides what is later.
+// CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32>
+// CHECK-SAME:    tensor<1x4x1x2xf32> {graph.name = "keys.0", graph.result = "cache"})
+// CHECK-LABEL: func.func @decode(
+// CHECK:         %[[NEWKEYS:.*]] = graph.select %{{.*}} : tensor<1x4x1x2xi1>, tensor<1x4x1x2xf32>
+// CHECK:         graph.broadcast %{{.*}} : tensor<1x1x4x2xf32> -> tensor<1x2x4x2xf32>
+// CHECK:         graph.matmul %{{.*}} {transpose_b} : tensor<1x2x1x2xf32>, tensor<1x2x4x2xf32> -> tensor<1x2x1x4xf32>
+// CHECK:         %[[HERE:.*]] = graph.compare "le", %{{.*}} : tensor<1x4xi32> -> tensor<1x4xi1>
+// CHECK:         graph.broadcast %[[HERE]] : tensor<1x4xi1> -> tensor<1x2x1x4xi1>
+// CHECK:         graph.softmax %{{.*}} : tensor<1x2x1x4xf32>
+func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %x = graph.embedding %w, %tokens : tensor<16x4xf32>, tensor<2x4xi32> -> tensor<2x4x4xf32>
+  %q = graph.reshape %x : tensor<2x4x4xf32> -> tensor<2x4x2x2xf32>
+  %queries = graph.transpose %q, [0, 2, 1, 3] : tensor<2x4x2x2xf32> -> tensor<2x2x4x2xf32>
+  %half = graph.slice %q, [0, 0, 1, 0] : tensor<2x4x2x2xf32> -> tensor<2x4x1x2xf32>
+  %one = graph.transpose %half, [0, 2, 1, 3] : tensor<2x4x1x2xf32> -> tensor<2x1x4x2xf32>
+  %keys = graph.broadcast %one : tensor<2x1x4x2xf32> -> tensor<2x2x4x2xf32>
+  %scores = graph.matmul %queries, %keys {transpose_b} : tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32> -> tensor<2x2x4x4xf32>
+  %i = graph.iota 0 : tensor<4x4xi32>
+  %j = graph.iota 1 : tensor<4x4xi32>
+  %seen = graph.compare "le", %j, %i : tensor<4x4xi32> -> tensor<4x4xi1>
+  %seenAll = graph.broadcast %seen : tensor<4x4xi1> -> tensor<2x2x4x4xi1>
+  %lowest = graph.constant dense<0xFF800000> : tensor<2x2x4x4xf32>
+  %masked = graph.select %seenAll, %scores, %lowest : tensor<2x2x4x4xi1>, tensor<2x2x4x4xf32>
+  %p = graph.softmax %masked : tensor<2x2x4x4xf32>
+  %mixed = graph.matmul %p, %keys : tensor<2x2x4x4xf32>, tensor<2x2x4x2xf32> -> tensor<2x2x4x2xf32>
+  %back = graph.transpose %mixed, [0, 2, 1, 3] : tensor<2x2x4x2xf32> -> tensor<2x4x2x2xf32>
+  %hidden = graph.reshape %back : tensor<2x4x2x2xf32> -> tensor<8x4xf32>
+  %last = graph.embedding %hidden, %position : tensor<8x4xf32>, tensor<1xi32> -> tensor<1x4xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x4xf32>, tensor<16x4xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
+
+// -----
+
+// Where the mask lets rows see the position behind theirs there is none.
+// CHECK-LABEL: module attributes {graph.no_cache = "graph.softmax runs over positions that no mask is seen to hide"}
+// CHECK-NOT: @decode
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
+                    %w: tensor<16x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+  %x = graph.embedding %w, %tokens : tensor<16x4xf32>, tensor<1x4xi32> -> tensor<1x4x4xf32>
+  %scores = graph.matmul %x, %x {transpose_b} : tensor<1x4x4xf32>, tensor<1x4x4xf32> -> tensor<1x4x4xf32>
+  %one = graph.constant dense<1> : tensor<1x4x4xi32>
+  %i = graph.iota 1 : tensor<1x4x4xi32>
+  %next = graph.add %i, %one : tensor<1x4x4xi32>
+  %j = graph.iota 2 : tensor<1x4x4xi32>
+  %seen = graph.compare "le", %j, %next : tensor<1x4x4xi32> -> tensor<1x4x4xi1>
+  %lowest = graph.constant dense<0xFF800000> : tensor<1x4x4xf32>
+  %masked = graph.select %seen, %scores, %lowest : tensor<1x4x4xi1>, tensor<1x4x4xf32>
+  %p = graph.softmax %masked : tensor<1x4x4xf32>
+  %mixed = graph.matmul %p, %x : tensor<1x4x4xf32>, tensor<1x4x4xf32> -> tensor<1x4x4xf32>
+  %hidden = graph.reshape %mixed : tensor<1x4x4xf32> -> tensor<4x4xf32>
+  %last = graph.embedding %hidden, %position : tensor<4x4xf32>, tensor<1xi32> -> tensor<1x4xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<1x4xf32>, tensor<16x4xf32> -> tensor<1x16xf32>
+  return %logits : tensor<1x16xf32>
+}
