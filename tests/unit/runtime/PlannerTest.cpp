@@ -63,6 +63,26 @@ TEST(Planner, UsesInOtherProgramsAreSeparate) {
   EXPECT_EQ(planMemory(plan, {})->arenaBytes, 256u);
 }
 
+TEST(Planner, CachesLiveFromGenerateToTheEndOfDecode) {
+  // 0 is the cache: 1 dies before it begins and 3 is training's, 2 is used in decode, before and behind the cache's own
+  // step.
+  plan::Plan plan = planOf({64, 64, 64, 64}, {{"microstep", {{3}}},
+                                              {"update", {{3}}},
+                                              {"generate", {{1}, {0}}},
+                                              {"decode", {{2}, {0}, {2}}},
+                                              {"transfer", {{3}}}});
+  plan.mutable_slots(0)->set_slot_class(plan::CACHE);
+  const StatusOr<MemoryPlan> memory = planMemory(plan, {});
+  ASSERT_OK(memory.status());
+  EXPECT_EQ(memory->arenaBytes, 512u) << "training needs none of it";
+  EXPECT_FALSE(overlap(memory->slots[0], memory->slots[2]));
+  EXPECT_EQ(memory->peakProgram, "decode");
+  EXPECT_EQ(memory->byClass[plan::CACHE - 1], 256u);
+  // One that training uses too is at no moment in two places.
+  plan.mutable_slots(3)->set_slot_class(plan::CACHE);
+  ASSERT_OK(planMemory(plan, {}).status());
+}
+
 TEST(Planner, PersistentSlotsAndAccumulatorsAndUnusedOnes) {
   plan::Plan plan = planOf({64, 64, 64, 64}, {{"microstep", {{0}, {1}}}, {"update", {{1}}}});
   plan.mutable_slots(2)->set_persistent(true);
