@@ -18,13 +18,15 @@ from family_configs import FAMILIES  # noqa: E402
 from support import ROOT, check, finish, run, scratch  # noqa: E402
 
 # Read by modeling code and without a part in the loss of text: dropout (ztc says that it trains without), caches, the loss of routers (said too), what only
-# initialises, what chooses between implementations of the same sums, tasks other than language modelling.
-HARMLESS = re.compile(r"dropout|pdrop|use_cache|output_|return_dict|initializer|init_std|router_aux|^_|implementation|pretraining_tp|chunk_size|problem_type|num_labels|"
+# initialises, what chooses between implementations of the same sums, tasks other than language modelling (GPT-2's summary_*).
+HARMLESS = re.compile(r"dropout|pdrop|use_cache|summary_|output_|return_dict|initializer|init_std|router_aux|^_|implementation|pretraining_tp|chunk_size|problem_type|num_labels|"
                       r"jitter|token_id|layerdrop|reorder_and_upcast|softmax_in_fp32|slow_but_exact|is_decoder|cross_attention|dtype|tie_|architectures|transformers_version")
 EXEMPT = {  # (model type, key): why
     ("gemma3_text", "attn_logit_softcapping"): "kept as an attribute, and never read again",
     ("deepseek_v2", "norm_topk_prob"): "deleted from the router",
     ("smollm3", "sliding_window"): "use_sliding_window is false in this configuration",
+    ("smollm3", "use_sliding_window"): "sliding_window is null in this configuration",
+    ("qwen3_moe", "decoder_sparse_step"): "mlp_only_layers decides the one layer that it would change in this configuration",
     ("gpt_bigcode", "num_key_value_heads"): "decided by multi_query",
 }
 
@@ -41,6 +43,16 @@ def readers(config):
     """The text of the modeling code, without comments."""
     module = inspect.getmodule(type(config)).__name__.replace("configuration_", "modeling_")
     return re.sub(r"#.*", "", inspect.getsource(__import__(module, fromlist=["_"])))
+
+
+def has_modeling_code(options, kind):
+    """Some model types share another's code, and have none under their own name."""
+    options = {k: v for k, v in options.items() if k not in ("experts", "attention")}
+    try:
+        return bool(readers(transformers.AutoConfig.for_model(kind, **options)))
+    except ModuleNotFoundError:
+        print(f"     {kind}: transformers has no modeling code of this name", flush=True)
+        return False
 
 
 def graph_of(folder, config):
@@ -74,7 +86,7 @@ def main():
     known = {kind: options for kind, options, _ in reversed(list((make.FOLDERS | make.MORE).values())) if "text_config" not in options}
     known = {kind: options for kind, options in FAMILIES.values()} | known
     for kind in kinds:
-        if kind in known and (len(sys.argv) < 2 or kind in sys.argv[1:]):
+        if kind in known and has_modeling_code(known[kind], kind) and (len(sys.argv) < 2 or kind in sys.argv[1:]):
             with scratch() as folder:
                 examine(kind, known[kind], folder)
     finish()
