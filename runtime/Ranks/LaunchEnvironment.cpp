@@ -177,9 +177,7 @@ StatusOr<Launch> orderOf(const LaunchRequest &request) {
           "--nodes needs --rendezvous HOST:PORT: an address of the first node that all others reach");
     order.firstRank = uint32_t(*request.nodeRank * ranks);
   }
-  if (!request.rendezvous.empty()) {
-    if (order.world == 1)
-      return invalidArgument("--rendezvous has no effect on one rank");
+  if (!request.rendezvous.empty() && order.world > 1) {
     auto place = parseHostPort(request.rendezvous);
     if (!place.isOk())
       return place.status().withContext("--rendezvous");

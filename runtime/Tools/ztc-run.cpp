@@ -57,8 +57,6 @@ int launch(const RunOptions &options, const LaunchOrder &order, const std::vecto
     auto loaded = readPlanFile(options.plan);
     if (!loaded.isOk())
       return report(loaded.status(), kFailed);
-    if (Status status = checkOptionsAgainstPlan(options, loaded->plan); !status.isOk())
-      return report(status, kUsage);
   }
   auto ended = launchRanks(order, arguments);
   return ended.isOk() ? *ended : report(ended.status(), kFailed);
@@ -83,14 +81,16 @@ private:
 };
 
 /// One rank, from plan to end. `communicator` outlives an error: the others hear of the error before they see the
-/// connections close. `exitStatus` is what a failure ends with.
+/// connections close.
 StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environment, const RankIdentity &identity,
-                         ControlChannel &control, std::unique_ptr<Communicator> &communicator, int &exitStatus) {
+                         ControlChannel &control, std::unique_ptr<Communicator> &communicator) {
   ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(options.plan));
-  if (Status usage = checkOptionsAgainstPlan(options, loaded.plan); !usage.isOk()) {
-    exitStatus = kUsage;
-    return usage;
-  }
+  std::vector<std::string> unused = unusedOptions(options, loaded.plan);
+  if (control.world() == 1 && !options.rendezvous.empty())
+    unused.push_back("--rendezvous has no effect on one rank");
+  if (control.rank() == 0)
+    for (const std::string &sentence : unused)
+      print(stderr, "ztc-run: note: {}\n", sentence);
   ZTC_ASSIGN_OR_RETURN(uint32_t threads, threadsOfRank(options, control));
   if (const std::string notice = standInNotice(options, environment); !notice.empty() && control.rank() == 0)
     print(stderr, "{}\n", notice);
@@ -134,12 +134,11 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
     return reportsHere(*failure, identity) ? report(failure->status, kFailed) : kFailed;
   ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);
   std::unique_ptr<Communicator> communicator;
-  int exitStatus = kFailed;
-  StatusOr<RunEnd> end = runRank(options, environment, identity, control, communicator, exitStatus);
+  StatusOr<RunEnd> end = runRank(options, environment, identity, control, communicator);
   Status status = end.isOk() ? control.finish() : end.status();
   if (!status.isOk()) {
     RunFailure failure = control.fail(status);
-    return reportsHere(failure, identity) ? report(failure.status, exitStatus) : exitStatus;
+    return reportsHere(failure, identity) ? report(failure.status, kFailed) : kFailed;
   }
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }

@@ -30,17 +30,14 @@ struct Dependency {
   const char *option;
   bool partnerGiven;
   const char *partner;
+  std::string text() const { return fmt::format("{} has no effect without {}", option, partner); }
 };
 
+/// What was asked for would not happen: no checkpoint, no evaluation, other text.
 Status checkDependencies(const RunOptions &o) {
   const std::array dependencies{
       Dependency{!o.evalChoices.empty(), "--eval-choices", o.evalOnly, "--eval-only"},
-      Dependency{!o.tokenizer.empty(), "--tokenizer", !o.data.empty() || o.evalOnly || o.generate,
-                 "--data, --eval-only or --generate"},
-      Dependency{o.tokenBytes.has_value(), "--token-bytes", !o.data.empty() || !o.evalData.empty(), "--data"},
-      Dependency{o.shuffle, "--shuffle", !o.data.empty(), "--data"},
       Dependency{o.epochs.has_value(), "--epochs", !o.data.empty(), "--data"},
-      Dependency{o.stopAfter.has_value(), "--stop-after", !o.data.empty(), "--data"},
       Dependency{!o.resume.empty(), "--resume", !o.data.empty(), "--data"},
       Dependency{!o.save.empty(), "--save", !o.data.empty(), "--data"},
       Dependency{!o.exportFolder.empty(), "--export", !o.data.empty(), "--data"},
@@ -51,11 +48,8 @@ Status checkDependencies(const RunOptions &o) {
       Dependency{o.patience.has_value(), "--patience", o.evalEvery.has_value(), "--eval-every"},
       Dependency{o.saveEvery.has_value(), "--save-every", !o.save.empty(), "--save"},
       Dependency{o.savePeriodSeconds.has_value(), "--save-period", !o.save.empty(), "--save"},
-      Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
       Dependency{o.keepBest, "--keep-best", !o.save.empty(), "--save"},
       Dependency{o.keepBest, "--keep-best", !o.evalData.empty(), "--eval-data"},
-      Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
-                 "--log-json or --tensorboard"},
       Dependency{o.prompt.has_value(), "--prompt", o.generate.has_value(), "--generate"},
       Dependency{!o.promptFile.empty(), "--prompts", o.generate.has_value(), "--generate"},
       Dependency{o.generate.has_value(), "--generate", o.prompt || !o.promptFile.empty(), "--prompt"},
@@ -63,15 +57,13 @@ Status checkDependencies(const RunOptions &o) {
       Dependency{o.sampleEvery.has_value(), "--sample-every", !o.samplePrompts.empty(), "--sample-prompt"},
       Dependency{!o.samplePrompts.empty(), "--sample-prompt", o.sampleEvery.has_value(), "--sample-every"},
       Dependency{o.sampleTokens.has_value(), "--sample-tokens", o.sampleEvery.has_value(), "--sample-every"},
-      Dependency{o.temperature.has_value(), "--temperature", o.generate || o.sampleEvery,
-                 "--generate or --sample-every"},
-      Dependency{o.topK.has_value(), "--top-k", o.temperature > 0.0, "--temperature"},
-      Dependency{o.topP.has_value(), "--top-p", o.temperature > 0.0, "--temperature"},
+      Dependency{(o.generate || o.sampleEvery) && o.topK, "--top-k", o.temperature > 0.0, "--temperature"},
+      Dependency{(o.generate || o.sampleEvery) && o.topP, "--top-p", o.temperature > 0.0, "--temperature"},
       Dependency{o.nodeRank.has_value(), "--node-rank", o.nodes.has_value(), "--nodes"},
   };
   for (const Dependency &d : dependencies)
     if (d.given && !d.partnerGiven)
-      return invalidArgument(fmt::format("{} has no effect without {}", d.option, d.partner));
+      return invalidArgument(d.text());
   return Status::ok();
 }
 
@@ -85,17 +77,8 @@ Status checkConflicts(const RunOptions &o) {
       {!o.data.empty() && !o.steps && !o.epochs, "--data needs --steps N or --epochs E"},
       {o.noSave && !o.save.empty(), "--no-save and --save exclude each other"},
       {!o.weights.empty() && !o.init.empty(), "--weights and --init exclude each other"},
-      {!o.resume.empty() && !o.weights.empty(),
-       "--weights has no effect with --resume: the checkpoint holds the weights"},
-      {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
-      {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
       {o.generate && !o.data.empty(), "--generate writes text instead of training: leave --data out"},
       {o.generate && o.steps, "--generate writes text instead of training: leave --steps out"},
-      {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
-      {o.generate && !o.tensorboard.empty(), "--tensorboard has no effect with --generate"},
-      {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
-      {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
-      {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
       {o.evalOnly && (o.steps || o.epochs), "--eval-only trains nothing: leave --steps and --epochs out"},
       {o.evalOnly && o.generate, "--eval-only and --generate exclude each other"},
       {o.evalOnly && o.evalEvery, "--eval-every has no effect with --eval-only"},
@@ -104,15 +87,6 @@ Status checkConflicts(const RunOptions &o) {
       {o.evalOnly && !o.profile.empty(), "--profile has no effect with --eval-only"},
       {o.evalOnly && !o.trace.empty(), "--trace has no effect with --eval-only"},
       {o.prompt && !o.promptFile.empty(), "--prompt and --prompts exclude each other"},
-      {!o.exportDtype.empty() && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
-       "--export-dtype has no effect without --export"},
-      {!o.exportDtype.empty() && o.data.empty(), "--export-dtype has no effect without --data"},
-      {o.shardBytes && (o.noSave || !o.save.empty()) && o.exportFolder.empty(),
-       "--shard-size has no effect without --export"},
-      {o.shardBytes && o.data.empty(), "--shard-size has no effect without --data"},
-      {!o.hfConfig.empty() && o.data.empty(), "--hf-config has no effect without --data"},
-      {!o.hfConfig.empty() && o.noSave && o.exportFolder.empty(),
-       "--hf-config has no effect without --export or --save"},
   };
   for (const auto &[bad, message] : conflicts)
     if (bad)
@@ -189,12 +163,47 @@ Status checkOptions(const RunOptions &options) {
   return checkDependencies(options);
 }
 
-Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan) {
-  if (options.lossScale && plan.precision() != "fp16")
-    return invalidArgument(
-        fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss",
-                    options.plan, plan.precision()));
-  return Status::ok();
+std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &plan) {
+  std::vector<std::string> unused;
+  const bool samples = o.generate || o.sampleEvery;
+  const bool hasData = !o.data.empty(),
+             hasExport = hasData && (!o.exportFolder.empty() || (!o.noSave && o.save.empty()));
+  for (const Dependency &d : {
+           Dependency{!o.tokenizer.empty(), "--tokenizer", hasData || o.evalOnly || o.generate,
+                      "--data, --eval-only or --generate"},
+           Dependency{o.tokenBytes.has_value(), "--token-bytes", hasData || o.evalOnly, "--data"},
+           Dependency{o.shuffle, "--shuffle", hasData, "--data"},
+           Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
+           Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
+                      "--log-json or --tensorboard"},
+           Dependency{o.temperature.has_value(), "--temperature", samples, "--generate or --sample-every"},
+           Dependency{o.topK.has_value(), "--top-k", samples, "--generate or --sample-every"},
+           Dependency{o.topP.has_value(), "--top-p", samples, "--generate or --sample-every"},
+           Dependency{!o.exportDtype.empty(), "--export-dtype", hasExport, "an export"},
+           Dependency{o.shardBytes.has_value(), "--shard-size", hasExport, "an export"},
+           Dependency{!o.hfConfig.empty(), "--hf-config", hasExport || (hasData && !o.save.empty()),
+                      "--export or --save"},
+       })
+    if (d.given && !d.partnerGiven)
+      unused.push_back(d.text());
+  const std::pair<bool, std::string> others[]{
+      {!o.resume.empty() && !o.weights.empty(),
+       "--weights has no effect with --resume: the checkpoint holds the weights"},
+      {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
+      {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
+      {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
+      {o.generate && !o.tensorboard.empty(), "--tensorboard has no effect with --generate"},
+      {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
+      {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
+      {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
+      {o.lossScale && plan.precision() != "fp16",
+       fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss", o.plan,
+                   plan.precision())},
+  };
+  for (const auto &[isUnused, sentence] : others)
+    if (isUnused)
+      unused.push_back(sentence);
+  return unused;
 }
 
 bool wantsGpus(const RunOptions &options) {

@@ -108,10 +108,10 @@ inline constexpr uint64_t kDefaultSampleTokens = 64;
 /// Standard deviation of --init=normal:STD. InvalidArgument on anything else.
 StatusOr<double> parseInit(const std::string &init);
 
-/// InvalidArgument (exit 2) where options contradict each other, lack a partner, or could not be seen by any run.
+/// InvalidArgument (exit 2) where options contradict each other, or ask for what the run would not do.
 Status checkOptions(const RunOptions &options);
-/// The same for what only the plan can tell.
-Status checkOptionsAgainstPlan(const RunOptions &options, const plan::Plan &plan);
+/// A sentence for each option that this run of `plan` does not look at, and that does no harm: notes, not errors.
+std::vector<std::string> unusedOptions(const RunOptions &options, const plan::Plan &plan);
 /// Whether the run is to be on GPUs: it is where the command line says so.
 bool wantsGpus(const RunOptions &options);
 

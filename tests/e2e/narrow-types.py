@@ -77,8 +77,8 @@ with scratch() as work:
 
     for precision in ("fp32", "bf16"):
         other = compile_golden(work, "grouped", f"--precision={precision}")
-        done = run("ztc-run", other, "--device=cpu", "--loss-scale=1024", expect=2)
-        check(f"--loss-scale in {precision} is an error", "--loss-scale has no effect" in done.stderr, done.stderr)
+        done = run("ztc-run", other, "--device=cpu", "--steps=1", "--loss-scale=1024")
+        check(f"--loss-scale in {precision} is a note", "note: --loss-scale has no effect" in done.stderr, done.stderr)
 
     # Evaluation in the plan's type, and text from a model of two bytes.
     run("ztc-run", bf16 / "grouped.bin", f"--data={data}", "--steps=2", "--device=cpu", f"--eval-data={data}", f"--export={work / 'model'}",

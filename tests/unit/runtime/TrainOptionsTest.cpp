@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 using namespace ztc;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
@@ -39,19 +40,18 @@ TEST(TrainOptions, BadOnesAreNamed) {
       {"steps and epochs", [](RunOptions &o) { o.epochs = 1; }, "--steps and --epochs"},
       {"neither", [](RunOptions &o) { o.steps.reset(); }, "--data needs --steps"},
       {"save-every", [](RunOptions &o) { o.saveEvery = 5; }, "--save-every has no effect without --save"},
-      {"keep", [](RunOptions &o) { o.keep = 5; }, "--keep has no effect without --save"},
       {"save-period", [](RunOptions &o) { o.savePeriodSeconds = 5; }, "--save-period has no effect without --save"},
       {"keep-best", [](RunOptions &o) { o.save = "x", o.keepBest = true; }, "--keep-best has no effect without --eval"},
-      {"log-every", [](RunOptions &o) { o.logEvery = 5; }, "--log-every has no effect without --log-json or --tensor"},
       {"token-bytes", [](RunOptions &o) { o.tokenBytes = 3; }, "--token-bytes: 2 or 4"},
       {"eval-every", [](RunOptions &o) { o.evalEvery = 5; }, "--eval-every has no effect without --eval-data"},
       {"no-save", [](RunOptions &o) { o.noSave = true, o.save = "x"; }, "--no-save and --save"},
       {"prompt", [](RunOptions &o) { o.prompt = "x"; }, "--prompt has no effect without --generate"},
       {"generate", [](RunOptions &o) { o.generate = 5, o.prompt = "x"; }, "leave --data out"},
-      {"shuffle", [](RunOptions &o) { o.data.clear(), o.shuffle = true; }, "--shuffle has no effect without --data"},
-      {"warm restart", [](RunOptions &o) { o.resume = "x", o.weights = "y"; }, "--weights has no effect with --resume"},
+      {"trial that is to be saved", [](RunOptions &o) { o.data.clear(), o.save = "x"; },
+       "--save has no effect without"},
+      {"top-k", [](RunOptions &o) { o = RunOptions(), o.generate = 5, o.prompt = "x", o.topK = 3; },
+       "--top-k has no effect without"},
       {"init", [](RunOptions &o) { o.init = "uniform"; }, "normal:STD"},
-      {"ratio", [](RunOptions &o) { o.schedule = ScheduleKind::Constant, o.minLrRatio = 0.1; }, "--schedule=constant"},
       {"zero steps", [](RunOptions &o) { o.steps = 0; }, "--steps: at least 1"},
       {"stop late", [](RunOptions &o) { o.stopAfter = 11; }, "--stop-after"},
       {"gpus and ranks", [](RunOptions &o) { o.gpus = 1, o.ranks = 1; }, "--gpus and --ranks"},
@@ -67,14 +67,59 @@ TEST(TrainOptions, BadOnesAreNamed) {
   }
 }
 
-TEST(TrainOptions, LossScaleNeedsFp16) {
-  RunOptions o = training();
-  o.lossScale = 1024;
+TEST(TrainOptions, HarmlessOnesAreNotes) {
+  RunOptions trial, text;
+  trial.plan = text.plan = "plan.bin";
+  text.generate = 5;
+  text.prompt = "x";
+  struct Case {
+    RunOptions from;
+    std::function<void(RunOptions &)> add;
+    const char *note;
+  };
+  const Case cases[] = {
+      {trial, [](RunOptions &o) { o.shuffle = true; }, "--shuffle has no effect without --data"},
+      {trial, [](RunOptions &o) { o.tokenizer = "bytes"; }, "--tokenizer has no effect without --data, --eval-only"},
+      {trial, [](RunOptions &o) { o.tokenBytes = 4; }, "--token-bytes has no effect without --data"},
+      {trial, [](RunOptions &o) { o.exportDtype = "fp32"; }, "--export-dtype has no effect without an export"},
+      {trial, [](RunOptions &o) { o.noSave = true; }, nullptr},
+      {trial, [](RunOptions &o) { o.stopAfter = 3; }, nullptr}, // it does end then
+      {training(), [](RunOptions &o) { o.keep = 5; }, "--keep has no effect without --save"},
+      {training(), [](RunOptions &o) { o.logEvery = 5; }, "--log-every has no effect without --log-json or --tensor"},
+      {training(), [](RunOptions &o) { o.temperature = 1; }, "--temperature has no effect without --generate"},
+      {training(), [](RunOptions &o) { o.topK = 5; }, "--top-k has no effect without --generate"},
+      {training(), [](RunOptions &o) { o.topP = 0.5; }, "--top-p has no effect without --generate"},
+      {training(), [](RunOptions &o) { o.shardBytes = 5; }, nullptr},
+      {training(), [](RunOptions &o) { o.save = "x", o.shardBytes = 5; },
+       "--shard-size has no effect without an export"},
+      {training(), [](RunOptions &o) { o.noSave = true, o.hfConfig = "x"; },
+       "--hf-config has no effect without --export"},
+      {training(), [](RunOptions &o) { o.resume = "x", o.weights = "y"; }, "--weights has no effect with --resume"},
+      {training(), [](RunOptions &o) { o.resume = "x", o.init = "normal:1"; }, "--init has no effect with --resume"},
+      {training(), [](RunOptions &o) { o.schedule = ScheduleKind::Constant, o.minLrRatio = 0.1; }, "schedule=constant"},
+      {training(), [](RunOptions &o) { o.lossScale = 1024; }, "--loss-scale has no effect: plan.bin was compiled with"},
+      {text, [](RunOptions &o) { o.logJson = "x"; }, "--log-json has no effect with --generate"},
+      {text, [](RunOptions &o) { o.tensorboard = "x"; }, "--tensorboard has no effect with --generate"},
+      {text, [](RunOptions &o) { o.dumpGradients = "x"; }, "--dump-gradients has no effect with --generate"},
+      {text, [](RunOptions &o) { o.profile = "kernels"; }, "--profile has no effect with --generate"},
+      {text, [](RunOptions &o) { o.trace = "x"; }, "--trace has no effect with --generate"},
+  };
   plan::Plan plan;
   plan.set_precision("fp32");
-  EXPECT_EQ(checkOptionsAgainstPlan(o, plan).code(), StatusCode::InvalidArgument);
+  for (const Case &c : cases) {
+    RunOptions o = c.from;
+    EXPECT_TRUE(unusedOptions(o, plan).empty());
+    c.add(o);
+    EXPECT_TRUE(checkOptions(o).isOk()) << checkOptions(o).message();
+    if (c.note)
+      EXPECT_THAT(unusedOptions(o, plan), ElementsAre(HasSubstr(c.note)));
+    else
+      EXPECT_TRUE(unusedOptions(o, plan).empty());
+  }
+  RunOptions scaled = training();
+  scaled.lossScale = 1024;
   plan.set_precision("fp16");
-  EXPECT_TRUE(checkOptionsAgainstPlan(o, plan).isOk());
+  EXPECT_TRUE(unusedOptions(scaled, plan).empty());
 }
 
 TEST(TrainOptions, GpusAreTakenWhereTheCommandLineSaysSo) {
