@@ -10,6 +10,7 @@
 #include "runtime/Core/Sizes.h"
 #include "runtime/Core/Version.h"
 #include "runtime/Format/PlanFile.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Memory/Planner.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -18,6 +19,7 @@
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
+#include <unistd.h>
 
 using namespace mlir;
 
@@ -41,13 +43,8 @@ static int fail(const std::string &message, int status = 1) {
   return status;
 }
 
-/// Options that nothing could see, and those of later stages of the compiler: said at once, before any work.
+/// Targets that there are not: said at once, before any work.
 static std::string unusable(const CompileOptions &o) {
-  bool gathers = o.stages.empty() ? o.zero == 3 : llvm::is_contained(o.stages, 3u);
-  if (o.prefetch && !gathers)
-    return "--prefetch: only --zero=3 gathers parameters; drop the option or give that stage";
-  if (!o.precisionPolicy.empty() && o.precision == "fp32")
-    return "--precision-policy: says which layers stay fp32, and with --precision=fp32 all do; drop one of the two";
   for (const std::string &target : o.targets)
     if (target != "host" && !llvm::is_contained(kHostTargets, target) && !llvm::is_contained(kDeviceTargets, target))
       return "--target=" + target +
@@ -80,7 +77,14 @@ static std::string unwritable(const std::string &path) {
     return "cannot write " + path + ": it is a folder; name a file in it";
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
-    return "cannot write " + path + ": there is no folder " + folder.str();
+    return "cannot write " + path + ": there is no folder " + folder.str() + "; make it, or name another place";
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file)
+    return {}; // a device or a pipe
+  llvm::SmallString<256> tried;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", tried))
+    return "cannot write " + path + ": " + error.message() + "; name a place where you may write";
+  (void)llvm::sys::fs::remove(tried);
   return {};
 }
 
@@ -126,6 +130,29 @@ static std::string readPolicy(CompileOptions &o) {
   return patterns->empty() ? place + "names no layer" : std::string();
 }
 
+/// What this machine has; 0 where it does not say.
+static uint64_t physicalBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? uint64_t(pages) * uint64_t(bytes) : 0;
+}
+
+/// A plan for hosts alone that this one cannot run.
+static void noteTooLarge(const CompileOptions &options, uint64_t neededBytes) {
+  const uint64_t here = physicalBytes();
+  const bool isForHosts = llvm::none_of(options.targets, [](const std::string &target) { return isGpuTarget(target); });
+  if (isForHosts && here && neededBytes > here)
+    llvm::errs()
+        << "ztc: note: a rank needs " << formatSize(neededBytes) << ", this machine has " << formatSize(here)
+        << ": it cannot run the plan; a smaller --batch or --seq, --mem=SIZE, or --zero=3 on more ranks needs less\n";
+}
+
+/// A sequence that nothing was held against.
+static void noteUnknownLimit(const CompileOptions &options, const ImportReport &report) {
+  if (options.given.count("seq") && options.from.empty() && !report.positionLimit)
+    llvm::errs() << "ztc: note: how long a row of this model may be is not known (no config.json with "
+                    "max_position_embeddings is beside it): --seq is taken as it is\n";
+}
+
 /// No choice of recomputation fits: by how much, and what would help.
 static int failMissing(const CompileOptions &options, const RecomputeDecision &decision) {
   uint64_t needed = decision.chosen.peakBytes + options.memoryReserve;
@@ -161,6 +188,8 @@ int runCompile(const CompileOptions &given) {
   }
   // Notes come before the error that a later phase may end with.
   const bool imports = succeeded(session.run(Phase::Import));
+  if (imports)
+    noteUnknownLimit(options, session.importReport());
   for (const std::string &note : session.importReport().notes)
     llvm::errs() << "ztc: " << printable(note) << "\n";
   LogicalResult done = success(imports && succeeded(session.run(last)));
@@ -171,7 +200,8 @@ int runCompile(const CompileOptions &given) {
   if (decision && !decision->fits)
     return failMissing(options, *decision);
   if (failed(done))
-    return 1;
+    return session.isValid() ? 1 : 2;
+  options = session.options(); // with what IR of --from says
   if (!options.to.empty())
     return writeText(options.output, [&](llvm::raw_ostream &out) {
       OpPrintingFlags flags;
@@ -193,6 +223,7 @@ int runCompile(const CompileOptions &given) {
                 " bytes more than --mem=" + formatSize(options.memoryBudget) + "; --recompute=auto finds what fits");
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
+  noteTooLarge(options, needed);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   show(llvm::outs(),
        [&](llvm::raw_ostream &out) { printCompileSummary(out, *plan, *memory, options.output, seconds); });
@@ -258,7 +289,6 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
     return fail(what);
   if (std::string what = unwritable(report.html); !what.empty())
     return fail(what);
-  std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
   // Import and differentiation are the same for every stage.
   Session session(options);
   if (!session.isValid())
@@ -267,7 +297,9 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   if (failed(shared))
     return 2;
   if (failed(session.run(*shared)))
-    return 1;
+    return session.isValid() ? 1 : 2;
+  options = session.options(); // with what IR of --from says
+  std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
   Session::Snapshot before = session.snapshot();
   MemoryTable table(options.memoryBudget);
   llvm::json::Array pages;

@@ -3,6 +3,7 @@
 #include "compiler/Analysis/RecomputeChoice.h"
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@ namespace ztc {
 /// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
   std::string input;  ///< an ONNX file, a Hugging Face folder, or IR text where `from` is set
+  std::string model;  ///< of IR text: what it was made of; else empty
   std::string output; ///< the plan file
 
   uint64_t batch = 0;               ///< micro-batch per rank; 0: the graph's own, or 1
@@ -47,11 +49,12 @@ struct CompileOptions {
   std::vector<std::string> mlirOptions; ///< "--mlir-timing" and the like, for MLIR itself
   std::vector<std::string> passOptions; ///< "PASS.OPTION=VALUE"
   std::vector<std::string> disabledPasses;
-  std::string dumpFolder;     ///< one numbered file per phase
-  std::string from, to;       ///< phase names: start from IR after `from`; stop after `to`
-  std::string remarks;        ///< regular expression over the passes whose remarks are printed
-  std::string remarksFile;    ///< YAML file for remarks
-  bool printPipeline = false; ///< the passes of each phase are printed, as ztc-opt takes them
+  std::string dumpFolder;      ///< one numbered file per phase
+  std::string from, to;        ///< phase names: start from IR after `from`; stop after `to`
+  std::string remarks;         ///< regular expression over the passes whose remarks are printed
+  std::string remarksFile;     ///< YAML file for remarks
+  bool printPipeline = false;  ///< the passes of each phase are printed, as ztc-opt takes them
+  std::set<std::string> given; ///< options that the command line names, without dashes
 };
 
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.

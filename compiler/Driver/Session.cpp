@@ -2,6 +2,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Support/Location.h"
@@ -84,6 +85,26 @@ static void disablePasses(MLIRContext &context, const std::vector<std::string> &
   });
 }
 
+/// A message about the IR as one about the model, for who has never seen IR: `'graph.top_k' op has ...` is said of
+/// top_k, what is said of a function or module of the model.
+static std::string inPlainWords(std::string text) {
+  for (size_t begin = 0; (begin = text.find('\'', begin)) != std::string::npos;) {
+    const size_t end = text.find("' op ", begin + 1);
+    if (end == std::string::npos)
+      break;
+    const StringRef op = StringRef(text).slice(begin + 1, end);
+    const auto [dialect, name] = op.split('.');
+    if (name.empty() || op.find_first_of(" '") != StringRef::npos) {
+      ++begin;
+      continue;
+    }
+    const std::string said = dialect == "func" || dialect == "builtin" ? "the model" : name.str();
+    text.replace(begin, end + 5 - begin, said + " ");
+    begin += said.size();
+  }
+  return text;
+}
+
 Session::Session(CompileOptions options) : opts(std::move(options)) {
   registerAllDialects(registry);
   registerAllPasses();
@@ -102,7 +123,7 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
   // One thread: the IR of a step is small, and the thread pool costs more than it saves.
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   // As MLIR prints errors; but names in files may hold what a terminal obeys.
-  context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+  context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return failure();
     std::string text;
@@ -110,7 +131,7 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     if (!isa<UnknownLoc>(diagnostic.getLocation()))
       stream << diagnostic.getLocation() << ": ";
     stream << "error: " << diagnostic;
-    llvm::errs() << printable(text) << "\n";
+    llvm::errs() << printable(seesIr() ? text : inPlainWords(std::move(text))) << "\n";
     llvm::errs().flush();
     return success();
   });
@@ -129,11 +150,13 @@ Session::~Session() = default;
 
 void Session::collect(Messages &messages) {
   collecting = true;
-  context->getDiagEngine().registerHandler([&messages](Diagnostic &diagnostic) {
+  context->getDiagEngine().registerHandler([this, &messages](Diagnostic &diagnostic) {
     std::string text = scopeOf(diagnostic.getLocation());
     text += (text.empty() ? "" : ": ") + diagnostic.str();
     for (Diagnostic &note : diagnostic.getNotes())
       text += "\n  " + note.str();
+    if (!seesIr())
+      text = inPlainWords(std::move(text));
     (diagnostic.getSeverity() == DiagnosticSeverity::Error ? messages.errors : messages.others)
         .push_back(std::move(text));
     return success();
@@ -326,28 +349,49 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   }
   if (failed(pm.run(*moduleRef))) {
     failed_ = info.phase;
-    if (!collecting)
+    if (!collecting && seesIr())
       llvm::errs() << "ztc: phase " << info.name << " failed\n";
+    else if (!collecting && info.phase > Phase::Precision) // no option of the user leads there
+      llvm::errs()
+          << "ztc: this is a limit of ztc and no mistake in the model: please report it with the graph and the "
+             "command (phase "
+          << info.name << ")\n";
     return failure();
   }
+  recordOptions(*moduleRef, opts, freshWeights, info.phase);
   return dump(info);
 }
 
-LogicalResult Session::run(Phase last) {
-  if (!done && !opts.from.empty()) {
-    FailureOr<Phase> from = parsePhase(opts.from);
-    if (failed(from))
-      return failure();
-    if (auto text = llvm::MemoryBuffer::getFile(opts.input); text && nestingOf((*text)->getBuffer()) > kDeepestText) {
-      llvm::errs() << "ztc: " << opts.input << ": brackets stand more than " << kDeepestText
-                   << " deep in one another: this is no IR of a phase\n";
-      return failure();
-    }
-    moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));
-    if (!moduleRef)
-      return failure();
-    done = *from;
+LogicalResult Session::readIr() {
+  FailureOr<Phase> from = parsePhase(opts.from);
+  if (failed(from))
+    return failure();
+  if (auto text = llvm::MemoryBuffer::getFile(opts.input); text && nestingOf((*text)->getBuffer()) > kDeepestText) {
+    llvm::errs() << "ztc: " << opts.input << ": brackets stand more than " << kDeepestText
+                 << " deep in one another: this is no IR of a phase\n";
+    return failure();
   }
+  moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));
+  if (!moduleRef)
+    return failure();
+  RecordedOptions recorded = takeRecordedOptions(*moduleRef, *from, opts);
+  freshWeights = recorded.freshWeights;
+  for (const std::string &note : recorded.notes)
+    llvm::errs() << "ztc: note: " << note << "\n";
+  if (!recorded.error.empty()) {
+    valid = false;
+    if (collecting)
+      return emitError(UnknownLoc::get(context.get())) << recorded.error;
+    llvm::errs() << "ztc: " << printable(recorded.error) << "\n";
+    return failure();
+  }
+  done = *from;
+  return success();
+}
+
+LogicalResult Session::run(Phase last) {
+  if (!done && !opts.from.empty() && failed(readIr()))
+    return failure();
   for (const PhaseInfo &info : allPhases()) {
     if (info.phase > last)
       break;
@@ -391,8 +435,8 @@ static void findConfig(const CompileOptions &options, PlanOptions &found) {
     folders.push_back(llvm::sys::fs::is_directory(options.weights)
                           ? options.weights
                           : llvm::sys::path::parent_path(options.weights).str());
-  folders.push_back(huggingface::isModelFolder(options.input) ? options.input
-                                                              : llvm::sys::path::parent_path(options.input).str());
+  const std::string &model = options.model.empty() ? options.input : options.model;
+  folders.push_back(huggingface::isModelFolder(model) ? model : llvm::sys::path::parent_path(model).str());
   for (const std::string &folder : folders) {
     llvm::SmallString<256> path(folder);
     if (llvm::sys::fs::make_absolute(path))

@@ -72,6 +72,10 @@ public:
 
 private:
   llvm::LogicalResult importInput();
+  /// Who uses this session works on the compiler: messages name ops as they are in the IR.
+  bool seesIr() const { return !opts.from.empty() || !opts.to.empty() || !opts.plugins.empty(); }
+  /// The input is IR after phase --from. Options that come too late make the session invalid.
+  llvm::LogicalResult readIr();
   llvm::LogicalResult addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
   /// Holds the options of passes against the pipelines of this compilation before anything runs.
   llvm::LogicalResult checkPassOptions();

@@ -16,14 +16,16 @@ using namespace ztc;
 
 namespace {
 
-/// Accepts 78GiB, 512MiB, 1e9 and stores bytes.
-void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std::string &text) {
+/// Accepts 78GiB, 512MiB, 1e9 and stores bytes; 0 stands for "not given" where the option `needsSome`.
+void addSize(CLI::App &app, const std::string &name, uint64_t &target, const std::string &text, bool needsSome) {
   app.add_option_function<std::string>(
          name,
-         [&target, name](const std::string &value) {
+         [&target, name, needsSome](const std::string &value) {
            StatusOr<uint64_t> bytes = parseSize(value);
            if (!bytes.isOk())
              throw CLI::ValidationError(name, bytes.status().message());
+           if (*bytes == 0 && needsSome)
+             throw CLI::ValidationError(name, "more than 0, e.g. 78GiB");
            target = *bytes;
          },
          text)
@@ -55,12 +57,16 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")
       ->check(CLI::IsMember({"none", "cheap", "layer", "auto"}));
   app.add_option("--prefetch", o.prefetch, "ZeRO-3: buckets gathered ahead of their use; 0 gathers just in time")
+      ->transform(kWhole)
       ->check(CLI::Range(0, 64));
-  addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB");
-  addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank");
+  addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB", true);
+  addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank", false);
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
+      ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", o.threads, "report for a host with so many threads a rank")->check(CLI::Range(1, 4096));
+  app.add_option("--threads", o.threads, "report for a host with so many threads a rank")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 4096));
   app.add_option(
          "--target", o.targets,
          "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; the default is host "
@@ -102,9 +108,13 @@ void addCommon(CLI::App &app, CompileOptions &o) {
 
 /// For which ranks a plan is laid out.
 void addShape(CLI::App &app, CompileOptions &o) {
-  app.add_option("--gpus", o.gpus, "world size to lay out for")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--accumulate", o.accumulate, "micro-steps to lay out for")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", o.threads, "lay out for a host with so many threads a rank")->check(CLI::Range(1, 4096));
+  app.add_option("--gpus", o.gpus, "world size to lay out for")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--accumulate", o.accumulate, "micro-steps to lay out for")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", o.threads, "lay out for a host with so many threads a rank")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 4096));
 }
 
 std::string variable(const char *name) {
@@ -128,40 +138,32 @@ constexpr const char *kRunOptions[] = {"--data",   "--steps", "--epochs",   "--l
                                        "--clip",   "--save",  "--resume",   "--export", "--log-json", "--eval-data",
                                        "--device", "--ranks", "--generate", "--init",   "--shuffle",  "--weight-decay"};
 
-/// Which phase an option speaks to. Those that a plan also records (--batch, --precision, --zero) are not among them:
-/// IR text does not say what they were.
-struct PhaseOption {
-  const char *name;
-  Phase phase;
-};
-constexpr PhaseOption kPhaseOptions[] = {
-    {"--weights", Phase::Import},       {"--input", Phase::Import},
-    {"--padding-token", Phase::Import}, {"--save-onnx", Phase::Import},
-    {"--freeze", Phase::Backward},      {"--no-decay", Phase::Backward},
-    {"--generate", Phase::Backward},    {"--precision-policy", Phase::Precision},
-    {"--recompute", Phase::Recompute},  {"--prefetch", Phase::Schedule},
-};
-
-/// What nothing would see of the options of `command`, in words; "" where all is well.
-std::string unseenOption(const CLI::App &command, const CompileOptions &o) {
-  const auto isGiven = [&](const char *name) {
-    const CLI::Option *option = command.get_option_no_throw(name);
-    return option && option->count() > 0;
-  };
-  for (const PhaseInfo &info : allPhases()) {
-    if (o.from != info.name)
-      continue;
-    for (const PhaseOption &option : kPhaseOptions)
-      if (option.phase <= info.phase && isGiven(option.name))
-        return std::string(option.name) + ": the input is IR after phase " + o.from +
-               ": too late for that option; give it to the compilation that writes the IR";
-  }
+/// Takes out what `command` would not look at, and says so.
+void dropUnused(CompileOptions &o) {
+  const auto note = [](const std::string &what) { std::cerr << "ztc: note: " << what << "\n"; };
   const bool hasHost = std::any_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
     return target == "host" || target.starts_with("x86-64");
   });
-  if (isGiven("--target") && isGiven("--threads") && !hasHost)
-    return "--threads: is the number of a host's threads, and --target names no host; leave one of the two out";
-  return {};
+  if (o.given.count("target") && o.given.count("threads") && !hasHost) {
+    note("--threads has no effect: it counts a host's threads, and --target names no host");
+    o.threads = 0;
+  }
+  const bool gathers =
+      o.stages.empty() ? o.zero == 3 : std::find(o.stages.begin(), o.stages.end(), 3u) != o.stages.end();
+  if (o.prefetch && !gathers && o.from.empty()) { // IR has a stage of its own
+    note("--prefetch has no effect: only --zero=3 gathers parameters");
+    o.prefetch.reset();
+  }
+  if (!o.precisionPolicy.empty() && o.precision == "fp32" && o.from.empty()) {
+    note("--precision-policy has no effect: it says which layers stay fp32, and with --precision=fp32 all do");
+    o.precisionPolicy.clear();
+  }
+  // Each is compiled once, however often it is named.
+  std::vector<std::string> targets;
+  for (const std::string &target : o.targets)
+    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+      targets.push_back(target);
+  o.targets = targets;
 }
 
 int usageError(const std::string &what) {
@@ -229,17 +231,18 @@ int run(int argc, char **argv, CompileOptions o) {
   CLI::App *compile = app.add_subcommand("compile", "compile a model into a plan");
   addCommon(*compile, o);
   compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
-  compile->add_option("--zero", o.zero, "ZeRO stage")->check(CLI::Range(0, 3));
+  compile->add_option("--zero", o.zero, "ZeRO stage")->transform(kWhole)->check(CLI::Range(0, 3));
   compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")
       ->delimiter(',')
+      ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));
   compile->add_option("--to", o.to, "stop after this phase and print the IR (to -o, else to standard output)")
       ->type_name("PHASE");
 
   CLI::App *memory = app.add_subcommand("memory", "what each rank will need, to the byte, without compiling kernels");
   addCommon(*memory, o);
-  memory->add_option("--zero", o.stages, "ZeRO stages")->delimiter(',')->check(CLI::Range(0, 3));
-  memory->add_option("--gpus", o.gpus, "world sizes")->delimiter(',')->check(CLI::Range(1, 1 << 20));
+  memory->add_option("--zero", o.stages, "ZeRO stages")->delimiter(',')->transform(kWhole)->check(CLI::Range(0, 3));
+  memory->add_option("--gpus", o.gpus, "world sizes")->delimiter(',')->transform(kWhole)->check(CLI::Range(1, 1 << 20));
   memory->add_flag("--json", r.json, "machine-readable output");
   memory->add_option("--html", r.html, "write a page with the memory over time and the tensors at the peak")
       ->type_name("FILE");
@@ -254,11 +257,9 @@ int run(int argc, char **argv, CompileOptions o) {
   inspect->add_option("plan", o.input, "the plan file")->required();
   inspect->add_flag("--text", r.text, "every step (the default)");
   inspect->add_flag("--memory", r.memory, "the arena, slot by slot");
-  CLI::Option *kernels =
-      inspect->add_flag("--kernels", r.kernels, "kernels and library calls, with bytes and flops of a step");
+  inspect->add_flag("--kernels", r.kernels, "kernels and library calls, with bytes and flops of a step");
   inspect->add_option("--sort", r.kernelOrder, "of --kernels: by bytes (the default) or by flops")
-      ->check(CLI::IsMember({"bytes", "flops"}))
-      ->needs(kernels);
+      ->check(CLI::IsMember({"bytes", "flops"}));
   inspect->add_flag("--json", r.json, "the whole plan without constants and code");
   addShape(*inspect, o);
 
@@ -291,13 +292,19 @@ int run(int argc, char **argv, CompileOptions o) {
     const auto used = app.get_subcommands();
     return usageError(what + "; see ztc " + (used.empty() ? "" : used.front()->get_name() + " ") + "--help");
   }
+  for (const CLI::App *command : app.get_subcommands())
+    for (const CLI::Option *option : command->get_options())
+      if (option->count() > 0)
+        for (const std::string &name : option->get_lnames())
+          o.given.insert(name);
   for (CLI::App *command : {compile, memory})
     if (*command) {
-      if (command->count("--target") == 0)
+      if (!o.given.count("target"))
         chooseTargets(o);
-      if (const std::string what = unseenOption(*command, o); !what.empty())
-        return usageError(what);
+      dropUnused(o);
     }
+  if (*inspect && o.given.count("sort") && !r.kernels)
+    std::cerr << "ztc: note: --sort has no effect without --kernels\n";
   const bool namesNoGpu = memory->count("--gpus") > 0 && memory->count("--target") == 0 && o.targets.size() == 1;
   if (namesNoGpu && memory->count("--threads") == 0)
     std::cerr << "ztc: no GPU is here and none was named: this is the memory of CPU ranks; --target=sm_90a (H100, "

@@ -130,6 +130,10 @@ static void tieAsWeightsAre(const Checkpoint &checkpoint, const std::string &pla
 StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision,
                                   const std::string &savePath) {
   std::string place = folder + "/config.json";
+  if (!llvm::sys::fs::exists(place))
+    return notFound(folder +
+                    ": is a folder without config.json: give a model's folder as it is downloaded (config.json, "
+                    "*.safetensors), or an ONNX file");
   ZTC_ASSIGN_OR_RETURN(std::string text, readText(place));
   ZTC_ASSIGN_OR_RETURN(Config config, Config::parse(text, place));
   FolderModel model;

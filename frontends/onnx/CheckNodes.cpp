@@ -148,6 +148,20 @@ std::string findTypeProblem(const Node &node, const OperatorSchema &schema, llvm
   return "";
 }
 
+/// Of a node that does not fit its operator because a graph's input has real numbers where whole ones belong.
+static std::string inputAdvice(const Model &model, const Node &node, const OperatorSchema &schema,
+                               llvm::ArrayRef<ElementType> types) {
+  for (const GraphValue &input : model.inputs)
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const OperatorSchema::Formal *formal = OperatorSchema::formalOf(schema.inputs, i);
+      if (formal && node.inputs[i] == input.name && isFloat(types[i]) && !(formal->types & typeBit(types[i])) &&
+          formal->types & typeBit(ElementType::I64))
+        return "; '" + input.name +
+               "' is an input of the graph: export the model with whole numbers (torch.int64) there";
+    }
+  return "";
+}
+
 bool checkNodes(Model &model, std::string &error) {
   llvm::StringMap<ElementType> types;
   for (const Initializer &initializer : model.initializers)
@@ -167,7 +181,7 @@ bool checkNodes(Model &model, std::string &error) {
       inputs.push_back(types.lookup(input));
     std::string problem = findFormProblem(node, *schema);
     if (problem.empty())
-      problem = findTypeProblem(node, *schema, inputs, &outputs);
+      problem = findTypeProblem(node, *schema, inputs, &outputs) + inputAdvice(model, node, *schema, inputs);
     if (!problem.empty()) {
       error = "node '" + node.label() + "' (" + node.signature + ") " + problem;
       return false;

@@ -375,6 +375,8 @@ private:
       return true;
     }
     std::optional<InputRole> role = isFloat(input.type) ? floatRole(input, use) : integerRole(input, use);
+    if (role == InputRole::AttentionMask && !hasShapeOfTokens(input))
+      role = std::nullopt;
     if (!role)
       return fail("input " + described(input) +
                   " has no role in training a language model that its type, shape and "
@@ -382,6 +384,16 @@ private:
                   input.name + " (attention_mask, mask, position_ids, past, sequence_lengths, total_length, zeros)");
     binding.role = *role;
     binding.pastAxis = use.pastAxis;
+    return true;
+  }
+
+  /// (batch, sequence), or (batch, past + sequence): no fixed size where that of the tokens is free, or another one.
+  bool hasShapeOfTokens(const GraphValue &input) const {
+    for (size_t d = 0; d < input.shape.size() && d < tokens->shape.size(); ++d) {
+      const int64_t size = input.shape[d], wanted = tokens->shape[d];
+      if (size > 1 && (wanted < 0 || (d == 0 ? size != wanted : size < wanted)))
+        return false;
+    }
     return true;
   }
 

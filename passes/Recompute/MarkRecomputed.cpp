@@ -48,8 +48,8 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
       return failure();
     llvm::SetVector<Operation *> chosen = candidates.ops(*which);
     if (chosen.empty() && level != "choice")
-      return function.emitError("--recompute=")
-             << level << " changes nothing: backward reads no value that this level computes again; drop the option";
+      function.emitWarning("--recompute=")
+          << level << " changes nothing: backward reads no value that this level computes again";
     int64_t values = 0, bytes = 0;
     for (Operation *op : chosen) {
       op->setAttr(kRecomputed, UnitAttr::get(&getContext()));

@@ -76,7 +76,10 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const CompanionS
       if (file.empty() && !folder.empty() && pathExists(folder + "/config.json"))
         file = folder + "/config.json";
   if (!file.empty()) {
-    ZTC_ASSIGN_OR_RETURN(text, readWholeFile(file));
+    auto read = readWholeFile(file);
+    if (!read.isOk())
+      return source.hfConfig.empty() ? read.status() : read.status().withContext("--hf-config");
+    text = std::move(*read);
   }
   if (text.empty())
     return text;

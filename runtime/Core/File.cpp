@@ -15,8 +15,28 @@ namespace ztc {
 
 namespace fs = std::filesystem;
 
+/// What to do about it, where that is more than the error's name says.
+static const char *adviceOn(std::string_view action, int errorNumber) {
+  const bool isWritten = action == "write" || action == "create folder";
+  switch (errorNumber) {
+  case EACCES:
+  case EPERM:
+  case EROFS:
+    return isWritten ? "; name a place where you may write" : "";
+  case ENOTDIR:
+    return isWritten ? "; a file stands where a folder should be: name another place" : "";
+  case ENOENT:
+    return action == "write" ? "; make its folder first, or name another place" : "";
+  case EISDIR:
+    return isWritten ? "; name a file in it" : "";
+  default:
+    return "";
+  }
+}
+
 Status fileError(std::string_view action, const std::string &path, int errorNumber) {
-  std::string message = fmt::format("cannot {} '{}': {}", action, path, std::strerror(errorNumber));
+  std::string message =
+      fmt::format("cannot {} '{}': {}{}", action, path, std::strerror(errorNumber), adviceOn(action, errorNumber));
   switch (errorNumber) {
   case ENOSPC:
   case EDQUOT:

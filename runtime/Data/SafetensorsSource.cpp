@@ -126,9 +126,10 @@ private:
   }
 
   Status outside(const char *name, const IntegerRows &rows, uint64_t index, int64_t token) const {
-    return invalidArgument(fmt::format(
-        "'{}' holds the token {} at byte {} ({}, row {}, position {}), the model's vocabulary ends at {}", file_.path(),
-        token, rows.offsetOf(index), name, index / shape_.seq, index % shape_.seq, shape_.vocabulary - 1));
+    return invalidArgument(
+        fmt::format("'{}' holds the token {} at byte {} ({}, row {}, position {}), the model's vocabulary ends at {}{}",
+                    file_.path(), token, rows.offsetOf(index), name, index / shape_.seq, index % shape_.seq,
+                    shape_.vocabulary - 1, token < 0 ? "; a label that does not count is -100" : ""));
   }
 
   SafetensorsFile file_;

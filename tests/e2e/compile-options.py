@@ -26,8 +26,8 @@ check("--mem is held against peak and reserve", [r["fits"] for r in held] == [Fa
 text = run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=3", f"--mem={peak - 1}B").stdout
 check("--mem: how much is left or lacks", "fits, " in text or "bytes too much" in text, text)
 
-done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null", expect=2)
-check("--prefetch without ZeRO-3 is refused", "--prefetch" in done.stderr, done.stderr)
+done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null")
+check("--prefetch without ZeRO-3 is a note", "note: --prefetch has no effect" in done.stderr, done.stderr)
 
 with scratch() as work:
     def targets(name, *options, **variables):

@@ -191,6 +191,24 @@ TEST(OnnxBadInput, NodesThatDoNotFitTheirOperator) {
 }
 
 /// What is not as it should be, but cannot do harm, is a note.
+TEST(OnnxBadInput, InputsOfAnotherKind) {
+  TemporaryFolder folder;
+  OnnxWriter floats;
+  floats.input("input_ids", ElementType::F32, {"batch", "sequence"});
+  floats.floats("model.embed_tokens.weight", {7, 4}, std::vector<float>(28, 0.5f));
+  floats.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"logits"}, {}, "", "lookup");
+  floats.output("logits", ElementType::F32, {"batch", "sequence", int64_t(4)});
+  refused(folder.write("floats.onnx", floats.bytes()), {"node 'lookup' (Gather) input 1 (indices) has type F32",
+                                                        "'input_ids' is an input of the graph", "torch.int64"});
+  // A sum runs over it as over a mask, but no row of tokens has this length.
+  OnnxWriter gate = smallModel();
+  gate.input("gate", ElementType::F32, {int64_t(2), int64_t(3)});
+  gate.node("ReduceSum", {"gate"}, {"sum"}, {{"keepdims", int64_t(0)}});
+  gate.node("Mul", {"x", "sum"}, {"y"});
+  gate.node("MatMul", {"y", "head"}, {"logits"}, {}, "lm_head");
+  refused(folder.write("gate.onnx", gate.bytes()), {"input 'gate' (f32 (2, 3)) has no role", "--input=ROLE=gate"});
+}
+
 TEST(OnnxBadInput, HarmlessOddities) {
   OnnxWriter writer = smallModel();
   writer.node("Mul", {"x", "x", ""}, {"y"}, {{"colour", int64_t(3)}});
