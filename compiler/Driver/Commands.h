@@ -27,6 +27,16 @@ int runDiff(const CompileOptions &options, const std::string &a, const std::stri
 /// A page about logs of runs and plans, in `output`.
 int runReport(const std::vector<std::string> &inputs, const std::string &output);
 
+/// What `ztc export` is asked for; the model, its weights and the output stand in CompileOptions.
+struct ExportModelOptions {
+  std::string base;                         ///< the checkpoint that the graph was exported from
+  uint64_t inlineLimit = uint64_t(2) << 30; ///< a larger file has its weights in a second one
+  bool overwrite = false;
+};
+
+/// The ONNX file `options.input` with the trained weights of `options.weights` in it, as `options.output`.
+int runExport(const CompileOptions &options, const ExportModelOptions &form);
+
 /// Whether a file begins as plans do.
 bool isPlanFile(const std::string &path);
 

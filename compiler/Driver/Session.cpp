@@ -170,6 +170,7 @@ LogicalResult Session::importInput() {
   import.weights = opts.weights;
   import.paddingToken = opts.paddingToken;
   import.inputRoles = opts.inputRoles;
+  import.writeBack = writeBack;
   std::string path = opts.input;
   if (huggingface::isModelFolder(opts.input)) {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);

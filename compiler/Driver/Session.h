@@ -40,6 +40,8 @@ public:
   void collect(Messages &messages);
   /// The phase that `run` ended in with an error.
   std::optional<Phase> failedPhase() const { return failed_; }
+  /// The import tells `target` how the file's tensors follow from the weights.
+  void fillWriteBack(importer::WriteBack &target) { writeBack = &target; }
 
   /// The module between two phases, to go on from more than once.
   struct Snapshot {
@@ -97,6 +99,7 @@ private:
   std::vector<PassOption> passOptions;
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
+  importer::WriteBack *writeBack = nullptr;
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;

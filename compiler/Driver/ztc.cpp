@@ -275,6 +275,26 @@ int run(int argc, char **argv, CompileOptions o) {
       ->type_name("RUN.jsonl... [PLAN]");
   report->add_option("-o,--output", o.output, "the page")->required()->type_name("FILE.html");
 
+  ExportModelOptions e;
+  CLI::App *exportModel = app.add_subcommand("export", "put trained weights back into the ONNX file");
+  exportModel->add_option("model", o.input, "the ONNX file that was compiled")->required();
+  exportModel->add_option("--weights", o.weights, "what ztc-run wrote: a folder of --export, or a step of --save")
+      ->required()
+      ->type_name("DIR");
+  exportModel->add_option("-o,--output", o.output, "the new ONNX file")->required()->type_name("FILE.onnx");
+  exportModel
+      ->add_option("--base", e.base,
+                   "the checkpoint that the graph was exported from (compile's --weights): tells what the exporter "
+                   "folded, joined and renamed; by default what the export's ztc_run.json says")
+      ->type_name("DIR");
+  addSize(*exportModel, "--external-data", e.inlineLimit,
+          "a file that would be larger has its weights in FILE.onnx.data; the default is 2GiB, and what was external "
+          "stays so");
+  exportModel->add_flag("--overwrite", e.overwrite, "replace the output where it is there");
+  exportModel->add_option("--input", o.inputRoles, "as in ztc compile")
+      ->type_name("ROLE=NAME")
+      ->allow_extra_args(false);
+
   if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1]))
     return usageError(unknownCommand(app, argv[1]));
   try {
@@ -319,6 +339,8 @@ int run(int argc, char **argv, CompileOptions o) {
     return runInspect(o, r);
   if (*report)
     return runReport(reported, o.output);
+  if (*exportModel)
+    return runExport(o, e);
   return runDiff(o, o.input, second);
 }
 

@@ -51,6 +51,7 @@ void rename(Model &model) {
     names[initializer.name] = name;
     initializer.holdsTranspose = StringRef(initializer.name).ends_with(kWeightSuffix);
     model.initializerOf.erase(initializer.name);
+    initializer.fileName = initializer.name;
     initializer.name = name;
     model.initializerOf[name] = &initializer;
   }
@@ -93,7 +94,7 @@ PackedProjection packedProjectionOf(const Model &model, const Node &attention) {
 }
 
 /// A tensor of the checkpoint that the file holds only as a part of another.
-std::string addPart(Model &model, const Initializer &whole, StringRef part, int64_t columns) {
+std::string addPart(Model &model, const Initializer &whole, StringRef part, int64_t first, int64_t columns) {
   Initializer initializer;
   initializer.name = whole.name;
   replace(initializer.name, ".qkv_proj.", ("." + part + ".").str());
@@ -101,6 +102,7 @@ std::string addPart(Model &model, const Initializer &whole, StringRef part, int6
   initializer.shape = whole.shape;
   initializer.shape.back() = columns;
   initializer.holdsTranspose = whole.holdsTranspose;
+  initializer.filePlaces.push_back({FilePlace::Kind::Columns, whole.nameInFile(), first, {}});
   model.initializers.push_back(initializer);
   model.initializerOf[initializer.name] = &model.initializers.back();
   return initializer.name;
@@ -113,17 +115,19 @@ std::vector<Node> split(Model &model, const PackedProjection &packed, Node &atte
   attention.inputs.resize(std::max<size_t>(attention.inputs.size(), 3));
   std::vector<Node> nodes;
   std::pair<StringRef, int64_t> parts[] = {{"q_proj", heads}, {"k_proj", keyHeads}, {"v_proj", keyHeads}};
+  int64_t first = 0;
   for (auto [i, part] : llvm::enumerate(parts)) {
     auto add = [&](const Node &from, const std::string &operand, const Initializer &initializer) {
       Node node = from;
       replace(node.name, "qkv_proj", part.first);
-      node.inputs = {operand, addPart(model, initializer, part.first, part.second * width)};
+      node.inputs = {operand, addPart(model, initializer, part.first, first, part.second * width)};
       node.outputs = {from.outputs[0] + "/" + part.first.str()};
       nodes.push_back(node);
       return node.outputs[0];
     };
     std::string value = add(*packed.product, packed.product->inputs[0], *packed.weight);
     attention.inputs[i] = packed.sum ? add(*packed.sum, value, *packed.bias) : value;
+    first += part.second * width;
   }
   return nodes;
 }

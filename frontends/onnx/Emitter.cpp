@@ -124,13 +124,11 @@ static bool hasEqualElements(const Initializer &initializer, const Model &model)
   return !view.bytes.empty() && view.isConstant();
 }
 
-mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
-  const Initializer &initializer = *model.initializer(node->inputs[index]);
-  ParameterName found = names.parameterOf(*node, index, initializer);
-  transposed = found.transposed;
+std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initializer &initializer,
+                                                  const ParameterName &found) {
   auto [place, isNew] = parameterIndex.try_emplace({&initializer, found.name}, params.size());
   if (!isNew)
-    return params[place->second].argument;
+    return place->second;
   // A matrix read under two names is tied (embedding and head); equal vectors were merged by the exporter and part
   // again, and so do fresh biases of experts, scales of heads and the like: all their elements are equal.
   if (initializer.shape.size() >= 2 && !hasEqualElements(initializer, model))
@@ -138,12 +136,14 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
       if (other.initializer == &initializer && other.transposed == found.transposed) {
         other.tied.push_back(found.name);
         place->second = i;
-        return other.argument;
+        return place->second;
       }
   for (const Parameter &other : params)
-    if (other.name == found.name)
-      return failValue("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
-                       other.initializer->name + "' elsewhere");
+    if (other.name == found.name) {
+      (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
+                 other.initializer->name + "' elsewhere");
+      return std::nullopt;
+    }
   SmallVector<int64_t> shape(initializer.shape);
   if (found.transposed)
     std::swap(shape[0], shape[1]);
@@ -152,10 +152,24 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
   DictionaryAttr attributes =
       builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr("parameter")),
                                  builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
-  if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name)))))
-    return failValue("cannot add a parameter");
-  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", {}});
-  return params.back().argument;
+  if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name))))) {
+    (void)fail("cannot add a parameter");
+    return std::nullopt;
+  }
+  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", {}, {}});
+  params.back().places.push_back({&initializer, found.transposed, {}});
+  return place->second;
+}
+
+mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
+  const Initializer &initializer = *model.initializer(node->inputs[index]);
+  ParameterName found = names.parameterOf(*node, index, initializer);
+  transposed = found.transposed;
+  std::optional<unsigned> known = parameterIndexOf(index, initializer, found);
+  if (!known)
+    return nullptr;
+  params[*known].places.front().readers.push_back({node->outputs[0], index});
+  return params[*known].argument;
 }
 
 mlir::Value Emitter::matrixOperand(unsigned index, bool &transposed) {

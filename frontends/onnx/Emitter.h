@@ -8,6 +8,13 @@
 
 namespace ztc::importer {
 
+/// An initializer that a parameter of @forward stands for, and who reads it as this parameter.
+struct ParameterPlace {
+  const Initializer *initializer = nullptr;
+  bool transposed = false;
+  std::vector<std::pair<std::string, unsigned>> readers; ///< a node's first output, and the number of the input
+};
+
 /// A parameter of @forward.
 struct Parameter {
   std::string name;
@@ -17,6 +24,7 @@ struct Parameter {
   mlir::BlockArgument argument;
   std::string stored;                       ///< its name in the checkpoint, where that was held against the graph
   std::vector<std::string> transformations; ///< what the graph's initializer has folded into it, for the report
+  std::vector<ParameterPlace> places;       ///< more than one where the graph holds copies of a tied tensor
 };
 
 class Emitter {
@@ -77,6 +85,8 @@ public:
 private:
   mlir::Value failValue(const llvm::Twine &message);
   mlir::Value parameter(unsigned input, bool &transposed);
+  /// The parameter's index in `params`; nothing after a diagnostic.
+  std::optional<unsigned> parameterIndexOf(unsigned input, const Initializer &initializer, const ParameterName &found);
   mlir::Value constantValue(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   llvm::LogicalResult checkOps(llvm::ArrayRef<unsigned> needed);
   std::vector<unsigned> neededNodes(llvm::SmallVector<llvm::StringRef> outputs);

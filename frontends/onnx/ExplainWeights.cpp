@@ -6,6 +6,7 @@
 #include "frontends/onnx/UnreadTensors.h"
 #include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/Weights.h"
+#include "frontends/onnx/WriteBack.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Parallel.h"
 #include "llvm/Support/Path.h"
@@ -284,7 +285,8 @@ private:
       Candidate &c = candidates[i];
       if (c.form)
         continue;
-      if (isSame && !c.tensor.bytes.empty() && !c.isConstant) {
+      bool isTrained = options.writeBack && options.writeBack->isTrained;
+      if (isSame && !isTrained && !c.tensor.bytes.empty() && !c.isConstant) {
         problems += describe(i);
         continue;
       }
@@ -309,7 +311,13 @@ private:
     }
     if (std::string problem = noteUnread(checkpoint, used, constants, report); !problem.empty())
       return emitError(loc) << options.weights << ": " << problem << wayOut();
+    if (options.writeBack)
+      for (auto [c, parameter] : llvm::zip(candidates, emitter.parameters()))
+        options.writeBack->add(parameter, *c.form);
     rewrite(matcher);
+    if (options.writeBack)
+      for (const Parameter &parameter : emitter.parameters())
+        options.writeBack->names.push_back(checkpointNames(parameter));
     return success();
   }
 
@@ -336,9 +344,6 @@ private:
   }
 
   void rewrite(WeightMatcher &matcher) {
-    std::vector<std::pair<const Initializer *, std::string>> order;
-    for (const Parameter &parameter : emitter.parameters())
-      order.push_back({parameter.initializer, parameter.name});
     size_t index = 0;
     for (auto [i, c] : llvm::enumerate(candidates)) {
       std::vector<Shape> shapes;

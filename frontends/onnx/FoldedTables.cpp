@@ -274,15 +274,18 @@ std::vector<Candidate> candidatesOf(const Model &model) {
 /// The rows, or the tensor, in the constant's shape, for all who read the constant.
 void replace(Model &model, const Initializer &constant, const Source &source) {
   const std::string value = constant.name + "/parameter";
-  if (!model.initializer(source.tensor)) {
+  auto known = llvm::find_if(model.initializers, [&](const Initializer &i) { return i.name == source.tensor; });
+  if (known == model.initializers.end()) {
     Initializer tensor;
     tensor.name = source.tensor;
     tensor.type = constant.type;
     tensor.shape = source.shape;
     tensor.isRestored = true;
-    model.initializers.push_back(tensor);
-    model.initializerOf[source.tensor] = &model.initializers.back();
+    known = model.initializers.insert(model.initializers.end(), std::move(tensor));
+    model.initializerOf[source.tensor] = &*known;
   }
+  known->filePlaces.push_back({source.isRows ? FilePlace::Kind::Rows : FilePlace::Kind::Whole, constant.nameInFile(),
+                               source.first, source.spread});
   for (Node &node : model.nodes)
     for (std::string &input : node.inputs)
       if (input == constant.name)

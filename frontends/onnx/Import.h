@@ -10,6 +10,10 @@
 
 namespace ztc {
 
+namespace importer {
+struct WriteBack;
+}
+
 struct ImportOptions {
   uint64_t batch = 0;                           ///< 0: the graph's own, or 1
   uint64_t seq = 0;                             ///< 0: the graph's own, or the smaller of the position limit and 2048
@@ -22,7 +26,8 @@ struct ImportOptions {
   std::string name;    ///< of such a model
   int64_t positionLimit = 0; ///< of such a model; 0: as config.json says
   std::string paddingToken;  ///< the embedding's row whose lookups get no gradient: a token, "none"; empty: as recorded
-  importer::WeightRules weightRules; ///< for tests
+  importer::WeightRules weightRules;        ///< for tests
+  importer::WriteBack *writeBack = nullptr; ///< filled where it is given: how the file's tensors follow from `weights`
 };
 
 /// What `ztc check` tells about an import; filled as far as it got.

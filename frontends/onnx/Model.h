@@ -45,6 +45,16 @@ llvm::StringRef elementName(ElementType type);
 
 using Shape = llvm::SmallVector<int64_t, 6>;
 
+/// Where the file has elements of an initializer that a rewrite of the graph made: in another of its tensors.
+struct FilePlace {
+  enum class Kind { Columns, Rows, Whole } kind = Kind::Whole; ///< what the initializer and `tensor` have in common
+  std::string tensor;                                          ///< in the file
+  /// Columns: the initializer is these columns of `tensor`, from this one on. Rows: rows of the initializer, from this
+  /// one on, are `tensor`.
+  int64_t first = 0;
+  Shape spread; ///< Rows, Whole: what is taken in these dimensions, repeated along those of size 1, is `tensor`
+};
+
 /// A named constant of the graph: an initializer, or the value of a Constant node.
 struct Initializer {
   std::string name;
@@ -56,10 +66,13 @@ struct Initializer {
   bool isExternal = false; ///< the elements are in another file: `location`, relative to the model's folder
   std::string location;
   uint64_t offset = 0, length = 0;
-  bool isRestored = false;     ///< a parameter that the exporter had folded, under the checkpoint's name for it
-  bool holdsTranspose = false; ///< of the matrix that its name stands for in a checkpoint
+  bool isRestored = false;           ///< a parameter that the exporter had folded, under the checkpoint's name for it
+  bool holdsTranspose = false;       ///< of the matrix that its name stands for in a checkpoint
+  std::string fileName;              ///< what the file calls it, where a rewrite gave it another name
+  std::vector<FilePlace> filePlaces; ///< tensors of the file that have its elements too, or instead of one of its name
 
   int64_t count() const;
+  const std::string &nameInFile() const { return fileName.empty() ? name : fileName; }
 };
 
 struct Attribute {

@@ -47,6 +47,7 @@ void restoreTies(Emitter &emitter, const Model &model, bool configTies, ImportRe
         continue;
       report.notes.push_back(head.name + " is a copy of " + table.name + " in the graph: tied again");
       table.tied.push_back(head.name);
+      llvm::append_range(table.places, head.places);
       unsigned index = head.argument.getArgNumber();
       head.argument.replaceAllUsesWith(table.argument);
       (void)emitter.function().eraseArgument(index);

@@ -1,11 +1,13 @@
 #include "runtime/Train/RunHeader.h"
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/File.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Train/Progress.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace ztc {
 
@@ -115,9 +117,25 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   return text;
 }
 
+/// The checkpoint that a plan was compiled with (--weights): a file, or the folder of several; "" for none.
+static std::string baseOf(const plan::Plan &plan) {
+  const auto given = plan.options().find("weights");
+  if (given == plan.options().end() || given->second.empty())
+    return {};
+  std::set<std::string> files, folders;
+  for (const plan::Parameter &parameter : plan.parameters())
+    if (const std::string &path = parameter.source().path(); !path.empty()) {
+      files.insert(path);
+      folders.insert(parentFolder(path));
+    }
+  return files.size() == 1 ? *files.begin() : folders.size() == 1 ? *folders.begin() : std::string();
+}
+
 std::string runRecord(const Session &session, const std::string &run, uint64_t steps) {
-  const nlohmann::ordered_json record = {
+  nlohmann::ordered_json record = {
       {"run", run}, {"steps", steps}, {"plan_sha256", session.planSha256()}, {"ztc", session.plan().ztc_version()}};
+  if (const std::string base = baseOf(session.plan()); !base.empty())
+    record["base"] = base; // `ztc export` asks it what the graph's exporter folded and joined
   return record.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

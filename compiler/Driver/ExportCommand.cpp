@@ -1,0 +1,160 @@
+// `ztc export`: trained weights back in the ONNX file that was compiled.
+#include "compiler/Driver/Commands.h"
+#include "compiler/Driver/Session.h"
+#include "frontends/huggingface/Folder.h"
+#include "frontends/onnx/StoredTensors.h"
+#include "frontends/onnx/WriteModel.h"
+#include "runtime/Core/File.h"
+#include "runtime/Core/Json.h"
+#include "runtime/Core/Print.h"
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/Safetensors.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using llvm::formatv;
+
+namespace ztc {
+
+static int fail(const std::string &message, int status = 1) {
+  llvm::errs() << "ztc: " << printable(message) << "\n";
+  return status;
+}
+
+/// What stands in the way, seen before any work; "" where nothing does.
+static std::string unusable(const CompileOptions &o, const ExportModelOptions &form) {
+  if (huggingface::isModelFolder(o.input))
+    return o.input + ": is a folder, not an ONNX file: what ztc-run exports is such a folder already, complete with "
+                     "its config.json";
+  if (isPlanFile(o.input))
+    return o.input + ": is a plan; name the ONNX file that it was compiled from";
+  for (const std::string &path : {o.output, o.output + ".data"}) {
+    if (llvm::sys::fs::equivalent(path, o.input))
+      return "cannot write " + path + ": it is the model itself; name another file";
+    if (llvm::sys::fs::is_directory(path))
+      return "cannot write " + path + ": it is a folder; name a file in it";
+    if (pathExists(path) && !form.overwrite)
+      return "cannot write " + path + ": it is there already; name another file, or give --overwrite";
+  }
+  const std::string folder = parentFolder(o.output);
+  if (!llvm::sys::fs::is_directory(folder))
+    return "cannot write " + o.output + ": there is no folder " + folder + "; create it first";
+  if (StatusOr<std::vector<std::string>> names = listFolder(o.weights); names.isOk())
+    for (const std::string &name : llvm::reverse(*names))
+      if (llvm::StringRef(name).starts_with("step-") && !pathExists(o.weights + "/model.safetensors") &&
+          !pathExists(o.weights + "/model.safetensors.index.json"))
+        return o.weights + ": is a folder of checkpoints; name one of them, as --weights=" + o.weights + "/" + name;
+  return {};
+}
+
+/// The checkpoint that the run's plan was compiled with, as its export says; "" where it does not, or it is gone.
+static std::string recordedBase(const std::string &weights) {
+  StatusOr<std::string> text = readWholeFile(weights + "/ztc_run.json");
+  if (!text.isOk())
+    return {};
+  nlohmann::json record = parseJson(*text);
+  if (!record.is_object() || !record.contains("base") || !record["base"].is_string())
+    return {};
+  std::string base = record["base"].get<std::string>();
+  return pathExists(base) ? base : std::string();
+}
+
+/// The trained tensors by any of the names that they have.
+class TrainedTensors {
+public:
+  TrainedTensors(std::vector<importer::TensorView> views, const importer::WriteBack &writeBack)
+      : tensors(std::move(views)) {
+    for (const importer::TensorView &tensor : tensors)
+      byName[tensor.name] = &tensor;
+    for (const std::vector<std::string> &names : writeBack.names)
+      for (const std::string &name : names)
+        others.try_emplace(name, &names);
+  }
+
+  const importer::TensorView *find(llvm::StringRef name) {
+    if (auto group = others.find(name); group != others.end())
+      for (const std::string &other : *group->second)
+        if (auto found = byName.find(other); found != byName.end())
+          return use(found->second);
+    auto found = byName.find(name);
+    return found == byName.end() ? nullptr : use(found->second);
+  }
+
+  /// Those that nothing of the graph asked for.
+  std::vector<std::string> unread() const {
+    std::vector<std::string> names;
+    for (const importer::TensorView &tensor : tensors)
+      if (!used.contains(tensor.name))
+        names.push_back(tensor.name);
+    return names;
+  }
+
+private:
+  const importer::TensorView *use(const importer::TensorView *tensor) {
+    used.insert(tensor->name);
+    return tensor;
+  }
+
+  std::vector<importer::TensorView> tensors;
+  llvm::StringMap<const importer::TensorView *> byName;
+  llvm::StringMap<const std::vector<std::string> *> others;
+  llvm::StringSet<> used;
+};
+
+static std::string listed(llvm::ArrayRef<std::string> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 3; ++i)
+    text += (i ? ", " : "") + names[i];
+  return names.size() > 3 ? text + formatv(" and {0} more", names.size() - 3).str() : text;
+}
+
+int runExport(const CompileOptions &given, const ExportModelOptions &form) {
+  if (std::string what = unusable(given, form); !what.empty())
+    return fail(what);
+  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(given.weights);
+  if (!files.isOk())
+    return fail("--weights: " + files.status().message());
+  const std::string base = form.base.empty() ? recordedBase(given.weights) : form.base;
+  CompileOptions options = given;
+  options.weights = base.empty() ? given.weights : base;
+  Session session(options);
+  importer::WriteBack writeBack;
+  writeBack.isTrained = base.empty();
+  session.fillWriteBack(writeBack);
+  if (!session.isValid())
+    return 2;
+  if (failed(session.run(Phase::Import))) {
+    if (base.empty())
+      llvm::errs() << "ztc: --base=DIR, the checkpoint that the graph was exported from, tells what the exporter "
+                      "folded, joined or renamed\n";
+    return 1;
+  }
+  TrainedTensors trained(importer::floatTensorsOf(*files), writeBack);
+  StatusOr<importer::WrittenModel> written =
+      importer::writeModel(writeBack, {options.input, options.output, form.inlineLimit},
+                           [&](llvm::StringRef name) { return trained.find(name); });
+  if (!written.isOk())
+    return fail(given.weights + ": " + written.status().message());
+  std::string text = formatv("{0}: {1} tensors of {2}, {3}", options.output, written->tensors, given.weights,
+                             formatSize(written->bytes));
+  if (written->externalBytes)
+    text += formatv(", and {0} in {1}.data", formatSize(written->externalBytes),
+                    llvm::sys::path::filename(options.output).str());
+  llvm::outs() << printable(text) << "\n";
+  if (!written->parted.empty())
+    llvm::errs() << printable(formatv("ztc: {0} tensors that the exporter had merged with equal ones stand apart now: "
+                                      "{1}",
+                                      written->parted.size(), listed(written->parted))
+                                  .str())
+                 << "\n";
+  if (std::vector<std::string> unread = trained.unread(); !unread.empty())
+    llvm::errs() << printable(formatv("ztc: {0} tensors of {1} stand nowhere in the graph: {2}", unread.size(),
+                                      given.weights, listed(unread))
+                                  .str())
+                 << "\n";
+  return 0;
+}
+
+} // namespace ztc
