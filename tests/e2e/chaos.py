@@ -24,23 +24,43 @@ TIMEOUT = 5  # of the ranks, in seconds: what a cut network costs
 root = os.geteuid() == 0
 
 
-def numbers(log):
-    """step -> (loss, gradient norm, learning rate), as text; every line of a step must say the same."""
-    found, differs = {}, []
-    for line in log.read_text().splitlines() if log.exists() else []:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue  # a line that a kill cut
-        if "grad_norm" in entry:
-            value = tuple(repr(entry[k]) for k in ("loss", "grad_norm", "lr", "tokens"))
-            if found.setdefault(entry["step"], value) != value:
-                differs.append(entry["step"])
-    return found, differs
+class Log:
+    """What a log that goes on says of each step, read once: it becomes long."""
 
+    def __init__(self, path):
+        self.path, self.found, self.differs, self.offset = path, {}, [], 0
 
-def lines(log):
-    return log.read_bytes().count(b"\n") if log.exists() else 0
+    def forget(self):
+        self.path.unlink(missing_ok=True)
+        self.found, self.offset = {}, 0
+
+    def lines(self):
+        """Of this round so far."""
+        if not self.path.exists():
+            return 0
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return file.read().count(b"\n")
+
+    def read(self):
+        """step -> (loss, gradient norm, learning rate), as text, of what is new; every line of a step must say the same."""
+        new = {}
+        if not self.path.exists():
+            return new
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            text = file.read()
+        self.offset += text.rfind(b"\n") + 1
+        for line in text[:text.rfind(b"\n") + 1].splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # a line that a kill cut
+            if "grad_norm" in entry:
+                new[entry["step"]] = value = tuple(repr(entry[k]) for k in ("loss", "grad_norm", "lr", "tokens"))
+                if self.found.setdefault(entry["step"], value) != value:
+                    self.differs.append(entry["step"])
+        return new
 
 
 def send(pids, which):
@@ -123,28 +143,29 @@ with scratch() as work, contextlib.ExitStack() as stack:
     common = [plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", f"--steps={steps}", "--device=cpu", "--ranks=2", "--threads=1", "--accumulate=2", "--shuffle",
               "--seed=5", "--lr=2e-3", f"--timeout={TIMEOUT}"]
     run("ztc-run", *common, f"--export={work / 'whole'}", f"--log-json={work / 'whole.jsonl'}", timeout=1200)
-    want, _ = numbers(work / "whole.jsonl")
+    want = Log(work / "whole.jsonl").read()
     check("the undisturbed run has every step", len(want) == steps, len(want))
 
-    save, log, chaos, happened = disk / "ck", work / "log", Chaos(disk), {}
+    save, log, chaos, happened = disk / "ck", Log(work / "log"), Chaos(disk), {}
+    seconds = {}
     for number in range(rounds):
         event = choose.choice(events)
         resume = [f"--resume={save}"] if any(save.glob("step-*")) else []
         if not resume:
-            log.unlink(missing_ok=True)
-        command = [BIN / "ztc-run", *common, f"--save={save}", "--save-every=1", "--keep=3", f"--log-json={log}", *resume]
+            log.forget()
+        command = [BIN / "ztc-run", *common, f"--save={save}", "--save-every=1", "--keep=3", f"--log-json={log.path}", *resume]
         if own_network:
             command = ["unshare", "-n", "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *command]
-        before, after = lines(log), choose.randint(0, 5)
+        after, began = choose.randint(0, 3), time.monotonic()
         with Running(command) as child:
-            wait_until(lambda: lines(log) > before + after or child.process.poll() is not None, 60)
+            wait_until(lambda: log.lines() > after or child.process.poll() is not None, 60)
             time.sleep(choose.uniform(0, 0.05))
             ranks = rank_processes(child.pid, plan)
             if child.process.poll() is None and len(ranks) == 2:
                 ends = getattr(chaos, event)(child, ranks)
                 if not ends and child.process.poll() is None:  # it goes on, and is stopped some steps later
-                    at = lines(log)
-                    wait_until(lambda: lines(log) > at + 1 or child.process.poll() is not None, 2 * TIMEOUT + 20)
+                    at = log.lines()
+                    wait_until(lambda: log.lines() > at or child.process.poll() is not None, 2 * TIMEOUT + 20)
                     send([child.pid], signal.SIGTERM)
             status = child.finish(60)
             check(f"round {number}: {event}: the run ends", status is not None, child.err[-400:]) if status is None else None
@@ -156,8 +177,8 @@ with scratch() as work, contextlib.ExitStack() as stack:
             if not wait_until(lambda: not any(is_alive(p) for p in ranks), 10):
                 check(f"round {number}: {event}: no process is left", False, ranks)
         happened[event] = happened.get(event, 0) + 1
-        found, differs = numbers(log)
-        differs += [step for step, value in found.items() if want.get(step) != value]
+        differs = [step for step, value in log.read().items() if want.get(step) != value] + log.differs
+        seconds[event] = seconds.get(event, 0) + time.monotonic() - began
         if differs:
             check(f"round {number}: {event}: every step has the undisturbed run's numbers", False, sorted(set(differs))[:5])
             break
@@ -165,8 +186,8 @@ with scratch() as work, contextlib.ExitStack() as stack:
         if left:
             check(f"round {number}: {event}: nothing temporary is left", False, left)
     check(f"{rounds} rounds, each with the undisturbed run's numbers", sum(happened.values()) == rounds and not failures, f"({happened}, seed {seed})")
-    reached = max(numbers(log)[0], default=0)
-    print("note step reached:", reached, flush=True)
+    print("note step reached:", max(log.found, default=0), flush=True)
+    print("note seconds a round:", {event: round(seconds[event] / count, 2) for event, count in happened.items()}, flush=True)
     run("ztc-run", *common, f"--save={save}", "--keep=3", *([f"--resume={save}"] if any(save.glob("step-*")) else []), f"--export={work / 'end'}", timeout=1200)
     files = lambda folder: {p.name: p.read_bytes() for p in sorted(folder.glob("*.safetensors"))}
     check("the weights of the undisturbed run, bit for bit", files(work / "whole") == files(work / "end") and files(work / "end"))
