@@ -1,7 +1,6 @@
 #include "passes/Autodiff/UpdateBody.h"
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Format/StepParameters.h"
-#include <limits>
 
 using namespace mlir;
 
@@ -33,8 +32,8 @@ bool isLossScaled(OpBuilder &builder) {
   return precision && precision.getValue() == "fp16";
 }
 
-/// What is common to all entries: norm, finiteness and the factor min(1, clip / (norm + 1e-6)) of
-/// torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the
+/// What is common to all entries: norm, whether it lets the update be made, and the factor min(1, clip / (norm + 1e-6))
+/// of torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the
 /// factor may be NaN, and nothing reads it.
 struct Clipping {
   Value norm, finite, scale;
@@ -47,9 +46,11 @@ struct Clipping {
       unscale = stepField(builder, loc, step, StepParameter::InverseLossScale);
       norm = graph::MulOp::create(builder, loc, scalar, norm, unscale);
     }
-    Value infinity = scalarConstant(builder, loc, std::numeric_limits<double>::infinity());
-    finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), norm, infinity,
-                                      builder.getStringAttr("lt"));
+    // 0 times infinity is not a number, and nothing is less than that.
+    Value share = graph::MulOp::create(builder, loc, scalar, norm,
+                                       stepField(builder, loc, step, StepParameter::InverseNormLimit));
+    finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), share,
+                                      scalarConstant(builder, loc, 1.0), builder.getStringAttr("lt"));
     Value clip = stepField(builder, loc, step, StepParameter::Clip);
     Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
     Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);

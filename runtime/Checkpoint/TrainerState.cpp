@@ -1,6 +1,7 @@
 #include "runtime/Checkpoint/Checkpoint.h"
 #include "runtime/Core/Json.h"
 #include <charconv>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace ztc {
@@ -29,6 +30,10 @@ std::string printTrainerState(const TrainerState &state) {
                                {"loss", best.loss ? Json(*best.loss) : Json()},
                                {"step", best.step},
                                {"since", best.since}};
+  if (!state.gradientNorms.empty()) {
+    json["gradient_norms"] = state.gradientNorms;
+    json["dropped_in_a_row"] = state.droppedInARow;
+  }
   if (!state.settings.empty())
     json["settings"] = state.settings;
   if (!state.algorithms.key.empty())
@@ -96,6 +101,14 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
   readTexts(json, "environment", state.environment);
   readTexts(json, "settings", state.settings);
   // These came later than the rest: a state without them is of an older program.
+  if (const auto norms = json.find("gradient_norms"); norms != json.end() && norms->is_array()) {
+    for (const Json &norm : *norms) {
+      if (!norm.is_number() || !std::isfinite(norm.get<float>()))
+        return dataLoss(fmt::format("'{}' is not a valid trainer state: 'gradient_norms' holds no numbers", path));
+      state.gradientNorms.push_back(norm.get<float>());
+    }
+    (void)readNumber(json, "dropped_in_a_row", state.droppedInARow);
+  }
   if (const auto run = json.find("run"); run != json.end() && run->is_string())
     state.run = *run->get_ptr<const std::string *>();
   if (const auto loss = json.find("eval_loss"); loss != json.end() && loss->is_number())

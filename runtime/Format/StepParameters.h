@@ -20,8 +20,9 @@ enum class StepParameter : uint32_t {
   Clip = 10,      ///< largest gradient norm; +inf: no clipping
   LossScale = 11, ///< 1 except in fp16
   InverseLossScale = 12,
-  RandomSeed = 13, ///< randomField() (StochasticRounding.h) of the run's seed, folded to 32 bits
-  RandomStep = 14, ///< randomField() of the updates done, t
+  RandomSeed = 13,       ///< randomField() (StochasticRounding.h) of the run's seed, folded to 32 bits
+  RandomStep = 14,       ///< randomField() of the updates done, t
+  InverseNormLimit = 15, ///< 1 / the gradient norm from which on nothing is updated; 0: any finite one updates
 };
 inline constexpr uint32_t kStepParameterCount = 16;
 

@@ -131,6 +131,9 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
   training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1");
   training.option("--clip", o.optimizer.clip, "X", "largest gradient norm (default 1; 0: no clipping)");
   training.option("--loss-scale", o.lossScale, "X", "first loss scale, fp16 only");
+  training.option("--skip-spikes", o.skipSpikes, "SIGMA",
+                  "drop the update of a step whose gradient norm is more than SIGMA deviations over the mean of the "
+                  "last 64 (6 is usual)");
   training.option("--stop-after", o.stopAfter, "K",
                   "end after K steps of those that the schedule is made for; save and export");
 }

@@ -120,6 +120,8 @@ Status checkRanges(const RunOptions &o) {
       {o.lossScale && !(*o.lossScale > 0 && std::isfinite(*o.lossScale) &&
                         std::exp2(std::round(std::log2(*o.lossScale))) == *o.lossScale),
        "--loss-scale: a power of two"},
+      {o.skipSpikes && !(*o.skipSpikes >= 1 && *o.skipSpikes <= 1e6),
+       "--skip-spikes: 1 to 1e6 deviations over the mean of the last gradient norms; 6 is usual"},
       {!(o.timeoutSeconds >= 0.1 && o.timeoutSeconds <= 1e9), "--timeout: 0.1 to 1e9 seconds"},
       {zero(o.evalEvery), "--eval-every: at least 1"},
       {zero(o.patience), "--patience: at least 1"},

@@ -48,8 +48,9 @@ struct RunOptions {
   uint64_t warmup = 0;
   std::optional<double> minLrRatio; ///< default 0.1
   OptimizerSettings optimizer;
-  std::optional<double> lossScale; ///< initial, fp16 only
-  std::optional<uint64_t> seed;    ///< default 0, or that of --resume
+  std::optional<double> lossScale;  ///< initial, fp16 only
+  std::optional<double> skipSpikes; ///< deviations over the mean norm from which on an update is dropped
+  std::optional<uint64_t> seed;     ///< default 0, or that of --resume
   std::optional<uint64_t> stopAfter;
 
   // What it says.

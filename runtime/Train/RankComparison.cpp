@@ -39,6 +39,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--weight-decay", fmt::format("{}", s.weightDecay)},
           {"--clip", fmt::format("{}", s.clip)},
           {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
+          {"--skip-spikes", fmt::format("{}", o.skipSpikes.value_or(0))},
           {"--stop-after", count(o.stopAfter)},
           {"--eval-every", count(o.evalEvery)},
           {"--eval-only", o.evalOnly ? "on" : "off"},

@@ -65,6 +65,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   position.lossScale = firstLossScale();
   if (resumed_)
     position.bestEvaluation = resumed_->state.bestEvaluation;
+  position.guard = firstGuard();
   if (resumed_ && options_.keepBest) {
     ZTC_ASSIGN_OR_RETURN(settings.bestEvalLoss, output_.bestEvalLoss());
   }

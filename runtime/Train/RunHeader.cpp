@@ -57,6 +57,8 @@ std::map<std::string, std::string> learningSettings(const RunOptions &options, u
         std::pair("--beta2", o.beta2), std::pair("--epsilon", o.epsilon), std::pair("--weight-decay", o.weightDecay),
         std::pair("--clip", o.clip)})
     settings[name] = fmt::format("{}", value);
+  if (options.skipSpikes)
+    settings["--skip-spikes"] = fmt::format("{}", *options.skipSpikes);
   return settings;
 }
 

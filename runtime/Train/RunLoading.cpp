@@ -242,6 +242,17 @@ LossScale RunStages::firstLossScale() const {
   return scale;
 }
 
+SpikeGuard RunStages::firstGuard() const {
+  SpikeGuard guard;
+  guard.sigma = options_.skipSpikes.value_or(0);
+  if (!resumed_)
+    return guard;
+  for (float norm : resumed_->state.gradientNorms)
+    guard.add(norm);
+  guard.droppedInARow = std::min(resumed_->state.droppedInARow, SpikeGuard::kMostInARow - 1);
+  return guard;
+}
+
 void RunStages::introduce() {
   if (const LossScale scale = firstLossScale(); scale.isDynamic)
     facts_.lossScale = scale.scale;

@@ -21,6 +21,8 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.lossScale = position.lossScale.scale;
   state.goodSteps = position.lossScale.goodSteps;
   state.skippedInARow = position.lossScale.skippedInARow;
+  state.gradientNorms = position.guard.window();
+  state.droppedInARow = position.guard.droppedInARow;
   state.run = output_.run();
   state.evalLoss = position.evalLoss;
   state.bestEvaluation = position.bestEvaluation;

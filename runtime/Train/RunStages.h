@@ -63,6 +63,8 @@ private:
   void introduce();
   std::map<std::string, std::string> environment() const;
   LossScale firstLossScale() const;
+  /// With the norms of the checkpoint that is resumed.
+  SpikeGuard firstGuard() const;
   /// Begins to write a checkpoint; none is on its way.
   Status beginSave(const LoopPosition &position, SaveKind kind = SaveKind::Good);
   /// Writes the weights of a run that has diverged, which may be broken: where no `--keep` counts them and no

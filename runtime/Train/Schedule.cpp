@@ -39,7 +39,7 @@ double Schedule::rate(uint64_t t) const {
 }
 
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale, uint64_t seed) {
+                                  uint64_t countedTargets, double lossScale, uint64_t seed, double normLimit) {
   StepParameterArray values{};
   auto set = [&](StepParameter which, double value) { values[uint32_t(which)] = float(value); };
   double rate = schedule.rate(t);
@@ -57,6 +57,7 @@ StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSetti
   set(StepParameter::Clip, optimizer.clip > 0 ? optimizer.clip : std::numeric_limits<double>::infinity());
   set(StepParameter::LossScale, lossScale);
   set(StepParameter::InverseLossScale, 1 / lossScale);
+  set(StepParameter::InverseNormLimit, 1 / normLimit);
   auto setBits = [&](StepParameter which, uint64_t bits) {
     values[uint32_t(which)] = std::bit_cast<float>(uint32_t(bits));
   };

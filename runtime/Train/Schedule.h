@@ -4,6 +4,7 @@
 #include "runtime/Format/StepParameters.h"
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace ztc {
@@ -44,8 +45,9 @@ struct OptimizerSettings {
 using StepParameterArray = std::array<float, kStepParameterCount>;
 
 /// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1. `seed`
-/// is that of stochastic rounding.
+/// is that of stochastic rounding. From a gradient norm of `normLimit` on nothing is updated.
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale = 1.0, uint64_t seed = 0);
+                                  uint64_t countedTargets, double lossScale = 1.0, uint64_t seed = 0,
+                                  double normLimit = std::numeric_limits<double>::infinity());
 
 } // namespace ztc

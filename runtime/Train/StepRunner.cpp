@@ -72,15 +72,15 @@ StatusOr<StepResult> StepRunner::result() const {
   ZTC_ASSIGN_OR_RETURN(const std::byte *bytes, results_->wait());
   Results results;
   std::memcpy(&results, bytes, sizeof results);
-  bool finite = results.finite[0] != std::byte(0);
+  bool updated = results.finite[0] != std::byte(0);
   if (finiteBytes(*plan_) == sizeof(float)) {
     float value = 0;
     std::memcpy(&value, results.finite, sizeof value);
-    finite = value != 0;
+    updated = value != 0;
   }
-  return StepResult{.lossSum = results.loss,
-                    .gradientNorm = results.gradientNorm,
-                    .finite = finite && std::isfinite(results.gradientNorm)};
+  const bool finite = std::isfinite(results.gradientNorm);
+  return StepResult{
+      .lossSum = results.loss, .gradientNorm = results.gradientNorm, .finite = finite, .updated = updated && finite};
 }
 
 StatusOr<double> StepRunner::evaluate(const GlobalBatch &batch) {

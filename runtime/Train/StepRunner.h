@@ -15,7 +15,8 @@ namespace ztc {
 struct StepResult {
   float lossSum = 0;      ///< over this rank's counted targets
   float gradientNorm = 0; ///< of all ranks together, before clipping, unscaled
-  bool finite = true;     ///< the norm is finite; otherwise @update wrote nothing
+  bool finite = true;     ///< the norm is
+  bool updated = true;    ///< it was below its limit; otherwise @update wrote nothing
 };
 
 class StepRunner {

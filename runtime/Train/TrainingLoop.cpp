@@ -128,11 +128,13 @@ Status TrainingLoop::runMicrosteps(StepUnderWay &step) {
   report.lossScale = step.start.lossScale.scale;
   report.scaled = step.start.lossScale.isDynamic;
   report.skipped = report.targets == 0;
+  report.normLimit = step.start.guard.limit();
   if (report.skipped)
     return Status::ok();
   const uint64_t before = sentBytes();
-  ZTC_RETURN_IF_ERROR(runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates,
-                                                           report.targets, report.lossScale, settings_.seed)));
+  ZTC_RETURN_IF_ERROR(
+      runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates, report.targets,
+                                           report.lossScale, settings_.seed, report.normLimit)));
   report.sentBytes = sentBytes() - before;
   return Status::ok();
 }
@@ -140,8 +142,10 @@ Status TrainingLoop::runMicrosteps(StepUnderWay &step) {
 Status TrainingLoop::updateStep(StepUnderWay &step, const LoopPosition &position) {
   ranks_.control.progress().enterPhase("training");
   ranks_.control.progress().enterStep(position.step);
-  // fp16: the step before overflowed, so this one has another scale. Nothing was updated with its gradients.
-  const bool isAsExpected = step.start.updates == position.updates && step.start.lossScale == position.lossScale;
+  // The step before overflowed in fp16, so this one has another scale, or it was dropped as a spike. Nothing was
+  // updated with its gradients.
+  const bool isAsExpected = step.start.updates == position.updates && step.start.lossScale == position.lossScale &&
+                            step.report.normLimit == position.guard.limit();
   step.start = position;
   if (!isAsExpected)
     ZTC_RETURN_IF_ERROR(runMicrosteps(step));
@@ -164,13 +168,17 @@ Status TrainingLoop::awaitStep(StepUnderWay &step) {
   StepResult result{.gradientNorm = std::numeric_limits<float>::quiet_NaN()};
   if (ran) {
     ZTC_ASSIGN_OR_RETURN(result, runner_.result());
+    if (result.updated && double(result.gradientNorm) > 1.001 * report.normLimit)
+      return failedPrecondition("--skip-spikes: the plan was compiled by an older ztc and updates whatever the norm "
+                                "is: compile it again");
   } else {
     progress_.note(fmt::format("step {}: no target is counted, the step is skipped", report.step));
   }
   report.gradientNorm = result.gradientNorm;
   report.finite = result.finite;
   ZTC_RETURN_IF_ERROR(combine(result.lossSum, report)); // 0/0 where nothing is counted: not a number
-  report.skipped = !ran || !report.finite;
+  report.isSpike = ran && report.finite && !result.updated;
+  report.skipped = !ran || !report.finite || report.isSpike;
   first_ = first_ && report.skipped;
   const double now = steadySeconds();
   // From loss to loss, where the micro-steps began before the last loss was there.
@@ -188,6 +196,8 @@ void TrainingLoop::log(const StepReport &report) {
     line_.add("sent_bytes", report.sentBytes).add("skipped", report.skipped);
     if (report.scaled)
       line_.add("loss_scale", report.lossScale);
+    if (report.isSpike)
+      line_.add("norm_limit", report.normLimit);
     log_.write(line_.end());
   }
   if (!hooks_.addScalars)
@@ -232,6 +242,17 @@ void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
   if (!step.finite)
     progress_.note(fmt::format("step {}: gradients overflow at loss scale {}, the step is skipped; the next one has {}",
                                step.step, step.lossScale, position.lossScale.scale));
+}
+
+void TrainingLoop::dropSpike(const StepReport &step, LoopPosition &position) {
+  totals_.spikes += 1;
+  const bool isNewLevel = position.guard.drop();
+  progress_.note(fmt::format(
+      "step {}: the gradient norm {:.4g} is above {:.4g}, {} deviations over the mean of the "
+      "steps before it: the update is dropped{}",
+      step.step, step.gradientNorm, step.normLimit, position.guard.sigma,
+      isNewLevel ? fmt::format("; {} in a row are no spike: what is usual is learned anew", SpikeGuard::kMostInARow)
+                 : ""));
 }
 
 Status TrainingLoop::evaluate(LoopPosition &position) {
@@ -302,6 +323,8 @@ LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
   LoopPosition position = step.start;
   if (!step.report.skipped && position.lossScale.isDynamic)
     position.lossScale.update(true);
+  if (!step.report.skipped)
+    position.guard.add(0); // its norm is not known yet, and not asked for by the next step
   advance(position, !step.report.skipped);
   return position;
 }
@@ -326,6 +349,10 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
     return std::optional(LoopEnd::Diverged);
   if (judged.scaled && judged.targets != 0)
     rescale(judged, position);
+  if (judged.isSpike)
+    dropSpike(judged, position);
+  else if (!judged.skipped)
+    position.guard.add(judged.gradientNorm);
   advance(position, !judged.skipped);
   if (position.lossScale.isExhausted())
     return std::optional(LoopEnd::Overflowed);

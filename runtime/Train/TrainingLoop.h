@@ -11,10 +11,12 @@
 #include "runtime/Train/Progress.h"
 #include "runtime/Train/RowSource.h"
 #include "runtime/Train/Schedule.h"
+#include "runtime/Train/SpikeGuard.h"
 #include "runtime/Train/StepRunner.h"
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +31,7 @@ struct LoopPosition {
   LossScale lossScale = {};
   std::optional<double> evalLoss = {}; ///< of an evaluation at this step, of the set that decides
   BestEvaluation bestEvaluation = {};  ///< of that set
+  SpikeGuard guard = {};
 };
 
 struct LoopSettings {
@@ -59,6 +62,7 @@ struct LoopTotals {
   double saveSeconds = 0;                      ///< that steps waited for checkpoints
   std::vector<BestEvaluation> bestEvaluations; ///< of this run's own, set by set
   bool lostPatience = false;                   ///< see LoopSettings::patience
+  uint64_t spikes = 0;                         ///< steps whose update --skip-spikes dropped
 };
 
 /// What the loop asks of its surroundings. Each may be empty.
@@ -122,6 +126,8 @@ private:
     uint64_t sentBytes = 0; ///< the largest over ranks
     bool finite = true;
     bool skipped = false;
+    bool isSpike = false; ///< its update was dropped for its gradient norm
+    double normLimit = std::numeric_limits<double>::infinity();
     bool scaled = false;   ///< fp16
     bool savesNow = false; ///< rank 0 finds that it is time for a checkpoint
     bool endsSave = false; ///< all ranks have written the checkpoint that was on its way
@@ -150,6 +156,8 @@ private:
   /// Judges a step whose update was executed: log, position, what is due behind it. An end, or nothing: the run goes
   /// on.
   StatusOr<std::optional<LoopEnd>> judgeStep(StepUnderWay step, LoopPosition &position);
+  /// Says that a step's update was dropped.
+  void dropSpike(const StepReport &step, LoopPosition &position);
   /// To the next step; `updated`: this one changed the weights.
   void advance(LoopPosition &position, bool updated) const;
   /// Where `step` leads if nothing is wrong with it.

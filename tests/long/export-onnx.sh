@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A trained model back in its ONNX file: onnxruntime computes the loss that ztc-run reports. Needs onnxruntime and numpy (a virtual environment of its
-# own in build/, or the one whose python ZTC_ONNXRUNTIME_PYTHON names).
+# A trained model back in its ONNX file: onnxruntime computes the loss that ztc-run reports. Needs onnxruntime and numpy: python3's, or a virtual
+# environment of its own in build/.
 #   tests/long/export-onnx.sh [MODEL.onnx...]: the goldens by default, and the exports of ZTC_FIXTURES
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-venv=build/onnxruntime-venv
-if [ -z "${ZTC_ONNXRUNTIME_PYTHON:-}" ]; then
+python=python3 venv=build/onnxruntime-venv
+if ! python3 -c 'import numpy, onnxruntime' 2>/dev/null; then
   if [ ! -e "$venv/complete" ]; then
     python3 -m venv "$venv"
     "$venv/bin/pip" install -q onnxruntime numpy
     touch "$venv/complete"
   fi
-  ZTC_ONNXRUNTIME_PYTHON=$venv/bin/python
+  python=$venv/bin/python
 fi
-exec "$ZTC_ONNXRUNTIME_PYTHON" tests/long/export_onnx.py "$@"
+exec "$python" tests/long/export_onnx.py "$@"

@@ -92,7 +92,7 @@ inline void update(void *const *buffers, const int64_t *, int64_t, int64_t) {
   for (int i = 0; i < kVocabulary; ++i)
     sum += gradient[i] * gradient[i];
   *norm = std::sqrt(sum);
-  *finite = std::isfinite(*norm);
+  *finite = *norm * step[uint32_t(StepParameter::InverseNormLimit)] < 1;
   if (!*finite)
     return;
   float scale = std::min(1.0f, step[uint32_t(StepParameter::Clip)] / (*norm + 1e-6f));

@@ -24,12 +24,15 @@ class CountingRows final : public RowSource {
 public:
   std::vector<uint64_t> read_;
   std::vector<uint64_t> uncounted_;
+  std::vector<uint64_t> spikes_; ///< rows whose targets are a thousand times as far
   Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) override {
     read_.push_back(index);
     bool counted = std::ranges::find(uncounted_, index) == uncounted_.end();
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = int32_t((index + i) % toy::kVocabulary);
-      targets[i] = counted && i != 1 ? int32_t(2 * index + i) : -100;
+      const int32_t factor = std::ranges::find(spikes_, index) == spikes_.end() ? 1 : 1000;
+      const uint64_t level = spikes_.empty() ? index : index % 8;
+      targets[i] = counted && i != 1 ? factor * int32_t(2 * level + i) : -100;
     }
     return Status::ok();
   }
@@ -114,6 +117,80 @@ TEST(TrainLoop, AccumulationIsTheSameMathematics) {
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_FLOAT_EQ(a[i], b[i]);
   EXPECT_EQ(whole.lines()[3]["targets"], parts.lines()[3]["targets"]);
+}
+
+/// 60 steps of which two are spikes, far enough apart to be judged by what lies between them.
+void makeSpiked(ToyRun &run, double sigma) {
+  run.rows.spikes_ = {30, 45};
+  run.settings.schedule = {.kind = ScheduleKind::Constant, .learningRate = 1e-3, .steps = 60};
+  run.settings.optimizer.clip = 0;
+  run.settings.stopAt = 60;
+  run.position.guard.sigma = sigma;
+}
+
+TEST(TrainLoop, ASpikeIsDroppedAndNothingElse) {
+  ToyRun guarded, plain;
+  makeSpiked(guarded, 6);
+  makeSpiked(plain, 0);
+  ASSERT_TRUE(guarded.go(1, 1).isOk());
+  ASSERT_TRUE(plain.go(1, 1).isOk());
+  auto lines = guarded.lines();
+  ASSERT_EQ(lines.size(), 60u);
+  for (uint64_t step = 0; step < lines.size(); ++step) {
+    EXPECT_EQ(lines[step]["skipped"], step == 30 || step == 45) << step;
+    EXPECT_EQ(lines[step].contains("norm_limit"), step == 30 || step == 45) << step;
+    EXPECT_EQ(plain.lines()[step]["skipped"], false) << step;
+  }
+  EXPECT_GT(lines[30]["grad_norm"], lines[30]["norm_limit"]);
+  EXPECT_EQ(guarded.position.updates, 58u);
+  EXPECT_EQ(guarded.position.step, 60u);
+  EXPECT_NE(guarded.weights(), plain.weights());
+}
+
+TEST(TrainLoop, TheWindowOfSpikesGoesOnWhereARunIsStopped) {
+  ToyRun whole, parts;
+  makeSpiked(whole, 6);
+  makeSpiked(parts, 6);
+  ASSERT_TRUE(whole.go(1, 1).isOk());
+  parts.settings.stopAt = 31; // right behind a spike
+  ASSERT_TRUE(parts.go(1, 1).isOk());
+  SpikeGuard read; // as from a checkpoint
+  read.sigma = 6;
+  for (float norm : parts.position.guard.window())
+    read.add(norm);
+  read.droppedInARow = parts.position.guard.droppedInARow;
+  EXPECT_EQ(read.limit(), parts.position.guard.limit());
+  parts.position.guard = read;
+  parts.settings.stopAt = 60;
+  ASSERT_TRUE(parts.resume().isOk());
+  EXPECT_EQ(parts.weights(), whole.weights());
+  EXPECT_EQ(parts.position.guard.window(), whole.position.guard.window());
+}
+
+TEST(SpikeGuard, ALevelThatStaysIsNoSpike) {
+  SpikeGuard guard;
+  guard.sigma = 4;
+  for (int i = 0; i < 100; ++i)
+    guard.add(i % 2 ? 1.0f : 1.1f);
+  EXPECT_EQ(guard.window().size(), SpikeGuard::kWindow + 1);
+  EXPECT_LT(guard.limit(), 2);
+  for (uint64_t i = 1; i < SpikeGuard::kMostInARow; ++i)
+    EXPECT_FALSE(guard.drop());
+  EXPECT_TRUE(guard.drop());
+  EXPECT_TRUE(std::isinf(guard.limit()));
+  for (size_t i = 0; i <= SpikeGuard::kFewest; ++i)
+    guard.add(5);
+  EXPECT_NEAR(guard.limit(), 5 * (1 + 4 * SpikeGuard::kLeastDeviation), 1e-6);
+}
+
+TEST(SpikeGuard, TheNewestNormIsNotAskedFor) {
+  SpikeGuard known, ahead;
+  known.sigma = ahead.sigma = 3;
+  for (int i = 0; i < 80; ++i)
+    known.add(float(i % 7)), ahead.add(float(i % 7));
+  known.add(3);
+  ahead.add(0); // the step is still under way
+  EXPECT_EQ(known.limit(), ahead.limit());
 }
 
 TEST(TrainLoop, StoppingAndGoingOnIsOneRun) {

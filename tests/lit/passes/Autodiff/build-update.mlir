@@ -15,7 +15,10 @@
 // CHECK:         %[[SN:.*]] = graph.sum_squares %[[DN]]
 // CHECK:         %[[SUM:.*]] = graph.add %[[SW]], %[[SN]]
 // CHECK:         %[[NORM:.*]] = graph.sqrt %[[SUM]]
-// CHECK:         %[[FINITE:.*]] = graph.compare "lt", %[[NORM]]
+// The limit of a gradient spike: 0 where there is none.
+// CHECK:         graph.slice %[[STEP]], [15]
+// CHECK:         %[[SHARE:.*]] = graph.mul %[[NORM]],
+// CHECK:         %[[FINITE:.*]] = graph.compare "lt", %[[SHARE]]
 // CHECK:         %[[SCALE:.*]] = graph.minimum
 // The norm's weight is not decayed.
 // CHECK:         graph.adamw {{.*}}, %[[STEP]], %[[SCALE]], %[[FINITE]], 32

@@ -22,7 +22,8 @@
 // FP16:          %[[NORM:.*]] = graph.sqrt
 // FP16:          graph.slice %{{.*}}, [12]
 // FP16:          %[[UNSCALED:.*]] = graph.mul %[[NORM]], %[[INVERSE:.*]] : tensor<f32>
-// FP16:          graph.compare "lt", %[[UNSCALED]]
+// FP16:          %[[SHARE:.*]] = graph.mul %[[UNSCALED]],
+// FP16:          graph.compare "lt", %[[SHARE]]
 // FP16:          %[[CLIP:.*]] = graph.minimum
 // FP16:          %[[FACTOR:.*]] = graph.mul %[[CLIP]], %[[INVERSE]]
 // FP16:          graph.adamw {{.*}}, %[[FACTOR]], {{.*}}, 32 master %{{.*}} : tensor<32xf16>, tensor<32xf16>, {{.*}} states tensor<32xbf16> master tensor<32xf32>
