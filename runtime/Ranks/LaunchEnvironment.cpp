@@ -141,9 +141,9 @@ std::optional<RankIdentity> fromOwnLauncher(const std::string &text, int64_t par
     fields.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (fields.size() != 8)
+  if (fields.size() != 9)
     return std::nullopt;
-  int64_t numbers[6];
+  int64_t numbers[6], restarts = 0;
   for (size_t i = 0; i < 6; ++i)
     if (std::from_chars(fields[i].data(), fields[i].data() + fields[i].size(), numbers[i]).ec != std::errc())
       return std::nullopt;
@@ -153,6 +153,9 @@ std::optional<RankIdentity> fromOwnLauncher(const std::string &text, int64_t par
   identity.localRank = uint32_t(numbers[3]);
   identity.localWorld = uint32_t(numbers[4]);
   identity.listener = int(numbers[5]);
+  if (std::from_chars(fields[8].data(), fields[8].data() + fields[8].size(), restarts).ec != std::errc())
+    return std::nullopt;
+  identity.restarts = uint32_t(restarts);
   auto place = parseHostPort(fields[6]);
   if (!place.isOk() || identity.launcher != parent)
     return std::nullopt;
@@ -204,8 +207,9 @@ std::string firstNode(const std::string &nodeList) {
 }
 
 std::string rankVariable(const RankIdentity &identity) {
-  return fmt::format("{} {} {} {} {} {} {} {}", identity.launcher, identity.rank, identity.world, identity.localRank,
-                     identity.localWorld, identity.listener, identity.rendezvous.text(), identity.runId);
+  return fmt::format("{} {} {} {} {} {} {} {} {}", identity.launcher, identity.rank, identity.world, identity.localRank,
+                     identity.localWorld, identity.listener, identity.rendezvous.text(), identity.runId,
+                     identity.restarts);
 }
 
 StatusOr<Launch> describeLaunch(const LaunchRequest &request, const Environment &environment, int64_t parent) {

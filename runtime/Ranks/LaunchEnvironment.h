@@ -26,6 +26,7 @@ struct RankIdentity {
   std::string runId = {};   ///< the launcher's name for the run
   std::string source = {};  ///< who says so: "ztc-run", "torchrun", "Open MPI", "Slurm"; empty at one rank
   int64_t launcher = 0;     ///< process id of ztc-run's launcher
+  uint32_t restarts = 0;    ///< how often that has started the run again
 };
 
 /// This process starts the ranks of this host and is none itself.
@@ -34,6 +35,7 @@ struct LaunchOrder {
   uint32_t firstRank = 0;
   uint32_t world = 1;
   std::optional<HostPort> rendezvous; ///< empty: all ranks are on this host
+  uint32_t restarts = 0;              ///< of this run so far
 };
 
 /// What the command line says about ranks.

@@ -53,7 +53,7 @@ public:
   Launcher(const LaunchOrder &order, const std::vector<std::string> &arguments)
       : order_(order), arguments_(arguments), ranks_(order.localWorld) {}
   ~Launcher();
-  StatusOr<int> run();
+  StatusOr<LaunchEnd> run();
 
 private:
   Status start();
@@ -76,6 +76,7 @@ private:
   int signals_ = -1;
   double failedAt_ = -1; ///< a rank has failed then
   bool interrupted_ = false;
+  LaunchEnd end_;
   std::set<std::string> errors_; ///< printed already
 };
 
@@ -146,6 +147,7 @@ Status Launcher::start() {
   common.world = order_.world;
   common.localWorld = order_.localWorld;
   common.launcher = getpid();
+  common.restarts = order_.restarts;
   int listener = -1;
   if (order_.rendezvous) {
     common.rendezvous = *order_.rendezvous;
@@ -211,8 +213,11 @@ void Launcher::reap() {
       ztc::print(stderr, "ztc-run: rank {} was ended by signal {} ({}){}\n", rank.identity.rank, WTERMSIG(status),
                  strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL ? ": by hand, or by the kernel for lack of memory" : "");
-    if (failedAt_ < 0 && rank.status != 0 && rank.status != 3)
+    if (failedAt_ < 0 && rank.status != 0 && rank.status != 3) {
       failedAt_ = steadySeconds();
+      end_.hasLostRank = WIFSIGNALED(status) || rank.status == kRankLostStatus;
+      end_.lostRank = rank.identity.rank;
+    }
   }
 }
 
@@ -228,12 +233,14 @@ void Launcher::onSignals() {
       sendAll(SIGCONT);
       break;
     case SIGINT:
+      end_.wasStopped = true;
       sendAll(SIGINT);
       if (interrupted_)
         failedAt_ = steadySeconds() - kGraceSeconds; // at once
       interrupted_ = true;
       break;
     default:
+      end_.wasStopped = true;
       sendAll(signal);
     }
   }
@@ -261,7 +268,7 @@ void Launcher::watch() {
   }
 }
 
-StatusOr<int> Launcher::run() {
+StatusOr<LaunchEnd> Launcher::run() {
   sigset_t mask;
   sigemptyset(&mask);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGTSTP})
@@ -278,7 +285,8 @@ StatusOr<int> Launcher::run() {
   std::vector<int> ends;
   for (const RankProcess &rank : ranks_)
     ends.push_back(rank.status);
-  return exitStatusOf(ends);
+  end_.exitStatus = exitStatusOf(ends);
+  return end_;
 }
 
 } // namespace
@@ -292,7 +300,7 @@ int exitStatusOf(const std::vector<int> &rankStatus) {
   return result;
 }
 
-StatusOr<int> launchRanks(const LaunchOrder &order, const std::vector<std::string> &arguments) {
+StatusOr<LaunchEnd> launchRanks(const LaunchOrder &order, const std::vector<std::string> &arguments) {
   return Launcher(order, arguments).run();
 }
 

@@ -6,14 +6,25 @@
 
 namespace ztc {
 
-/// Starts this program again, with the same arguments, once for each rank of this host, in rank order, and returns when
-/// all have ended: with what the whole run's exit status is (0 done, 1 failed, 2 usage, 3 stopped by a signal).
+/// How the ranks of a launcher ended.
+struct LaunchEnd {
+  int exitStatus = 0;       ///< the whole run's: 0 done, 1 failed, 2 usage, 3 stopped by a signal
+  bool hasLostRank = false; ///< what it failed by: a rank that a signal ended, or that was not heard of
+  uint32_t lostRank = 0;    ///< the one that ended first
+  bool wasStopped = false;  ///< somebody asked it to stop
+};
+
+/// What a rank exits with, under this launcher alone, where others are lost: that is no fault of its own.
+inline constexpr int kRankLostStatus = 4;
+
+/// Starts this program again, with `arguments`, once for each rank of this host, in rank order, and returns when all
+/// have ended.
 ///
 /// - SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on; a second SIGINT ends everything.
 /// - Once a rank has failed the others get kGraceSeconds to say why they end, then they are killed, stopped ones too.
 ///   No rank survives the launcher.
 /// - What ranks other than 0 print goes to stderr behind "rank K: "; an error that several ranks have is printed once.
-StatusOr<int> launchRanks(const LaunchOrder &order, const std::vector<std::string> &arguments);
+StatusOr<LaunchEnd> launchRanks(const LaunchOrder &order, const std::vector<std::string> &arguments);
 
 /// The exit status of a run whose ranks ended with these: a failure before usage, usage before a stop.
 int exitStatusOf(const std::vector<int> &rankStatus);

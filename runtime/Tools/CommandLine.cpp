@@ -163,6 +163,10 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
                "replace what another run left in the folders of --save and --export and in the log; without it such a "
                "folder or file is refused");
   results.option("--resume", o.resume, "DIR", "go on from the newest whole checkpoint in DIR");
+  results.option(
+      "--restarts", o.restarts, "N",
+      "after a lost rank go on from the newest checkpoint of --save, at most N times: on as many ranks, then "
+      "on fewer that keep the global batch");
   results.option("--export", o.exportFolder, "DIR",
                  "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
   results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as the weights were)")

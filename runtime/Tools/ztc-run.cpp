@@ -3,6 +3,7 @@
 #include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
 #include "runtime/Tools/RankSetup.h"
+#include "runtime/Tools/Supervisor.h"
 #include "runtime/Train/Run.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
@@ -53,13 +54,19 @@ void allowManyFiles() {
 
 /// The launcher: what every rank would refuse is refused once, before any is started.
 int launch(const RunOptions &options, const LaunchOrder &order, const std::vector<std::string> &arguments) {
+  plan::Plan model; // of the plan no more than what is small
   {
     auto loaded = readPlanFile(options.plan);
     if (!loaded.isOk())
       return report(loaded.status(), kFailed);
+    *model.mutable_model() = loaded->plan.model();
+  }
+  if (options.restarts) {
+    auto ended = superviseRanks(options, model, order, arguments);
+    return ended.isOk() ? *ended : report(ended.status(), kFailed);
   }
   auto ended = launchRanks(order, arguments);
-  return ended.isOk() ? *ended : report(ended.status(), kFailed);
+  return ended.isOk() ? ended->exitStatus : report(ended.status(), kFailed);
 }
 
 /// While it lives the communicator is aborted when a rank is lost, and its traffic counts as progress.
@@ -110,15 +117,27 @@ bool reportsHere(const RunFailure &failure, const RankIdentity &identity) {
   return failure.reportHere || (identity.localRank == 0 && !isToldHere);
 }
 
+/// What this rank exits with where it failed: the launcher is told whether others are the cause.
+int failedStatus(const Status &status, const RankIdentity &identity) {
+  return identity.launcher && status.code() == StatusCode::Unavailable ? kRankLostStatus : kFailed;
+}
+
 int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   const Environment environment = readEnvironment();
   auto complete = withEnvironment(withDefaultDevice(given, environment), environment);
   if (!complete.isOk())
     return report(complete.status(), kUsage);
-  const RunOptions &options = *complete;
+  RunOptions options = *complete;
   auto described = describeLaunch(options, environment);
   if (!described.isOk())
     return report(described.status(), kUsage);
+  const auto *rank = std::get_if<RankIdentity>(&*described);
+  if (Status status = checkRestarts(options, rank); !status.isOk())
+    return report(status, kUsage);
+  if (rank && rank->source.empty() && options.restarts)
+    *described = LaunchOrder{}; // somebody must be left who starts it again
+  else if (rank)
+    options.restartsDone = rank->restarts;
   if (Status status = checkDevices(options, environment); !status.isOk())
     return report(status, kFailed);
   if (auto *order = std::get_if<LaunchOrder>(&*described))
@@ -131,14 +150,16 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   const RankIdentity identity = std::get<RankIdentity>(*described);
   JoinResult joined = joinRanks(options, environment, identity);
   if (auto *failure = std::get_if<RunFailure>(&joined))
-    return reportsHere(*failure, identity) ? report(failure->status, kFailed) : kFailed;
+    return reportsHere(*failure, identity) ? report(failure->status, failedStatus(failure->status, identity))
+                                           : failedStatus(failure->status, identity);
   ControlChannel &control = *std::get<std::unique_ptr<ControlChannel>>(joined);
   std::unique_ptr<Communicator> communicator;
   StatusOr<RunEnd> end = runRank(options, environment, identity, control, communicator);
   Status status = end.isOk() ? control.finish() : end.status();
   if (!status.isOk()) {
     RunFailure failure = control.fail(status);
-    return reportsHere(failure, identity) ? report(failure.status, kFailed) : kFailed;
+    const int exitStatus = failedStatus(failure.status, identity);
+    return reportsHere(failure, identity) ? report(failure.status, exitStatus) : exitStatus;
   }
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }

@@ -83,6 +83,8 @@ struct RunOptions {
   std::optional<uint64_t> shardBytes; ///< where the export begins a new file
   std::string hfConfig;
   bool noSave = false;
+  std::optional<uint64_t> restarts; ///< how often a run that has lost a rank is started again
+  uint32_t restartsDone = 0;        ///< by the launcher, so far
 
   // Text instead of training.
   std::optional<uint64_t> generate;

@@ -271,6 +271,11 @@ void RunStages::introduce() {
     progress_.note("differs from the checkpoint: " + difference);
   if (log_.isOpen())
     log_.write(headerJson(options_, *session_, facts_));
+  if (log_.isOpen() && options_.restartsDone) {
+    JsonObject line;
+    line.begin().add("event", "restart").add("restarts", uint64_t(options_.restartsDone)).add("step", facts_.firstStep);
+    log_.write(line.add("world", uint64_t(session_->shape().world)).end());
+  }
 }
 
 } // namespace ztc

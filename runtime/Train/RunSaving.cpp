@@ -181,6 +181,7 @@ void RunStages::summarize(const LoopTotals &totals) {
   summary_.watchedSet = loopSettings().watchedSet;
   summary_.seconds = steadySeconds() - began_;
   summary_.peakBytes = session_->arena().bytes();
+  summary_.restarts = options_.restartsDone;
   progress_.note(summaryText(summary_));
   log_.write(summaryJson(summary_));
 }

@@ -26,6 +26,8 @@ std::string summaryText(const RunSummary &s) {
     if (best.loss)
       text += fmt::format(", best held-out loss{}{} {:.4f} after {} steps", best.name.empty() ? "" : " of ", best.name,
                           *best.loss, best.step);
+  if (s.restarts)
+    text += fmt::format(", {} restart{}", s.restarts, s.restarts == 1 ? "" : "s");
   if (s.totals.spikes)
     text += fmt::format(", {} update{} dropped as spikes", s.totals.spikes, s.totals.spikes == 1 ? "" : "s");
   text += fmt::format(", peak {}\ntime    ", formatSize(s.peakBytes));
@@ -69,6 +71,8 @@ std::string summaryJson(const RunSummary &s) {
   addBestEvaluations(s, line);
   if (s.totals.lostPatience)
     line.add("ended_by", "patience");
+  if (s.restarts)
+    line.add("restarts", s.restarts);
   if (s.totals.spikes)
     line.add("spikes", s.totals.spikes);
   return std::string(line.end());

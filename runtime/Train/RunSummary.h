@@ -13,6 +13,7 @@ struct RunSummary {
   double loadingSeconds = 0;
   double exportSeconds = 0;
   uint64_t peakBytes = 0; ///< per rank: what was allocated
+  uint64_t restarts = 0;  ///< after lost ranks
 };
 
 /// Two lines for a person.
