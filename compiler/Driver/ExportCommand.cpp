@@ -126,7 +126,7 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   if (!session.isValid())
     return 2;
   if (failed(session.run(Phase::Import))) {
-    if (base.empty())
+    if (base.empty() && session.importReport().opset) // else it is no ONNX file
       llvm::errs() << "ztc: --base=DIR, the checkpoint that the graph was exported from, tells what the exporter "
                       "folded, joined or renamed\n";
     return 1;

@@ -1,4 +1,6 @@
 """Trains two steps, puts the weights back with `ztc export`, and holds onnxruntime's loss of the new file against the one that ztc-run reports."""
+import array
+import json
 import os
 import pathlib
 import sys
@@ -17,9 +19,11 @@ def array_of(tensors, name):
     return numpy.array(values, dtype=numpy.int64).reshape(shape)
 
 
-def inputs_of(session, ids):
+def inputs_of(session, ids, config):
     """What the graph asks for beside the tokens: a mask of ones, positions, a past of length 0."""
     batch, seq = ids.shape
+    heads = config.get("num_attention_heads") or config.get("n_head") or 1
+    key_heads, width = config.get("num_key_value_heads") or heads, config.get("head_dim") or (config.get("hidden_size") or config.get("n_embd") or heads) // heads
     feed = {}
     for entry in session.get_inputs():
         kind = {"tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32, "tensor(bool)": numpy.bool_, "tensor(float)": numpy.float32}[entry.type]
@@ -27,7 +31,7 @@ def inputs_of(session, ids):
         if entry.name in ("input_ids", "tokens", "idx") or (len(feed) == 0 and len(shape) == 2 and kind in (numpy.int64, numpy.int32)):
             feed[entry.name] = ids.astype(kind)
         elif "past" in entry.name:
-            feed[entry.name] = numpy.zeros([batch, shape[1] or 1, 0, shape[3] or 1], kind)
+            feed[entry.name] = numpy.zeros([batch, shape[1] or key_heads, 0, shape[3] or width], kind)
         elif "position" in entry.name:
             feed[entry.name] = numpy.broadcast_to(numpy.arange(seq), (batch, seq)).astype(kind)
         elif "label" in entry.name:
@@ -39,10 +43,10 @@ def inputs_of(session, ids):
     return feed
 
 
-def onnxruntime_loss(model, ids, labels):
+def onnxruntime_loss(model, ids, labels, config):
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
-    logits = next((o for o in session.run(names, inputs_of(session, ids)) if getattr(o, "ndim", 0) == 3 and o.shape[:2] == ids.shape), None).astype(numpy.float64)
+    logits = next((o for o in session.run(names, inputs_of(session, ids, config)) if getattr(o, "ndim", 0) == 3 and o.shape[:2] == ids.shape), None).astype(numpy.float64)
     logits, targets = logits[:, :-1], labels[:, 1:]
     logits = logits - logits.max(-1, keepdims=True)
     log_probabilities = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
@@ -57,7 +61,7 @@ def hold(model, tensors, work):
     if ids.ndim == 3:
         ids, labels = ids[0], labels[0]
     batch, seq = ids.shape
-    tokens = lambda values: ([1, batch, seq], __import__("array").array("q", values.reshape(-1).tolist()))
+    tokens = lambda values: ([1, batch, seq], array.array("q", values.reshape(-1).tolist()))
     data, plan, trained, out = work / "data.safetensors", work / "plan.bin", work / "trained", work / "out" / "trained.onnx"
     write_safetensors(data, {"input_ids": tokens(ids), "labels": tokens(labels)})
     weights = model.parent / "model.safetensors"
@@ -71,7 +75,9 @@ def hold(model, tensors, work):
     if done.returncode:
         return check(f"{name}: is exported", False, done.stderr[-400:])
     want = read_log(work / "log")[1][0]["loss"]
-    before, after = onnxruntime_loss(model, ids, labels), onnxruntime_loss(out, ids, labels)
+    described = model.parent / "config.json"
+    config = json.loads(described.read_text()) if described.exists() else {}
+    before, after = onnxruntime_loss(model, ids, labels, config), onnxruntime_loss(out, ids, labels, config)
     check(f"{name}: onnxruntime's loss of the trained file is ztc's", abs(after - want) <= LIMIT and abs(before - want) > 100 * LIMIT, (before, after, want))
 
 
