@@ -289,7 +289,8 @@ int run(int argc, char **argv, CompileOptions o) {
       ->type_name("DIR");
   addSize(*exportModel, "--external-data", e.inlineLimit,
           "a file that would be larger has its weights in FILE.onnx.data; the default is 2GiB, and what was external "
-          "stays so");
+          "stays so",
+          /*needsSome=*/false);
   exportModel->add_flag("--overwrite", e.overwrite, "replace the output where it is there");
   exportModel->add_option("--input", o.inputRoles, "as in ztc compile")
       ->type_name("ROLE=NAME")
