@@ -124,10 +124,13 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   // As MLIR prints errors; but names in files may hold what a terminal obeys.
   context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
     std::string text;
     llvm::raw_string_ostream stream(text);
+    // A warning is about the model, not about a place in it: a parameter that is not trained, an option without effect.
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+      return llvm::errs() << "ztc: note: " << printable(diagnostic.str()) << "\n", success();
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return failure();
     if (!isa<UnknownLoc>(diagnostic.getLocation()))
       stream << diagnostic.getLocation() << ": ";
     stream << "error: " << diagnostic;

@@ -72,8 +72,6 @@ public:
       if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
           kind && kind.getValue() == "loss")
         turningPoint = resolveAlias(value).source.getDefiningOp();
-    choices = choiceValues(block, turningPoint);
-    wideByRule = choices;
   }
 
   LogicalResult run() {
@@ -146,8 +144,7 @@ private:
       return; // between integers and f32
     bool computesInside = isa<DecomposableOpInterface>(op) || isLibraryCall(op);
     bool isVector = op->getNumResults() == 1 && vectors.contains(op->getResult(0));
-    bool isWideHere = computesInside ? !isLibraryCall(op) && hasPartInChoice(op) : isVector || isWide(op);
-    Type type = isWideHere || hasChoice(op->getResults()) ? f32 : narrow;
+    Type type = !computesInside && (isVector || isWide(op)) ? f32 : narrow;
     for (OpOperand &operand : op->getOpOperands())
       if (!computesInside || !readsWideVector(operand))
         convert(operand, type);
@@ -162,13 +159,6 @@ private:
     auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
     return vectors.contains(operand.get()) && shapeOf(operand.get()) != shapeOf(operand.getOwner()->getResult(0));
   }
-
-  bool hasChoice(ValueRange values) const {
-    return llvm::any_of(values, [&](Value value) { return choices.contains(value); });
-  }
-
-  /// Whether a macro op computes scores, or a gradient from them.
-  bool hasPartInChoice(Operation *op) const { return hasChoice(op->getOperands()) || hasChoice(op->getResults()); }
 
   /// Positions, masks, routing numbers: f32 whatever reads them, as their integers may be greater than a narrow type's.
   bool isDataOnly(Operation *op) const {
@@ -187,8 +177,7 @@ private:
       if (storage != Storage::Free || excepted.contains(operand.get()))
         convert(operand, storage == Storage::Wide ? f32 : narrow);
     for (auto [result, storage] : llvm::zip(op->getResults(), rule.results))
-      if (isReal(result) && (storage == Storage::Narrow ||
-                             (storage == Storage::Asked && !asked.contains(result) && !choices.contains(result))))
+      if (isReal(result) && (storage == Storage::Narrow || (storage == Storage::Asked && !asked.contains(result))))
         setElement(result, narrow);
       else
         wideByRule.insert(result);
@@ -302,9 +291,8 @@ private:
   DenseSet<Value> asked;
   DenseSet<Value> dataOnly;   ///< f32 because no parameter has a part in it
   DenseSet<Value> vectors;    ///< f32 because parameters alone have a part in it
-  DenseSet<Value> choices;    ///< f32 because what is chosen hangs on them
   DenseSet<Value> excepted;   ///< f32 because the policy leaves their layer f32
-  DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so, and the choices
+  DenseSet<Value> wideByRule; ///< f32 because the op's row of the table says so
   DenseMap<Value, Value> narrowForms;
 };
 

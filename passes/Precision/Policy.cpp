@@ -79,47 +79,6 @@ DenseSet<Value> parameterVectors(func::FuncOp function) {
   return known;
 }
 
-/// The maximum over axes that `value` is, moved or repeated; null where it is none.
-static graph::ReduceMaxOp maximumOf(Value value) {
-  while (
-      isa_and_nonnull<graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp, graph::CastOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value.getDefiningOp<graph::ReduceMaxOp>();
-}
-
-/// Whether `op` computes scores of the scores that it reads; a norm, a product or a lookup gives what scores begin
-/// with.
-static bool handsScoresOn(Operation *op) {
-  return op->hasTrait<OpTrait::Elementwise>() ||
-         isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp, graph::ConcatOp, graph::PadOp,
-             graph::ReduceSumOp, graph::ReduceMaxOp, graph::SoftmaxOp>(op);
-}
-
-DenseSet<Value> choiceValues(Block &block, Operation *end) {
-  auto isReal = [](Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); };
-  const DenseSet<Value> dataOnly = dataOnlyValues(block);
-  DenseSet<Value> known;
-  SmallVector<Value> todo;
-  auto add = [&](ValueRange values) {
-    for (Value value : values)
-      if (isReal(value) && !dataOnly.contains(value) && known.insert(value).second)
-        todo.push_back(value);
-  };
-  for (auto compare : block.getOps<graph::CompareOp>())
-    if ((!end || compare->isBeforeInBlock(end)) && llvm::any_of(compare->getOperands(), maximumOf))
-      add(compare->getOperands());
-  while (!todo.empty()) {
-    Operation *op = todo.pop_back_val().getDefiningOp();
-    if (op && handsScoresOn(op))
-      add(op->getOperands());
-  }
-  llvm::DenseSet<Value> computed;
-  for (Value value : known)
-    if (Operation *op = value.getDefiningOp(); op && (handsScoresOn(op) || isa<graph::MatmulOp>(op)))
-      computed.insert(value);
-  return computed;
-}
-
 Exceptions Exceptions::of(ModuleOp module) {
   Exceptions exceptions;
   if (auto patterns = module->getAttrOfType<ArrayAttr>(kKeptFp32))

@@ -25,11 +25,6 @@ llvm::DenseSet<mlir::Value> dataOnlyValues(mlir::Block &block);
 /// multiply every row: none is worth rounding.
 llvm::DenseSet<mlir::Value> parameterVectors(mlir::func::FuncOp function);
 
-/// Floats that a choice of the largest hangs on, as a router's choice of experts: what is compared with a maximum, and
-/// what that was computed from, back to a product. Rounded, near values become equal ones, and another is chosen. Of
-/// the ops before `end`, or all where that is null.
-llvm::DenseSet<mlir::Value> choiceValues(mlir::Block &block, mlir::Operation *end);
-
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
 class Exceptions {
 public:

@@ -66,17 +66,15 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
       if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult); kind && kind == "loss")
         turningPoint = resolveAlias(value).source.getDefiningOp();
-    const DenseSet<Value> dataOnly = dataOnlyValues(body), vectors = parameterVectors(function),
-                          choices = choiceValues(body, turningPoint);
+    const DenseSet<Value> dataOnly = dataOnlyValues(body), vectors = parameterVectors(function);
     auto isDataOnly = [&](Value value) { return dataOnly.contains(value); };
     for (Operation &op : body.without_terminator()) {
       if (llvm::any_of(op.getResults(), isDataOnly))
         continue;
       bool excepted = exceptions.hasOp(&op);
       bool isVector = op.getNumResults() == 1 && vectors.contains(op.getResult(0));
-      bool isChoice = op.getNumResults() == 1 && choices.contains(op.getResult(0));
       if (failed(checkTypes(op)) || failed(checkRow(op, excepted)) || failed(checkCasts(op)) ||
-          (!isVector && !isChoice && failed(checkKept(op, excepted, turningPoint))))
+          (!isVector && failed(checkKept(op, excepted, turningPoint))))
         return failure();
     }
     return success();

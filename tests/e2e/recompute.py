@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What is computed again has the bits of what is kept: losses, norms and weights of none, cheap, layer and a budget that forces some
 are equal over 30 steps, on one rank, on two and on three, in fp32, bf16 and fp16. Activations at the peak fall
-with each level; a level that changes nothing is an error."""
+with each level; a level that changes nothing says so."""
 import json
 import os
 import pathlib
@@ -82,6 +82,6 @@ with scratch() as work:
 
     # Frozen parameters alone need nothing of the blocks behind them again.
     done = run("ztc", "compile", GOLDEN / "grouped" / "model.onnx", "--batch=2", "--seq=16", "--recompute=cheap", "--freeze=^(model|norm|layers)",
-               "-o", work / "no.bin", expect=1)
-    check("a level that changes nothing is an error", "--recompute=cheap changes nothing" in done.stderr, done.stderr[-500:])
+               "-o", work / "no.bin")
+    check("a level that changes nothing says so", "note: --recompute=cheap changes nothing" in done.stderr, done.stderr[-500:])
 finish()
