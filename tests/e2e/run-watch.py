@@ -115,7 +115,8 @@ with scratch() as work:
     run("ztc-run", *common, "--steps=12", f"--log-json={sparse}", "--log-every=5", "--no-save")
     check("--log-every: each fifth step and the last", [x["step"] for x in read_log(sparse)[1]] == [4, 9, 11])
     check("they are the steps of the whole log", [x["loss"] for x in read_log(sparse)[1]] == [steps[i]["loss"] for i in (4, 9, 11)])
-    run("ztc-run", *common, "--steps=2", "--no-save", "--log-every=5", expect=2)
+    done = run("ztc-run", *common, "--steps=2", "--no-save", "--log-every=5")
+    check("--log-every without a log is a note", "note: --log-every has no effect without --log-json or --tensorboard" in done.stderr, done.stderr)
 
     # A resumed run adds a file to its own folder.
     watched = work / "watched"
