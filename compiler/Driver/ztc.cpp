@@ -292,6 +292,12 @@ int run(int argc, char **argv, CompileOptions o) {
           "stays so",
           /*needsSome=*/false);
   exportModel->add_flag("--overwrite", e.overwrite, "replace the output where it is there");
+  exportModel->add_option("--batch", o.batch, "as in ztc compile, for a graph that fits this size alone")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 20));
+  exportModel->add_option("--seq", o.seq, "as in ztc compile, for a graph that fits this length alone")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 24));
   exportModel->add_option("--input", o.inputRoles, "as in ztc compile")
       ->type_name("ROLE=NAME")
       ->allow_extra_args(false);

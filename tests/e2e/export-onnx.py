@@ -51,7 +51,7 @@ def round_trip(name, work, model, data, batch, seq, weights, *arguments):
     out.parent.mkdir()
     if (model.parent / "config.json").exists():
         shutil.copy(model.parent / "config.json", out.parent)
-    done = run("ztc", "export", model, f"--weights={trained}", "-o", out, *arguments, expect=None)
+    done = run("ztc", "export", model, f"--weights={trained}", "-o", out, f"--batch={batch}", f"--seq={seq}", *arguments, expect=None)
     if done.returncode:
         return check(f"{name}: is exported", False, done.stderr[-500:])
     plan = work / "again.bin"
