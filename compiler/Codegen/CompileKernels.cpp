@@ -15,6 +15,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "runtime/Format/PlanValidator.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include <thread>
@@ -59,8 +60,7 @@ struct TargetJob {
 FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
   std::vector<std::unique_ptr<TargetJob>> jobs;
   for (StringRef target : targets) {
-    bool device = llvm::is_contained(kDeviceTargets, target);
-    auto source = kernels.lookupSymbol<ModuleOp>(device ? kernel::kGpu : kernel::kHost);
+    auto source = kernels.lookupSymbol<ModuleOp>(isGpuTarget(target) ? kernel::kGpu : kernel::kHost);
     if (!source)
       return kernels.emitError("no kernels were made for ") << target, failure();
     jobs.push_back(std::make_unique<TargetJob>());

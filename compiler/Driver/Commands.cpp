@@ -69,15 +69,14 @@ static std::string planAsModel(const CompileOptions &o) {
          "` (--memory, --kernels), run it with `ztc-run " + o.input + "`";
 }
 
-/// What keeps a file from being written at `path`, seen before the work is done; "" where nothing does.
-static std::string unwritable(const std::string &path) {
+std::string unwritable(const std::string &path) {
   if (path.empty())
     return {};
   if (llvm::sys::fs::is_directory(path))
     return "cannot write " + path + ": it is a folder; name a file in it";
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
-    return "cannot write " + path + ": there is no folder " + folder.str() + "; make it, or name another place";
+    return "cannot write " + path + ": folder " + folder.str() + " does not exist; create it or choose another path";
   llvm::sys::fs::file_status status;
   if (!llvm::sys::fs::status(path, status) && status.type() != llvm::sys::fs::file_type::regular_file)
     return {}; // a device or a pipe

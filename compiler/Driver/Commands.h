@@ -37,6 +37,8 @@ struct ExportModelOptions {
 /// The ONNX file `options.input` with the trained weights of `options.weights` in it, as `options.output`.
 int runExport(const CompileOptions &options, const ExportModelOptions &form);
 
+/// What keeps a file from being written at `path`, seen before the work is done; "" where nothing does.
+std::string unwritable(const std::string &path);
 /// Whether a file begins as plans do.
 bool isPlanFile(const std::string &path);
 

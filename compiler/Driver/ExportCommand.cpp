@@ -38,9 +38,8 @@ static std::string unusable(const CompileOptions &o, const ExportModelOptions &f
     if (pathExists(path) && !form.overwrite)
       return "cannot write " + path + ": it is there already; name another file, or give --overwrite";
   }
-  const std::string folder = parentFolder(o.output);
-  if (!llvm::sys::fs::is_directory(folder))
-    return "cannot write " + o.output + ": there is no folder " + folder + "; create it first";
+  if (std::string why = unwritable(o.output); !why.empty())
+    return why;
   if (StatusOr<std::vector<std::string>> names = listFolder(o.weights); names.isOk())
     for (const std::string &name : llvm::reverse(*names))
       if (llvm::StringRef(name).starts_with("step-") && !pathExists(o.weights + "/model.safetensors") &&

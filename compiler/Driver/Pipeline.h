@@ -5,9 +5,6 @@
 
 namespace ztc {
 
-/// Called within phase `codegen` where kernels have come to a level, to add passes there.
-using AfterKernels = std::function<void(mlir::OpPassManager &, KernelLevel)>;
-
 /// Adds the passes of `phase`, in order, to a module pass manager.
 void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options, AfterKernels after = {});
 

@@ -85,8 +85,8 @@ static void disablePasses(MLIRContext &context, const std::vector<std::string> &
   });
 }
 
-/// A message about the IR as one about the model, for who has never seen IR: `'graph.top_k' op has ...` is said of
-/// top_k, what is said of a function or module of the model.
+/// Rewords a message about the IR for a user who knows only the model: `'graph.top_k' op has ...` becomes `top_k has
+/// ...`, and a function or module of the IR becomes "the model".
 static std::string inPlainWords(std::string text) {
   for (size_t begin = 0; (begin = text.find('\'', begin)) != std::string::npos;) {
     const size_t end = text.find("' op ", begin + 1);

@@ -56,10 +56,12 @@ public:
         return llvm::failure();
     return llvm::success();
   }
-  /// Nothing is set where there is no bucket.
+  /// Sets nothing if `symbol` is null.
   template <typename Set> llvm::LogicalResult putBucket(mlir::FlatSymbolRefAttr symbol, Set set) {
-    llvm::FailureOr<uint32_t> index = symbol ? find(buckets_, symbol, "bucket") : llvm::FailureOr<uint32_t>(0);
-    return failed(index) ? llvm::failure() : (symbol ? set(*index) : void(), llvm::success());
+    if (!symbol)
+      return llvm::success();
+    llvm::FailureOr<uint32_t> index = find(buckets_, symbol, "bucket");
+    return failed(index) ? llvm::failure() : (set(*index), llvm::success());
   }
 
 private:

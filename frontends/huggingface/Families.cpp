@@ -246,10 +246,9 @@ void readBase(Config &config, Decoder &decoder) {
   config.require("add_cross_attention", {false, nullptr});
   config.require("pruned_heads", {nlohmann::json::object(), nullptr});
   config.require("per_layer_config", {nullptr, nlohmann::json::object()});
-  for (const char *key : {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout",
-                          "attn_dropout", "resid_dropout", "embed_dropout", "residual_dropout", "embedding_dropout"})
-    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
-      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
+  noteDropout(config, decoder,
+              {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout", "attn_dropout",
+               "resid_dropout", "embed_dropout", "residual_dropout", "embedding_dropout"});
   decoder.initializerRange = config.optionalNumber("initializer_range", 0.02).value_or(0.02);
   if (decoder.initializerRange < 0)
     config.fail(config.describe("initializer_range") + ", which is below 0");
@@ -355,6 +354,21 @@ void setWindows(Decoder &decoder, const std::vector<bool> &sliding, std::optiona
 void makeParallel(Decoder &decoder) {
   decoder.isParallel = true;
   decoder.names.feedForwardNorm = "";
+}
+
+void noteDropout(Config &config, Decoder &decoder, std::initializer_list<const char *> keys) {
+  for (const char *key : keys)
+    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
+      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
+}
+
+void setBartNames(BlockNames &names) {
+  names.attentionNorm = "self_attn_layer_norm";
+  names.feedForwardNorm = "final_layer_norm";
+  names.output = "out_proj";
+  names.feedForward = "";
+  names.up = "fc1";
+  names.down = "fc2";
 }
 
 std::vector<double> alibiSlopes(int64_t heads) {

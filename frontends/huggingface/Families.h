@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 
 namespace ztc::huggingface {
 
@@ -49,6 +50,10 @@ void setHeads(Decoder &decoder, Layer &layer, int64_t heads, int64_t keyHeads);
 void fillOld(Config &config, Decoder &decoder, const Layer &layer, const char *layersKey, int64_t layers);
 /// Keys of transformers' base class and of generation.
 void readBase(Config &config, Decoder &decoder);
+/// A note for each of these rates that is not 0.
+void noteDropout(Config &config, Decoder &decoder, std::initializer_list<const char *> keys);
+/// Names of a block's parts that BART gave, and OPT, XGLM and BioGPT kept.
+void setBartNames(BlockNames &names);
 /// The number of layers, within what ztc builds.
 int64_t layerCount(Config &config, const char *key, int64_t otherwise);
 void readCommon(Config &config, Decoder &decoder, const Defaults &defaults);
@@ -93,6 +98,9 @@ struct DeepSeekExperts {
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
                         Experts experts = {
                             .router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true});
+
+/// What dense ERNIE 4.5 and its mixture have in common, with these sizes; whether projections have biases.
+bool readErnie45(Config &config, Decoder &decoder, Defaults sizes);
 
 void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);

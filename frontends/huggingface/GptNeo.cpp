@@ -99,26 +99,13 @@ void fillMpt(Config &config, Decoder &decoder) {
   attention.require("qk_ln", {false, nullptr});
   attention.require("prefix_lm", {false, nullptr});
   attention.require("attn_type", {"multihead_attention"});
-  if (attention.optionalNumber("attn_pdrop", 0.0).value_or(0) != 0)
-    decoder.notes.push_back(attention.describe("attn_pdrop") + ": ztc trains without dropout");
+  noteDropout(attention, decoder, {"attn_pdrop"});
   Layer layer;
-  int64_t heads = config.integer(config.firstOf({"n_heads", "num_attention_heads"}), 16), all = 1;
+  int64_t heads = config.integer(config.firstOf({"n_heads", "num_attention_heads"}), 16);
   setHeads(decoder, layer, heads, heads);
   layer.attention.fusion = Fusion::Blocks;
   layer.attention.clip = attention.optionalNumber("clip_qkv", std::nullopt).value_or(0);
-  // Where the heads are not a power of two: every second slope of the next one, then the others.
-  while (all < heads)
-    all *= 2;
-  for (int64_t i = 1; i <= all; ++i)
-    layer.attention.slopes.push_back(std::pow(2, -8.0 * double(i) / double(all)));
-  if (all != heads) {
-    std::vector<double> own;
-    for (int64_t first : {1, 0})
-      for (int64_t i = first; i < all; i += 2)
-        own.push_back(layer.attention.slopes[i]);
-    layer.attention.slopes = own;
-  }
-  layer.attention.slopes.resize(heads);
+  layer.attention.slopes = alibiSlopes(heads);
   layer.feedForward.width = 4 * decoder.hidden;
   layer.feedForward.activation = Activation::Gelu;
   layer.rope = -1;
@@ -145,17 +132,9 @@ static void fillScaled(Config &config, Decoder &decoder) {
   decoder.positionOffset = 2;
   if (config.flag("scale_embedding", true))
     decoder.embeddingScale = std::sqrt(double(decoder.hidden));
-  for (const char *key :
-       {"dropout", "layerdrop", "activation_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob"})
-    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
-      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
-  BlockNames &names = decoder.names;
-  names.attentionNorm = "self_attn_layer_norm";
-  names.feedForwardNorm = "final_layer_norm";
-  names.output = "out_proj";
-  names.feedForward = "";
-  names.up = "fc1";
-  names.down = "fc2";
+  noteDropout(config, decoder,
+              {"dropout", "layerdrop", "activation_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob"});
+  setBartNames(decoder.names);
 }
 
 /// Sines and cosines instead of learned positions.

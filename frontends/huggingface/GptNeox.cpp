@@ -240,9 +240,7 @@ void fillOpt(Config &config, Decoder &decoder) {
   decoder.embeddingWidth = width == decoder.hidden ? 0 : width;
   config.require("layer_norm_elementwise_affine", {true});
   config.harmless({"prefix", "classifier_dropout"});
-  for (const char *key : {"dropout", "layerdrop", "activation_dropout"})
-    if (config.optionalNumber(key, 0.0).value_or(0) != 0)
-      decoder.notes.push_back(config.describe(key) + ": ztc trains without dropout");
+  noteDropout(config, decoder, {"dropout", "layerdrop", "activation_dropout"});
   Layer layer;
   int64_t heads = config.integer("num_attention_heads", 12);
   setHeads(decoder, layer, heads, heads);
@@ -252,13 +250,7 @@ void fillOpt(Config &config, Decoder &decoder) {
       activationOf(config, "activation_function", config.text("activation_function", "relu"));
   layer.rope = -1;
   fillOld(config, decoder, layer, "num_hidden_layers", 12);
-  BlockNames &names = decoder.names;
-  names.attentionNorm = "self_attn_layer_norm";
-  names.feedForwardNorm = "final_layer_norm";
-  names.output = "out_proj";
-  names.feedForward = "";
-  names.up = "fc1";
-  names.down = "fc2";
+  setBartNames(decoder.names);
 }
 
 } // namespace ztc::huggingface

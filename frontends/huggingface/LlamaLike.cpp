@@ -90,25 +90,25 @@ void fillSeedOss(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
 }
 
-void fillErnie45(Config &config, Decoder &decoder) {
-  Defaults defaults{.vocabulary = 103424,
-                    .hidden = 1024,
-                    .width = 3072,
-                    .layers = 18,
-                    .heads = 16,
-                    .keyHeads = 2,
-                    .headWidth = 128,
-                    .positions = 131072,
-                    .epsilon = 1e-5};
-  defaults.isTied = true;
-  defaults.padding = 0;
-  readCommon(config, decoder, defaults);
+bool readErnie45(Config &config, Decoder &decoder, Defaults sizes) {
+  sizes.vocabulary = 103424;
+  sizes.positions = 131072;
+  sizes.epsilon = 1e-5;
+  sizes.isTied = true;
+  sizes.padding = 0;
+  readCommon(config, decoder, sizes);
   if (decoder.layers.empty())
-    return;
+    return false;
   bool bias = config.flag("use_bias", false);
   setBiases(decoder, bias, bias, bias);
   decoder.ropes = {readRope(config, ropeContext(decoder, 500000))};
   decoder.ropes.front().isInterleaved = true;
+  return bias;
+}
+
+void fillErnie45(Config &config, Decoder &decoder) {
+  readErnie45(config, decoder,
+              {.hidden = 1024, .width = 3072, .layers = 18, .heads = 16, .keyHeads = 2, .headWidth = 128});
 }
 
 void fillHelium(Config &config, Decoder &decoder) {

@@ -5,25 +5,11 @@ namespace ztc::huggingface {
 
 /// A softmax of all experts, chosen by it and a bias; some layers are dense.
 void fillErnie45Moe(Config &config, Decoder &decoder) {
-  Defaults defaults{.vocabulary = 103424,
-                    .hidden = 2560,
-                    .width = 12288,
-                    .layers = 28,
-                    .heads = 20,
-                    .keyHeads = 4,
-                    .positions = 131072,
-                    .epsilon = 1e-5};
-  defaults.isTied = true;
-  defaults.padding = 0;
-  readCommon(config, decoder, defaults);
+  decoder.headBias =
+      readErnie45(config, decoder, {.hidden = 2560, .width = 12288, .layers = 28, .heads = 20, .keyHeads = 4});
   if (decoder.layers.empty())
     return;
   config.harmless({"moe_capacity", "moe_gate", "moe_use_aux_free", "num_nextn_predict_layers"});
-  bool bias = config.flag("use_bias", false);
-  setBiases(decoder, bias, bias, bias);
-  decoder.headBias = bias;
-  decoder.ropes = {readRope(config, ropeContext(decoder, 500000))};
-  decoder.ropes.front().isInterleaved = true;
   Experts experts;
   experts.count = config.integer(config.firstOf({"moe_num_experts", "num_experts"}), 64);
   experts.perToken = config.integer(config.firstOf({"moe_k", "num_experts_per_tok"}), 6);

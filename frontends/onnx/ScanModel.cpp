@@ -24,14 +24,9 @@ void scanDimensions(const FieldWalk &walk, Shape &shape) {
     return;
   }
   StringRef packed = walk.payload();
-  for (size_t position = 0; position < packed.size();) {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && position < packed.size(); shift += 7) {
-      auto byte = uint8_t(packed[position++]);
-      value |= uint64_t(byte & 0x7f) << shift;
-      if (!(byte & 0x80))
-        break;
-    }
+  for (uint64_t position = 0; position < packed.size();) {
+    uint64_t value;
+    (void)readVarint(packed, position, packed.size(), value);
     shape.push_back(int64_t(value));
   }
 }

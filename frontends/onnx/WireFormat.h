@@ -17,6 +17,18 @@ inline constexpr unsigned kTensorDims = 1, kTensorType = 2, kTensorFloats = 4, k
 inline constexpr unsigned kEntryKey = 1, kEntryValue = 2;
 } // namespace onnx_field
 
+/// Reads a variable-length integer at `position` and moves behind it; false where it does not end before `end`.
+inline bool readVarint(llvm::StringRef file, uint64_t &position, uint64_t end, uint64_t &value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 64 && position < end; shift += 7) {
+    auto byte = static_cast<uint8_t>(file[position++]);
+    value |= uint64_t(byte & 0x7f) << shift;
+    if (!(byte & 0x80))
+      return true;
+  }
+  return false;
+}
+
 /// Walks the fields of one message; `position` is an offset into the whole file.
 class FieldWalk {
 public:
@@ -62,16 +74,7 @@ public:
   uint64_t stop() const { return position; }
 
 private:
-  bool varint(uint64_t &value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 64 && position < end; shift += 7) {
-      auto byte = static_cast<uint8_t>(file[position++]);
-      value |= uint64_t(byte & 0x7f) << shift;
-      if (!(byte & 0x80))
-        return true;
-    }
-    return false;
-  }
+  bool varint(uint64_t &value) { return readVarint(file, position, end, value); }
   bool skip(uint64_t bytes) {
     if (bytes > end - position)
       return false;

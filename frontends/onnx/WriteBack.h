@@ -8,7 +8,7 @@ namespace ztc::importer {
 
 /// Filled by an import with weights (ImportOptions::writeBack).
 struct WriteBack {
-  /// The weights are what training made of the graph's: where values differ, that is no sign of another form.
+  /// The weights are what training made of the graph's: where values differ, the form is still the same.
   bool isTrained = false;
 
   /// A tensor of the file, or columns of one, as a function of checkpoint tensors.

@@ -114,8 +114,8 @@ private:
     for (const auto &[name, tensors] : sources) {
       auto known = scan.tensorOf.find(name);
       if (known == scan.tensorOf.end())
-        return failedPrecondition(formatv("'{0}' cannot be written: '{1}' of {2}, which holds it, stands in a function "
-                                          "or branch, or is no tensor of its own; export the model again",
+        return failedPrecondition(formatv("'{0}' cannot be written: '{1}' of {2}, which holds it, is inside a function "
+                                          "or branch, or is not a separate tensor; export the model again",
                                           tensors[0]->trained, name, options.input)
                                       .str());
       const FileTensor &file = scan.tensors[known->second];

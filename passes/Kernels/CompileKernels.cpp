@@ -5,6 +5,7 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Kernels/Targets.h"
+#include "runtime/Format/PlanValidator.h"
 
 #define DEBUG_TYPE "ztc-compile-kernels"
 
@@ -83,7 +84,7 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     SmallVector<Attribute> versions;
     for (const KernelImage &image : images) {
       auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image.target));
-      if (!isDeviceTarget(image.target)) {
+      if (!isGpuTarget(image.target)) {
         if (onHost)
           versions.push_back(symbol);
       } else if (launch) {

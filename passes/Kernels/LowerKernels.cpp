@@ -1,9 +1,7 @@
 #include "compiler/Codegen/LowerKernels.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Kernels/Passes.h"
 
 #define DEBUG_TYPE "ztc-lower-kernels"

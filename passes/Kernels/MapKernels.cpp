@@ -2,6 +2,7 @@
 #include "passes/Kernels/Passes.h"
 #include "passes/Kernels/Selection.h"
 #include "passes/Kernels/Targets.h"
+#include "runtime/Format/PlanValidator.h"
 
 #define DEBUG_TYPE "ztc-map-kernels"
 
@@ -25,8 +26,8 @@ struct MapKernels : impl::MapKernelsBase<MapKernels> {
     FailureOr<SmallVector<StringRef>> wanted = expandTargets(module, targets);
     if (failed(wanted))
       return signalPassFailure();
-    KernelModule kernels(getContext(), {/*host=*/!llvm::all_of(*wanted, isDeviceTarget),
-                                        /*device=*/llvm::any_of(*wanted, isDeviceTarget)});
+    KernelModule kernels(getContext(), {/*host=*/!llvm::all_of(*wanted, isGpuTarget),
+                                        /*device=*/llvm::any_of(*wanted, isGpuTarget)});
     FailureOr<std::vector<SelectedKernel>> selected = selectKernels(module, kernels);
     if (failed(selected))
       return signalPassFailure();

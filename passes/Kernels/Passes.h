@@ -5,7 +5,6 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,7 @@ namespace ztc {
 /// Options of phase `codegen`.
 struct CodegenOptions {
   std::vector<std::string> targets{"host"}; ///< host, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt
-  /// Called where kernels have come to a level, to add further passes: plugins', dumps.
-  std::function<void(mlir::OpPassManager &, KernelLevel)> after;
+  AfterKernels after;
 };
 
 /// Adds the passes of phase `codegen`, without its verifier.

@@ -5,10 +5,6 @@ using namespace mlir;
 
 namespace ztc {
 
-bool isDeviceTarget(StringRef target) {
-  return llvm::is_contained(kDeviceTargets, target);
-}
-
 FailureOr<SmallVector<StringRef>> expandTargets(ModuleOp module, Pass::ListOption<std::string> &names) {
   SmallVector<StringRef> expanded;
   SmallVector<std::string> asked(names.begin(), names.end());

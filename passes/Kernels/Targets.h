@@ -9,7 +9,5 @@ namespace ztc {
 /// unknown one is an error at `module`.
 llvm::FailureOr<llvm::SmallVector<llvm::StringRef>> expandTargets(mlir::ModuleOp module,
                                                                   mlir::Pass::ListOption<std::string> &names);
-/// Whether kernels for `target` run in blocks of threads.
-bool isDeviceTarget(llvm::StringRef target);
 
 } // namespace ztc

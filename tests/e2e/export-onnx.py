@@ -94,7 +94,7 @@ def refusals(work, trained):
             ("a folder of checkpoints", [model, f"--weights={steps}", "-o", out], ["step-00000004"]),
             ("a file that is there", [model, f"--weights={trained}", "-o", work / "there.onnx"], ["--overwrite"]),
             ("the model itself", [model, f"--weights={trained}", "-o", model], ["the model itself"]),
-            ("a folder that is not there", [model, f"--weights={trained}", "-o", work / "no" / "out.onnx"], ["no folder"]),
+            ("a folder that is not there", [model, f"--weights={trained}", "-o", work / "no" / "out.onnx"], ["does not exist", "create it or choose another path"]),
             ("no ONNX file", [trained / "config.json", f"--weights={trained}", "-o", out], ["config.json"]),
             ("a folder as model", [GOLDEN.parent / "folders" / "mistral", f"--weights={trained}", "-o", out], ["is a folder, not an ONNX file"])):
         done = run("ztc", "export", *arguments, expect=None)

@@ -66,7 +66,7 @@ with scratch() as work:
     run("ztc", "compile", MODEL, "--batch=2", "--seq=16", "--to=backward", "-o", ir)
     answered("an option of a phase that is over", "ztc", "compile", ir, "--from=backward", "--freeze=embed", "-o", work / "x", expect=2, needs=["--freeze", "after phase backward"])
     answered("a folder as output", "ztc", "compile", MODEL, "-o", work, expect=1, needs=["cannot write", "is a folder"])
-    answered("an output in a folder that there is not", "ztc", "compile", MODEL, "-o", work / "none" / "plan.bin", expect=1, needs=["there is no folder", "make it, or name another"])
+    answered("an output in a folder that there is not", "ztc", "compile", MODEL, "-o", work / "none" / "plan.bin", expect=1, needs=["does not exist", "create it or choose another path"])
     done = run("ztc", "memory", MODEL, "--batch=2", "--seq=16", "--target=sm_90a", "--threads=4")
     check("threads of a GPU are a note", "note: --threads has no effect" in done.stderr and "on a host" not in done.stdout, done.stderr)
     done = run("ztc", "memory", MODEL, "--batch=2", "--seq=16", "--gpus=8")
