@@ -16,9 +16,39 @@ Type narrowTypeOf(StringRef precision, MLIRContext *context) {
   return {};
 }
 
+/// One element of each row that was taken apart: what rotary positions do with a head's pairs. Of a vector it is one
+/// number in all.
+static bool isTakenApart(Value value) {
+  auto slice = value.getDefiningOp<graph::SliceOp>();
+  if (!slice)
+    return false;
+  auto row = cast<RankedTensorType>(slice.getX().getType());
+  return row.getRank() > 1 && row.getShape().back() != 1;
+}
+
 bool isStatistic(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
-  return type.getRank() == 0 || type.getShape().back() == 1;
+  if (type.getRank() == 0)
+    return true;
+  if (type.getShape().back() != 1)
+    return false;
+  SmallVector<Value> open{value};
+  DenseSet<Value> seen{value};
+  while (!open.empty()) {
+    Value current = open.pop_back_val();
+    if (isTakenApart(current))
+      return false;
+    Operation *op = current.getDefiningOp();
+    if (!op || !(op->hasTrait<OpTrait::Elementwise>() ||
+                 isa<graph::CastOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::ConcatOp>(op)))
+      continue;
+    for (Value operand : op->getOperands()) {
+      auto of = dyn_cast<RankedTensorType>(operand.getType());
+      if (of && of.getRank() && of.getShape().back() == 1 && seen.insert(operand).second)
+        open.push_back(operand);
+    }
+  }
+  return true;
 }
 
 FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patterns) {

@@ -13,7 +13,8 @@ inline constexpr llvm::StringLiteral kKeptFp32 = "graph.kept_fp32";
 /// The narrow type of a precision; null for fp32.
 mlir::Type narrowTypeOf(llvm::StringRef precision, mlir::MLIRContext *context);
 
-/// One number a row, or one in all: not worth rounding.
+/// One number a row, or one in all, as a reduction gives it: not worth rounding. An element of a row that was taken
+/// apart, as a head's pairs are to be rotated, is an activation like the row.
 bool isStatistic(mlir::Value value);
 
 /// Floats of a function that are computed from integers (tokens, positions) and constants alone. No parameter has a
