@@ -10,7 +10,7 @@ namespace onnx_field {
 inline constexpr unsigned kModelGraph = 7;
 inline constexpr unsigned kGraphNode = 1, kGraphInitializer = 5;
 inline constexpr unsigned kNodeInput = 1, kNodeOutput = 2, kNodeOp = 4, kNodeAttribute = 5;
-inline constexpr unsigned kAttributeName = 1, kAttributeTensor = 5;
+inline constexpr unsigned kAttributeName = 1, kAttributeTensor = 5, kAttributeGraph = 6;
 inline constexpr unsigned kTensorDims = 1, kTensorType = 2, kTensorFloats = 4, kTensorInts = 5, kTensorLongs = 7,
                           kTensorName = 8, kTensorRawData = 9, kTensorDoubles = 10, kTensorUnsigned = 11,
                           kTensorExternal = 13, kTensorLocation = 14;

@@ -82,7 +82,9 @@ TEST(Branches, NestedOnesBringTheirWeights) {
   ASSERT_TRUE(imported.module) << imported.errors;
   EXPECT_EQ(imported.count("graph.tanh"), 1u);
   EXPECT_EQ(imported.count("graph.neg"), 0u);
-  EXPECT_GE(imported.argument("scale.weight"), 0);
+  int index = imported.argument("scale.weight");
+  ASSERT_GE(index, 0);
+  EXPECT_TRUE(imported.forward().getArgAttr(index, "graph.source")) << "read where it stands, within the branch";
 }
 
 TEST(Branches, DataMayNotChoose) {
