@@ -124,11 +124,6 @@ void scaleLookups(mlir::Value table, mlir::Value parameter, const WeightForm &fo
 
 } // namespace
 
-std::string exportName(llvm::StringRef inGraph, llvm::StringRef inCheckpoint) {
-  bool isRenamedHead = inGraph.ends_with("lm_head.weight") && inCheckpoint == "embed_out.weight";
-  return isRenamedHead ? "lm_head.weight" : inCheckpoint.str();
-}
-
 bool applyForm(Emitter &emitter, size_t index, const WeightForm &form, ArrayRef<Shape> shapes) {
   std::vector<Parameter> &parameters = emitter.parameters();
   Parameter mine = parameters[index];
@@ -151,9 +146,9 @@ bool applyForm(Emitter &emitter, size_t index, const WeightForm &form, ArrayRef<
       }
     Parameter &parameter = parameters[index];
     parameter.stored = tensor.str();
-    if (std::string name = exportName(mine.name, tensor); name != mine.name)
-      rename(emitter, parameter, name);
-    addName(parameter, tensor);
+    // The checkpoint's name, also where the graph has another: transformers 5 calls GPT-NeoX' embed_out lm_head.
+    if (tensor != mine.name)
+      rename(emitter, parameter, tensor);
     return false;
   }
   OpBuilder builder = OpBuilder::atBlockBegin(&forward.getBody().front());

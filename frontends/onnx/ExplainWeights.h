@@ -19,8 +19,4 @@ llvm::LogicalResult explainWeights(Emitter &emitter, const Model &model, const N
 /// same tensor become one. Gives false where the parameter stays as it is.
 bool applyForm(Emitter &emitter, size_t index, const WeightForm &form, llvm::ArrayRef<Shape> shapes);
 
-/// The name that a parameter is trained and exported under: the checkpoint's, unless the graph's is another name of the
-/// same model's (transformers 5 calls GPT-NeoX' embed_out lm_head).
-std::string exportName(llvm::StringRef inGraph, llvm::StringRef inCheckpoint);
-
 } // namespace ztc::importer
