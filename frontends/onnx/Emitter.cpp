@@ -138,8 +138,18 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
         place->second = i;
         return place->second;
       }
-  for (const Parameter &other : params)
-    if (other.name == found.name) {
+  // Where a model runs one layer several times, dynamo may fold the transpose of its matrix for each.
+  auto isRepeated = [&](const Parameter &other) {
+    std::string unreadable;
+    return other.transposed == found.transposed && other.initializer->shape == initializer.shape &&
+           other.initializer->type == initializer.type &&
+           model.bytesOf(*other.initializer, unreadable) == model.bytesOf(initializer, unreadable);
+  };
+  for (auto [i, other] : llvm::enumerate(params))
+    if (other.name == found.name && isRepeated(other)) {
+      place->second = i;
+      return i;
+    } else if (other.name == found.name) {
       (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
                  other.initializer->name + "' elsewhere");
       return std::nullopt;

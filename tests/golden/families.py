@@ -11,7 +11,7 @@ Each folder: config.json, model.safetensors (as `save_pretrained` writes them), 
 of one batch), batches.safetensors (input_ids, labels of each training step), golden.json (losses, norms before clipping, learning rates, norms of the
 final weights, settings of AdamW), and EXPORT.onnx. Sizes are odd on purpose; norm weights and biases are perturbed, so dropping one is seen.
 With --stored the models are smaller still, one export each, and golden.json has the form of make.py's.
-A model of family_modules.py (plain PyTorch, as people write it) has no config.json.
+A model of family_modules.py or research_modules.py (plain PyTorch, as people write it) has no config.json.
 """
 import argparse
 import contextlib
@@ -37,6 +37,7 @@ import transformers.utils.logging
 from safetensors.torch import load_file, save_file
 
 import family_modules
+import research_modules
 from family_configs import FAMILIES, STORED, smaller
 
 logging.disable(logging.WARNING)
@@ -47,6 +48,7 @@ EXPORTS = USUAL + ["dynamic1", "past", "cache", "noopt", "wrapped", "labels", "e
 
 
 HERE = pathlib.Path(__file__).resolve().parent
+MODULES = family_modules.MODULES | research_modules.MODULES
 
 
 class Logits(torch.nn.Module):
@@ -101,11 +103,11 @@ class WithPast(torch.nn.Module):
 
 
 def build(name, small=False):
-    """The model, in evaluation mode, fp32, and whether it is of family_modules.py."""
+    """The model, in evaluation mode, fp32, and whether it is plain PyTorch."""
     seed = zlib.crc32(name.encode()) % 100000
     torch.manual_seed(seed)
-    if name in family_modules.MODULES:
-        model, ours = family_modules.MODULES[name](), True
+    if name in MODULES:
+        model, ours = MODULES[name](), True
     else:
         kind, options = FAMILIES[name]
         options = smaller(options) if small else dict(options)
@@ -200,8 +202,8 @@ def own_differences(model, ours, first, batches, full):
 
 
 def stored(model, ours, tensors):
-    """Tensors of parameters (values, gradients) as the model's checkpoint divides them: transformers keeps the experts of a layer in one tensor,
-    checkpoints one matrix for each. A model whose tensors have no more than other names there keeps its own."""
+    """Tensors of parameters (values, gradients) as the model's checkpoint divides and names them: transformers keeps the experts of a layer in one
+    tensor, checkpoints one matrix for each; what it calls lm_head is embed_out in those of GPT-NeoX."""
     if ours:
         return tensors
     shell = copy.deepcopy(model)
@@ -211,8 +213,6 @@ def stored(model, ours, tensors):
                 parameter.copy_(tensors[name])
         shell.save_pretrained(work)
         kept = {k: v for part in pathlib.Path(work).glob("*.safetensors") for k, v in load_file(part).items()}
-    if all(name in kept or any(v.shape == t.shape and torch.equal(v, t) for k, v in kept.items() if k not in tensors) for name, t in tensors.items()):
-        return tensors
     return {k: v for k, v in kept.items() if k not in dict(shell.named_buffers())}
 
 
@@ -459,7 +459,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--stored", action="store_true", help="rewrite the models of tests/golden/families")
     arguments = parser.parse_args()
-    names = arguments.names or [*FAMILIES, *family_modules.MODULES]
+    names = arguments.names or [*FAMILIES, *MODULES]
     if arguments.list:
         return print(*names, sep="\n")
     if arguments.stored:

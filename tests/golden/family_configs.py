@@ -156,5 +156,11 @@ STORED = {
     "mingpt": "op18",               # nn.Sequential, a registered mask, positions as a parameter
     "llama2c": "op18",              # neighbours are a pair
     "mha-after": "op18",            # nn.MultiheadAttention
-    "relative-bias": "op18",        # a learned bias per distance, scalars that learn, a soft-cap of the logits
+    "relative-bias": "noopt",       # a learned bias per distance, scalars that learn, a soft-cap of the logits
+    "gates": "op18",                # parameters that the exporter folded under exp, sigmoid, tanh, softplus and softmax
+    "token-shift": "torchscript",   # 1 - w folded beside w
+    "shared": "op18",               # one layer that runs three times, its matrices turned for each
+    "gpt_oss": "plain",             # attention sinks, experts with biases, a clamped SwiGLU
+    "opt-post": "past",             # keys and values of earlier tokens as inputs, norms after the sub-layer
+    "starcoder2": "torchscript@slim", # what a simplifier leaves
 }
