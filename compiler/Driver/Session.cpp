@@ -174,6 +174,7 @@ LogicalResult Session::importInput() {
   import.paddingToken = opts.paddingToken;
   import.inputRoles = opts.inputRoles;
   import.writeBack = writeBack;
+  import.freeze = opts.freezePattern;
   std::string path = opts.input;
   if (huggingface::isModelFolder(opts.input)) {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
@@ -193,6 +194,8 @@ LogicalResult Session::importInput() {
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(*context, path, import, report);
   if (failed(imported))
     return failure();
+  if (report.freezesUnread && !report.freezesParameters)
+    opts.freezePattern.clear(); // it has done what it is for
   moduleRef = std::move(*imported);
   return success();
 }

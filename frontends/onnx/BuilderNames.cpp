@@ -102,7 +102,7 @@ std::string addPart(Model &model, const Initializer &whole, StringRef part, int6
   initializer.shape = whole.shape;
   initializer.shape.back() = columns;
   initializer.holdsTranspose = whole.holdsTranspose;
-  initializer.filePlaces.push_back({FilePlace::Kind::Columns, whole.nameInFile(), first, {}});
+  initializer.filePlaces.push_back({FilePlace::Kind::Columns, whole.nameInFile(), first, {}, nullptr});
   model.initializers.push_back(initializer);
   model.initializerOf[initializer.name] = &model.initializers.back();
   return initializer.name;

@@ -148,6 +148,7 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
   for (auto [i, other] : llvm::enumerate(params))
     if (other.name == found.name && isRepeated(other)) {
       place->second = i;
+      params[i].places.push_back({&initializer, found.transposed, {}});
       return i;
     } else if (other.name == found.name) {
       (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
@@ -178,7 +179,9 @@ mlir::Value Emitter::parameter(unsigned index, bool &transposed) {
   std::optional<unsigned> known = parameterIndexOf(index, initializer, found);
   if (!known)
     return nullptr;
-  params[*known].places.front().readers.push_back({node->outputs[0], index});
+  auto &places = params[*known].places;
+  auto isHere = [&](const ParameterPlace &place) { return place.initializer == &initializer; };
+  llvm::find_if(places, isHere)->readers.push_back({node->outputs[0], index});
   return params[*known].argument;
 }
 

@@ -45,7 +45,7 @@ class Explanation {
 public:
   Explanation(Emitter &emitter, const Model &model, const Names &names, ArrayRef<const Initializer *> constants,
               const ImportOptions &options, llvm::StringRef family, ImportReport &report)
-      : emitter(emitter), model(model), constants(constants), options(options), report(report),
+      : emitter(emitter), model(model), names(names), constants(constants), options(options), report(report),
         facts(model, names, family), loc(UnknownLoc::get(emitter.function().getContext())) {}
 
   LogicalResult run() {
@@ -309,8 +309,9 @@ private:
       for (const std::string &tied : parameter.tied)
         used.insert(tied);
     }
-    if (std::string problem = noteUnread(checkpoint, used, constants, report); !problem.empty())
-      return emitError(loc) << options.weights << ": " << problem << wayOut();
+    if (std::string problem = noteUnread(checkpoint, used, {names, model, constants, options.freeze}, report);
+        !problem.empty())
+      return emitError(loc) << options.weights << ": " << problem;
     if (options.writeBack)
       for (auto [c, parameter] : llvm::zip(candidates, emitter.parameters()))
         options.writeBack->add(parameter, *c.form);
@@ -357,6 +358,7 @@ private:
 
   Emitter &emitter;
   const Model &model;
+  const Names &names;
   ArrayRef<const Initializer *> constants;
   const ImportOptions &options;
   ImportReport &report;

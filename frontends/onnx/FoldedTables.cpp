@@ -1,4 +1,5 @@
 #include "frontends/onnx/FoldedTables.h"
+#include "frontends/onnx/ConstantCore.h"
 #include "frontends/onnx/HostTensor.h"
 #include "frontends/onnx/PositionTables.h"
 #include "runtime/Format/Safetensors.h"
@@ -58,35 +59,6 @@ Shape tableShape(llvm::ArrayRef<int64_t> shape) {
   return shape.size() == 2 ? Shape(shape) : Shape();
 }
 
-/// A constant and its elements without the dimensions along which they only repeat: these have size 1 in `shape`.
-struct Core {
-  Shape shape;
-  std::vector<double> elements;
-
-  Core(llvm::ArrayRef<int64_t> full, std::vector<double> values) : shape(full), elements(std::move(values)) {
-    for (unsigned d = 0; d < shape.size(); ++d)
-      dropRepeats(d);
-  }
-
-private:
-  void dropRepeats(unsigned dimension) {
-    int64_t size = shape[dimension], inner = 1;
-    for (int64_t after : llvm::ArrayRef<int64_t>(shape).drop_front(dimension + 1))
-      inner *= after;
-    if (size <= 1 || elements.empty())
-      return;
-    for (int64_t i = 0; i < int64_t(elements.size()); ++i)
-      if (elements[i] != elements[i - (i / inner) % size * inner])
-        return;
-    std::vector<double> kept;
-    for (int64_t i = 0; i < int64_t(elements.size()); ++i)
-      if ((i / inner) % size == 0)
-        kept.push_back(elements[i]);
-    elements = std::move(kept);
-    shape[dimension] = 1;
-  }
-};
-
 /// A constant that data meet, and whether it is added to them.
 struct Candidate {
   const Initializer *constant;
@@ -101,7 +73,7 @@ public:
 
   std::optional<Source> find(const Candidate &candidate) const {
     const Initializer &constant = *candidate.constant;
-    std::optional<Core> core; // read when a shape fits
+    std::optional<ConstantCore> core; // read when a shape fits
     std::vector<Source> byLimit;
     for (const auto &file : files->files())
       for (const SafetensorsTensor &tensor : file->tensors()) {
@@ -115,7 +87,7 @@ public:
           core.emplace(constant.shape, valuesOf(constant));
         auto data = file->data(tensor);
         StringRef bytes(reinterpret_cast<const char *>(data.data()), data.size());
-        Source source{graphName(tensor.name), Shape(llvm::ArrayRef<int64_t>(tensor.shape)), core->shape};
+        Source source{model.graphName(tensor.name), Shape(llvm::ArrayRef<int64_t>(tensor.shape)), core->shape};
         if (mayBeRows && isOneTable(*core)) {
           source.spread[source.spread.size() - 2] = rowsOf(constant);
           source.spread.back() = table[1];
@@ -149,7 +121,7 @@ private:
   }
 
   /// Nothing but a table: what stands in front of the rows repeats.
-  static bool isOneTable(const Core &core) {
+  static bool isOneTable(const ConstantCore &core) {
     return llvm::all_of(llvm::ArrayRef<int64_t>(core.shape).drop_back(2), [](int64_t size) { return size == 1; });
   }
 
@@ -159,7 +131,7 @@ private:
     Shape sizes = withoutOnes(tensor.shape);
     if (model.parameterTargets.empty())
       return sizes.size() == 1;
-    std::string name = graphName(tensor.name);
+    std::string name = model.graphName(tensor.name);
     return !sizes.empty() &&
            llvm::any_of(model.parameterTargets, [&](const auto &entry) { return entry.second == name; });
   }
@@ -206,15 +178,7 @@ private:
     return std::nullopt;
   }
 
-  /// The exporter's signature may have a wrapper's prefix in front of the checkpoint's name.
-  std::string graphName(StringRef name) const {
-    for (const auto &entry : model.parameterTargets)
-      if (entry.second == name || StringRef(entry.second).ends_with(("." + name).str()))
-        return entry.second;
-    return name.str();
-  }
-
-  bool isUnread(StringRef name) const { return !model.initializer(graphName(name)); }
+  bool isUnread(StringRef name) const { return !model.initializer(model.graphName(name)); }
 
   Model &model;
   int64_t positionLimit;
@@ -274,18 +238,9 @@ std::vector<Candidate> candidatesOf(const Model &model) {
 /// The rows, or the tensor, in the constant's shape, for all who read the constant.
 void replace(Model &model, const Initializer &constant, const Source &source) {
   const std::string value = constant.name + "/parameter";
-  auto known = llvm::find_if(model.initializers, [&](const Initializer &i) { return i.name == source.tensor; });
-  if (known == model.initializers.end()) {
-    Initializer tensor;
-    tensor.name = source.tensor;
-    tensor.type = constant.type;
-    tensor.shape = source.shape;
-    tensor.isRestored = true;
-    known = model.initializers.insert(model.initializers.end(), std::move(tensor));
-    model.initializerOf[source.tensor] = &*known;
-  }
-  known->filePlaces.push_back({source.isRows ? FilePlace::Kind::Rows : FilePlace::Kind::Whole, constant.nameInFile(),
-                               source.first, source.spread});
+  model.addRestored(source.tensor, constant.type, source.shape)
+      .filePlaces.push_back({source.isRows ? FilePlace::Kind::Rows : FilePlace::Kind::Whole, constant.nameInFile(),
+                             source.first, source.spread, nullptr});
   for (Node &node : model.nodes)
     for (std::string &input : node.inputs)
       if (input == constant.name)

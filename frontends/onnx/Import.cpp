@@ -4,6 +4,7 @@
 #include "frontends/onnx/Budget.h"
 #include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/ExplainWeights.h"
+#include "frontends/onnx/FoldedFunctions.h"
 #include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/LayerIdioms.h"
 #include "frontends/onnx/PaddingRow.h"
@@ -13,6 +14,7 @@
 #include "frontends/onnx/Sequences.h"
 #include "frontends/onnx/SizeAdvice.h"
 #include "frontends/onnx/Ties.h"
+#include "frontends/onnx/UnreadTensors.h"
 #include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/Weights.h"
 #include "mlir/IR/Verifier.h"
@@ -21,6 +23,7 @@
 #include "runtime/Format/Safetensors.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 #include <set>
 
 using namespace mlir;
@@ -164,7 +167,8 @@ public:
       return failure();
     auto ties = config.find("tie_word_embeddings");
     restoreTies(emitter, *model, ties != config.end() && ties->is_boolean() && ties->get<bool>(), report);
-    noteUntrained(emitter);
+    if (failed(checkUntrained(emitter, found.constants)))
+      return failure();
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (options.weights.empty() && options.message.empty() &&
         failed(checkFolded(emitter, *model, WeightFacts(*model, names, familyOf(config)), report)))
@@ -207,11 +211,17 @@ private:
     keepOnly(*model, std::string(logits->name));
     std::vector<std::string> saidLater; // bind() reads it again
     const int64_t positionLimit = positionLimitOf(readConfig(path, options.weights, saidLater), saidLater);
-    if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) ||
+    if (!restoreFoldedTables(*model, options.weights, positionLimit, report.notes, error) || !restoreFunctions(error) ||
         !findRoles(*model, requested, liveness.roles, error))
       return false;
     notes.describe(*model, liveness.roles, report);
     return true;
+  }
+
+  /// Another frontend's graph holds nothing that was computed from parameters.
+  bool restoreFunctions(std::string &error) {
+    return !options.weightRules.function || !options.message.empty() ||
+           restoreFoldedFunctions(*model, Names(*model, checkpoint), options.weights, report.notes, error);
   }
 
   /// Names of the tensors that --weights gives; a file that cannot be read is told later.
@@ -293,12 +303,12 @@ private:
     return emitter.run();
   }
 
-  /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for: they
-  /// keep their value, and that is not to happen without a word. Where a checkpoint has them, it is asked instead.
-  void noteUntrained(Emitter &emitter) {
-    llvm::StringSet<> trained;
+  /// Parameters of the exported module, which dynamo's signature lists, that no parameter of the graph stands for.
+  /// Where a checkpoint has them, it is asked instead.
+  LogicalResult checkUntrained(Emitter &emitter, llvm::ArrayRef<const Initializer *> constants) {
+    llvm::StringSet<> known, trained;
     for (const std::string &name : checkpoint)
-      trained.insert(name);
+      known.insert(name);
     for (const Parameter &parameter : emitter.parameters()) {
       trained.insert(parameter.name);
       for (const std::string &tied : parameter.tied)
@@ -307,19 +317,16 @@ private:
     std::set<std::string> untrained;
     for (const auto &entry : model->parameterTargets) {
       llvm::StringRef target = entry.second;
-      bool isTrained = trained.contains(target);
+      auto isKnown = [&](llvm::StringRef name) { return known.contains(name) || trained.contains(name); };
+      bool isTrained = isKnown(target);
       for (size_t dot = target.find('.'); !isTrained && dot != llvm::StringRef::npos; dot = target.find('.', dot + 1))
-        isTrained = trained.contains(target.substr(dot + 1)); // without a wrapper's prefix
+        isTrained = isKnown(target.substr(dot + 1)); // without a wrapper's prefix
       if (!isTrained)
         untrained.insert(target.str());
     }
-    if (untrained.empty())
-      return;
-    std::string names = "'" + *untrained.begin() + "'";
-    if (untrained.size() > 1)
-      names += " and " + std::to_string(untrained.size() - 1) + " more";
-    report.notes.push_back(
-        names + " of the exported module reach the logits through no parameter of the graph: they are not trained");
+    std::string problem = noteUntrained(std::vector<std::string>(untrained.begin(), untrained.end()), trained,
+                                        constantOfValues(*model, constants), options.freeze, report);
+    return problem.empty() ? success() : fail(problem);
   }
 
   /// Module attributes, and what the report says about the result.
@@ -340,6 +347,9 @@ private:
     module->setAttr(graph::kVocabulary, number(report.vocabulary));
     module->setAttr(graph::kPositionLimit, number(report.positionLimit));
     module->setAttr(graph::kLayers, number(report.layers));
+    if (report.freezesUnread)
+      for (const Parameter &parameter : emitter.parameters())
+        report.freezesParameters |= llvm::Regex(options.freeze).match(parameter.name);
   }
 
   MLIRContext &context;

@@ -26,6 +26,7 @@ struct ImportOptions {
   std::string name;    ///< of such a model
   int64_t positionLimit = 0; ///< of such a model; 0: as config.json says
   std::string paddingToken;  ///< the embedding's row whose lookups get no gradient: a token, "none"; empty: as recorded
+  std::string freeze;        ///< regular expression over names of tensors that are not trained: these may stay unread
   importer::WeightRules weightRules;        ///< for tests
   importer::WriteBack *writeBack = nullptr; ///< filled where it is given: how the file's tensors follow from `weights`
 };
@@ -41,6 +42,8 @@ struct ImportReport {
   int64_t layers = 0, vocabulary = 0;
   std::map<std::string, unsigned> onnxOps;  ///< nodes by op
   unsigned evaluatedNodes = 0;              ///< nodes that do not depend on data
+  bool freezesUnread = false;               ///< `freeze` matches a tensor that nothing in the graph reads
+  bool freezesParameters = false;           ///< then: it matches a parameter too
   std::map<std::string, unsigned> idioms;   ///< macro ops raised, by name
   std::map<std::string, unsigned> graphOps; ///< ops of @forward by name
   std::vector<std::string> masks;           ///< each kind of mask once: "causal"

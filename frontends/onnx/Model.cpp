@@ -1,4 +1,5 @@
 #include "frontends/onnx/Model.h"
+#include "runtime/Core/FloatTypes.h"
 
 using llvm::StringRef;
 
@@ -82,6 +83,45 @@ void Model::indexProducers() {
     for (const std::string &output : nodes[i].outputs)
       if (!output.empty())
         producerOf[output] = unsigned(i);
+}
+
+std::string Model::graphName(StringRef name) const {
+  for (const auto &entry : parameterTargets)
+    if (entry.second == name || StringRef(entry.second).ends_with(("." + name).str()))
+      return entry.second;
+  return name.str();
+}
+
+Initializer &Model::addRestored(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape) {
+  for (Initializer &initializer : initializers)
+    if (initializer.name == name) {
+      initializer.isRestored = true;
+      return initializer;
+    }
+  Initializer initializer;
+  initializer.name = name;
+  initializer.type = type;
+  initializer.shape.assign(shape.begin(), shape.end());
+  initializer.isRestored = true;
+  initializer.isInFile = false;
+  initializers.push_back(std::move(initializer));
+  initializerOf[name] = &initializers.back();
+  return initializers.back();
+}
+
+const Initializer &Model::addReal(const std::string &name, ElementType type, double value) {
+  auto bytesOf = [](auto stored) { return std::string(reinterpret_cast<const char *>(&stored), sizeof stored); };
+  addedBytes.push_back(type == ElementType::F64    ? bytesOf(value)
+                       : type == ElementType::F16  ? bytesOf(toF16(float(value)))
+                       : type == ElementType::BF16 ? bytesOf(toBf16(float(value)))
+                                                   : bytesOf(float(value)));
+  Initializer initializer;
+  initializer.name = name;
+  initializer.type = type;
+  initializer.bytes = addedBytes.back();
+  initializers.push_back(std::move(initializer));
+  initializerOf[name] = &initializers.back();
+  return initializers.back();
 }
 
 const Initializer &Model::addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values) {

@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ struct FilePlace {
   /// one on, are `tensor`.
   int64_t first = 0;
   Shape spread; ///< Rows, Whole: what is taken in these dimensions, repeated along those of size 1, is `tensor`
+  /// Of the initializer's elements, before any are taken: where `tensor` has what an exporter computed from them.
+  std::function<std::vector<float>(std::vector<float>)> function;
 };
 
 /// A named constant of the graph: an initializer, or the value of a Constant node.
@@ -66,6 +69,7 @@ struct Initializer {
   bool isExternal = false; ///< the elements are in another file: `location`, relative to the model's folder
   std::string location;
   uint64_t offset = 0, length = 0;
+  bool isInFile = true;              ///< the file has a tensor of this name
   bool isRestored = false;           ///< a parameter that the exporter had folded, under the checkpoint's name for it
   bool holdsTranspose = false;       ///< of the matrix that its name stands for in a checkpoint
   std::string fileName;              ///< what the file calls it, where a rewrite gave it another name
@@ -158,6 +162,13 @@ struct Model {
   const Initializer *initializer(llvm::StringRef value) const { return initializerOf.lookup(value); }
   /// Fills `producerOf` anew, after a rewrite of `nodes`.
   void indexProducers();
+  /// The graph's name of a tensor of a checkpoint: the exporter's signature may have a wrapper's prefix in front of it.
+  std::string graphName(llvm::StringRef name) const;
+  /// The initializer of this name becomes a parameter that the exporter had folded; made, without elements, where there
+  /// is none.
+  Initializer &addRestored(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape);
+  /// A new initializer: a number of a float type.
+  const Initializer &addReal(const std::string &name, ElementType type, double value);
   /// A new initializer: a vector of 64-bit integers.
   const Initializer &addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values);
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.

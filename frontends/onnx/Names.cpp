@@ -199,15 +199,15 @@ std::vector<std::string> Names::targetsIn(const Node &node) const {
 
 ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Initializer &initializer) const {
   ParameterName result;
-  if (auto known = told.find(initializer.name); known != told.end()) {
-    result.name = known->second;
-    return result;
-  }
   if (consumer.op == "Identity") // TorchScript's alias of a merged tensor, under its own name
     if (std::string alias = checkpointName(consumer.outputs[0]); !alias.empty()) {
       result.name = alias;
       return result;
     }
+  if (auto known = told.find(initializer.name); known != told.end()) {
+    result.name = known->second;
+    return result;
+  }
   std::string own = checkpointName(initializer.name), scope = scopeOf(consumer);
   bool isMatrix = initializer.shape.size() >= 2;
   bool addsVector = !isMatrix && (consumer.op == "Add" || consumer.op == "Gemm" ||
@@ -221,6 +221,12 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
   result.transposed = (own.empty() || initializer.holdsTranspose) && isProduct && initializer.shape.size() == 2;
   std::vector<std::string> targets = targetsIn(consumer);
   if (!targets.empty()) {
+    // The one parameter that the text names may be another operand's: the bias beside a matrix that was computed.
+    auto isAnother = [&](const Initializer &read, StringRef target) {
+      const Initializer *holder = model.initializer(target);
+      return holder && holder != &read && holder->shape != read.shape &&
+             llvm::is_contained(consumer.inputs, holder->name);
+    };
     bool scopeIsTarget = !scoped.empty() && (isTarget.count(scoped) || std::find(targets.begin(), targets.end(),
                                                                                  sanitised(scoped)) != targets.end());
     // An embedding that shares its table with the head is called after the head: its place says what it is.
@@ -229,7 +235,7 @@ ParameterName Names::parameterOf(const Node &consumer, unsigned index, const Ini
       result.name = scoped;
     else if (!own.empty() && std::find(targets.begin(), targets.end(), own) != targets.end())
       result.name = own;
-    else if (targets.size() == 1 && isTarget.count(targets[0]))
+    else if (targets.size() == 1 && isTarget.count(targets[0]) && !isAnother(initializer, targets[0]))
       result.name = targets[0];
   } else if (!scoped.empty() && !own.empty() && !isMatrix && !isAncestor(scope, own)) {
     result.name = scoped; // a merged vector, used in another module than the one that gave it its name

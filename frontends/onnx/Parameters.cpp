@@ -41,6 +41,17 @@ bool arranges(const Node &node) {
          node.op == "Flatten" || node.op == "Split";
 }
 
+/// Ops of one tensor that models apply to a parameter before data meet it. Sines and cosines are no such ops: what they
+/// are taken of are frequencies.
+bool isFunction(const Node &node) {
+  static const llvm::StringSet<> ops{
+      "Exp",  "Log",        "Sigmoid", "Tanh", "Softplus", "Neg",  "Sqrt",    "Reciprocal",
+      "Abs",  "Softmax",    "Relu",    "Clip", "Pow",      "Mish", "Swish",   "HardSigmoid",
+      "Gelu", "LogSoftmax", "Elu",     "Add",  "Sub",      "Mul",  "Div",     "ReduceSum",
+      "Sum",  "ReduceMean", "Sign",    "Min",  "Max",      "Erf",  "ReduceL2"};
+  return ops.contains(node.op);
+}
+
 /// Ops that combine numbers: comparisons, selections and lookups only ask for them.
 bool computes(const Node &node) {
   return node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div" || node.op == "Concat" ||
@@ -65,8 +76,9 @@ bool standsForNothing(const Node &node, unsigned index, const Initializer &initi
 FoundParameters findParameters(const Model &model, Names &names, const Liveness &fromTokens,
                                const std::string &weights) {
   FoundParameters found;
-  // value -> the initializer it is: up to transposes and casts, and up to any arrangement
-  llvm::StringMap<const Initializer *> candidates, arranged;
+  // value -> the initializer it is, up to transposes and casts; those it is computed from, and from nothing else
+  llvm::StringMap<const Initializer *> candidates;
+  llvm::StringMap<llvm::SmallVector<const Initializer *, 1>> arranged;
   for (const Initializer &initializer : model.initializers) {
     if (!isFloat(initializer.type))
       continue;
@@ -74,10 +86,10 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
     if (kind == Names::Kind::Parameter || initializer.isRestored)
       found.names.insert(initializer.name);
     else if (kind == Names::Kind::Unknown)
-      (initializer.count() > 1 ? candidates : arranged)[initializer.name] = &initializer;
+      arranged[initializer.name] = {&initializer};
+    if (kind == Names::Kind::Unknown && initializer.count() > 1)
+      candidates[initializer.name] = &initializer;
   }
-  for (const auto &entry : candidates)
-    arranged[entry.getKey()] = entry.second;
   std::vector<const Initializer *> open;
   for (const Node &node : model.nodes)
     for (unsigned i = 0; i < node.inputs.size(); ++i) {
@@ -88,13 +100,15 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
         else if (i == 0 && passesThrough(node))
           candidates[node.outputs[0]] = initializer;
       }
-      if (const Initializer *initializer = arranged.lookup(node.inputs[i])) {
+      const bool isOfConstants = isFunction(node) && llvm::all_of(node.inputs, [&](const std::string &input) {
+                                   return input.empty() || arranged.contains(input) || model.initializer(input);
+                                 });
+      for (const Initializer *initializer : arranged.lookup(node.inputs[i]))
         if (isData && computes(node) && !llvm::is_contained(open, initializer))
           open.push_back(initializer);
-        else if (i == 0 && arranges(node))
+        else if (!isData && ((i == 0 && arranges(node)) || isOfConstants))
           for (const std::string &output : node.outputs)
-            arranged[output] = initializer;
-      }
+            arranged[output].push_back(initializer);
     }
   addPositionTables(model, names, found.names);
   StoredTensors stored(model, names, weights);

@@ -1,5 +1,9 @@
 #include "frontends/onnx/UnreadTensors.h"
+#include "frontends/onnx/PositionTables.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Regex.h"
+#include <cmath>
+#include <set>
 
 using llvm::ArrayRef;
 using llvm::StringRef;
@@ -34,33 +38,129 @@ std::string listed(ArrayRef<StringRef> names) {
   return names.size() > 3 ? text + llvm::formatv(" and {0} more", names.size() - 3).str() : text;
 }
 
+/// Ones or zeros: what they multiply or are added to is the same without them, and exporters leave them out.
+bool isNeutral(const TensorView &tensor) {
+  return !tensor.bytes.empty() && tensor.isConstant() && (tensor.at(0) == 0 || tensor.at(0) == 1);
+}
+
+/// Values that say where they come from: no lowest numbers, infinities, zeros and ones.
+std::set<double> valuesOf(const TensorView &tensor) {
+  constexpr int64_t kMostElements = 1 << 16;
+  std::set<double> values;
+  for (int64_t i = 0, n = tensor.bytes.empty() ? 0 : std::min(tensor.count(), kMostElements); i < n; ++i)
+    if (double value = tensor.at(i); std::fabs(value) < 1e4 && value != 0 && std::fabs(value) != 1)
+      values.insert(value);
+  return values;
+}
+
+/// A constant that holds much of a tensor's values, as rows that were looked up or the like do; "" for none.
+std::string constantWith(const TensorView &tensor, const Model &model, ArrayRef<const Initializer *> constants) {
+  std::set<double> own = valuesOf(tensor);
+  if (own.size() < 3)
+    return "";
+  for (const Initializer *constant : constants) {
+    std::set<double> values = valuesOf(viewOf(model, *constant));
+    size_t shared = llvm::count_if(values, [&](double value) { return own.count(value) != 0; });
+    if (shared >= 3 && 2 * shared >= std::min(own.size(), values.size()))
+      return constant->name;
+  }
+  return "";
+}
+
+llvm::StringSet<> modulesOf(const llvm::StringSet<> &trained) {
+  llvm::StringSet<> modules{""}; // a parameter of the model itself stands beside all others, and so do those of a part
+  for (const auto &entry : trained) {
+    StringRef module = moduleOf(entry.getKey());
+    for (size_t dot = module.find('.'); dot != StringRef::npos; dot = module.find('.', dot + 1))
+      modules.insert(module.take_front(dot + 1));
+  }
+  return modules;
+}
+
+bool isFrozen(StringRef name, StringRef freeze, ImportReport &report) {
+  const bool matches = !freeze.empty() && llvm::Regex(freeze).isValid() && llvm::Regex(freeze).match(name);
+  report.freezesUnread |= matches;
+  return matches;
+}
+
+std::string untrainedSentence(ArrayRef<StringRef> names, StringRef constants) {
+  return llvm::formatv(
+      "'{0}' would not be trained: no parameter of the graph stands for {1}; the exporter left {1} out, "
+      "or computed {2} from {1}. Export again with optimize=False (dynamo) or "
+      "do_constant_folding=False (TorchScript); what is not to be trained, name with --freeze=REGEX",
+      listed(names), names.size() == 1 ? "it" : "them",
+      constants.empty() ? "a constant" : ("the constant '" + constants + "'").str());
+}
+
 } // namespace
 
-std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> &used,
-                       ArrayRef<const Initializer *> constants, ImportReport &report) {
-  llvm::StringSet<> trainedModules;
-  for (const auto &entry : used)
-    trainedModules.insert(moduleOf(entry.getKey()));
-  llvm::SmallVector<StringRef> inModules, elsewhere, copies;
+std::string constantOfValues(const Model &model, ArrayRef<const Initializer *> constants) {
+  for (const Initializer *constant : constants)
+    if (valuesOf(viewOf(model, *constant)).size() >= 3 && !holdsAngles(model, *constant))
+      return constant->name;
+  return "";
+}
+
+std::string noteUntrained(ArrayRef<std::string> untrained, const llvm::StringSet<> &trained, StringRef constant,
+                          StringRef freeze, ImportReport &report) {
+  llvm::StringSet<> modules = modulesOf(trained);
+  llvm::SmallVector<StringRef> inModules, elsewhere;
+  for (StringRef name : untrained)
+    if (!isFrozen(name, freeze, report))
+      (modules.contains(moduleOf(name)) ? inModules : elsewhere).push_back(name);
+  if (!inModules.empty())
+    return untrainedSentence(inModules, constant);
+  if (!elsewhere.empty() && !constant.empty())
+    return untrainedSentence(elsewhere, constant);
+  if (!elsewhere.empty())
+    report.notes.push_back(llvm::formatv("'{0}' of the exported module reach the logits through no parameter of the "
+                                         "graph: not trained",
+                                         listed(elsewhere)));
+  return "";
+}
+
+std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> &used, const Unread &unread,
+                       ImportReport &report) {
+  const llvm::StringSet<> modules = modulesOf(used);
+  llvm::StringSet<> constants, modulesWithValues;
+  for (const Initializer &initializer : unread.model.initializers) {
+    constants.insert(initializer.name);
+    constants.insert(unread.names.checkpointName(initializer.name));
+  }
+  for (const TensorView &tensor : checkpoint)
+    if (!isNeutral(tensor))
+      modulesWithValues.insert(moduleOf(tensor.name));
+  llvm::SmallVector<StringRef> lost, buffers, elsewhere, copies;
+  const std::string suspect = constantOfValues(unread.model, unread.constants);
+  std::string computed;
   for (const TensorView &tensor : checkpoint) {
-    if (used.contains(tensor.name) || isTable(tensor))
+    if (used.contains(tensor.name) || isTable(tensor) || isFrozen(tensor.name, unread.freeze, report))
       continue;
     bool isCopy = llvm::any_of(checkpoint, [&](const TensorView &other) {
       return used.contains(other.name) && other.bytes.size() == tensor.bytes.size() && !tensor.isConstant() &&
              other.bytes == tensor.bytes;
     });
-    bool isIn = trainedModules.contains(moduleOf(tensor.name));
-    (isCopy ? copies : isIn ? inModules : elsewhere).push_back(tensor.name);
-    for (const Initializer *constant : constants)
-      if (!isCopy && isIn && tensor.count() > 1 && constant->count() == tensor.count())
-        return llvm::formatv("'{0}' of the checkpoint would not be trained: no parameter of the graph stands for it, "
-                             "and the exporter may have computed the constant '{1}' from it",
-                             tensor.name, constant->name);
+    StringRef module = moduleOf(tensor.name);
+    const Names::Kind kind = unread.names.kindOfTensor(tensor.name);
+    const bool isBuffer = kind == Names::Kind::Buffer || constants.contains(tensor.name);
+    bool isIn = modules.contains(module) || (isNeutral(tensor) && !modulesWithValues.contains(module));
+    std::string source;
+    if (!isCopy && !isBuffer && !suspect.empty())
+      source = kind == Names::Kind::Parameter && !isIn ? suspect : constantWith(tensor, unread.model, unread.constants);
+    for (const Initializer *constant : unread.constants)
+      if (source.empty() && (isIn || !suspect.empty()) && tensor.count() > 1 && constant->count() == tensor.count())
+        source = constant->name;
+    isIn |= !source.empty();
+    (isCopy ? copies : !isIn ? elsewhere : isBuffer ? buffers : lost).push_back(tensor.name);
+    if (computed.empty() && !isCopy && !isBuffer)
+      computed = source;
   }
-  if (!inModules.empty())
-    report.notes.push_back(llvm::formatv("{0} tensors of the checkpoint, in modules that are trained, are read by "
-                                         "nothing in the graph and are not trained: {1}",
-                                         inModules.size(), listed(inModules)));
+  if (!lost.empty())
+    return untrainedSentence(lost, computed);
+  if (!buffers.empty())
+    report.notes.push_back(llvm::formatv("{0} tensors of the checkpoint, in modules that are trained, are constants of "
+                                         "the graph and are not trained: {1}",
+                                         buffers.size(), listed(buffers)));
   if (!elsewhere.empty())
     report.notes.push_back(llvm::formatv("{0} tensors of the checkpoint are read by nothing in the graph and are not "
                                          "trained: {1}",

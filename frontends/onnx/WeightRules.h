@@ -7,7 +7,8 @@ namespace ztc::importer {
 struct WeightRules {
   bool transpose = true, cast = true, shift = true, scale = true, join = true, range = true, stack = true,
        reshape = true;
-  bool byValue = true; ///< tensors whose names say nothing are looked for by their values
+  bool function = true; ///< constants that are 1 - w, exp(w) and the like of a parameter
+  bool byValue = true;  ///< tensors whose names say nothing are looked for by their values
 };
 
 } // namespace ztc::importer

@@ -8,7 +8,7 @@ void WriteBack::add(const Parameter &parameter, const WeightForm &form) {
     Tensor tensor{initializer.nameInFile(), parameter.name, initializer.shape, form, std::nullopt, place.readers};
     if (place.transposed != parameter.transposed) // a copy of a tied tensor in the other orientation
       tensor.form.isTransposed = !form.isTransposed;
-    bool isInFile = !initializer.isRestored;
+    bool isInFile = initializer.isInFile;
     for (const FilePlace &other : initializer.filePlaces) {
       isInFile &= other.kind != FilePlace::Kind::Columns;
       tensors.push_back(tensor);

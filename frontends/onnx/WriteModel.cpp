@@ -228,13 +228,16 @@ private:
         for (uint64_t row = 0; row < part->size() / width; ++row)
           std::copy_n(part->begin() + row * width, width, values.begin() + row * all + place->first);
       } else {
+        if (place->function)
+          *part = place->function(std::move(*part));
         ArrayRef<float> taken = *part;
         uint64_t size = 1;
         for (int64_t dimension : place->spread)
           size *= dimension;
+        const int64_t width = place->spread.empty() ? 1 : place->spread.back();
         if (place->kind == FilePlace::Kind::Rows)
           taken =
-              taken.drop_front(std::min<size_t>(place->first * place->spread.back(), taken.size())).take_front(size);
+              taken.drop_front(std::min<size_t>(place->first * width, taken.size())).take_front(size);
         if (taken.size() != size || place->spread.size() != file.shape.size())
           return named(failedPrecondition("its rows do not fit"));
         values = repeated(taken, place->spread, file.shape);

@@ -111,7 +111,7 @@ void OnnxWriter::external(const std::string &name, const std::vector<int64_t> &s
 void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inputs,
                       const std::vector<std::string> &outputs,
                       const std::vector<std::pair<std::string, Attribute>> &attributes, const std::string &scope,
-                      const std::string &name) {
+                      const std::string &name, const std::string &fx) {
   std::string bytes;
   for (const std::string &input : inputs)
     bytes += message(1, input);
@@ -126,6 +126,8 @@ void OnnxWriter::node(const std::string &op, const std::vector<std::string> &inp
     bytes += message(5, attributeProto(key, attribute));
   if (!scope.empty())
     bytes += message(9, message(1, "pkg.torch.onnx.name_scopes") + message(2, "['', '" + scope + "', 'op']"));
+  if (!fx.empty())
+    bytes += message(9, message(1, "pkg.torch.onnx.fx_node") + message(2, fx));
   graph += message(1, bytes);
 }
 

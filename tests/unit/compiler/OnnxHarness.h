@@ -34,10 +34,10 @@ public:
   void external(const std::string &name, const std::vector<int64_t> &shape, const std::string &location,
                 int64_t offset);
   /// `op`: "Add", or "com.microsoft::BiasGelu" of another domain. `scope`: the module path that dynamo would leave in
-  /// the node's metadata.
+  /// the node's metadata; `fx`: dynamo's text of the node.
   void node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs,
             const std::vector<std::pair<std::string, Attribute>> &attributes = {}, const std::string &scope = "",
-            const std::string &name = "");
+            const std::string &name = "", const std::string &fx = "");
   std::string bytes() const;
   /// The same as a branch of an `If`.
   Graph asGraph() const;

@@ -1,0 +1,190 @@
+// Constants that an exporter computed from parameters: functions of them again, or an error that names both.
+#include "CheckpointValues.h"
+#include "gmock/gmock.h"
+#include <cmath>
+
+using namespace ztc;
+using namespace ztc::test;
+using importer::ElementType;
+using testing::Contains;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr int64_t V = 12, H = 8;
+
+class Functions : public testing::Test {
+protected:
+  void SetUp() override { setenv("ZTC_CACHE", (folder.path / "cache").c_str(), 1); }
+
+  /// Rows of the table x; `y` of them is for the case to compute, then comes the head.
+  OnnxWriter begin() const {
+    OnnxWriter writer;
+    writer.input("input_ids", ElementType::I64, {1, 4});
+    writer.output("logits", ElementType::F32, {1, 4, V});
+    writer.floats("model.embed_tokens.weight", {V, H}, table);
+    writer.floats("model.head.weight", {H, V}, head);
+    writer.node("Gather", {"model.embed_tokens.weight", "input_ids"}, {"x"}, {}, "", "/model/embed_tokens/Gather");
+    return writer;
+  }
+  std::string finish(OnnxWriter &writer) const {
+    writer.node("MatMul", {"y", "model.head.weight"}, {"logits"}, {}, "", "/model/MatMul");
+    return folder.write("model.onnx", writer.bytes());
+  }
+
+  Imported against(const std::string &onnx, std::vector<Stored> tensors, ImportOptions options = {},
+                   bool isTuned = false) const {
+    tensors.push_back({"model.embed_tokens.weight", {V, H}, isTuned ? values(V * H, 11) : table});
+    tensors.push_back({"model.head.weight", {H, V}, isTuned ? values(V * H, 12) : head});
+    options.weights = folder.write("model.safetensors", safetensors(tensors));
+    return import(onnx, options);
+  }
+
+  /// A vector that TorchScript computed, in the place of one that no parameter could have.
+  std::string withVector(const std::vector<float> &constant) const {
+    OnnxWriter writer = begin();
+    writer.floats("onnx::Mul_9", {1, 1, H}, constant);
+    writer.node("Mul", {"x", "onnx::Mul_9"}, {"y"}, {}, "", "/model/layers.0/Mul");
+    return finish(writer);
+  }
+
+  /// A number that dynamo computed and calls `name`.
+  std::string withNumber(const std::string &name, float constant) const {
+    OnnxWriter writer = begin();
+    writer.floats(name, {}, {constant});
+    writer.node("Mul", {"x", name}, {"y"}, {}, "", "",
+                "%mul_9 : [num_users=1] = (args = (%x, %" + name + "), kwargs = {})");
+    return finish(writer);
+  }
+
+  TemporaryFolder folder;
+  const std::vector<float> table = values(V * H, 1), head = values(V * H, 2), w = values(H, 3);
+};
+
+TEST_F(Functions, EachOneIsUndone) {
+  const std::vector<std::pair<std::string, std::function<float(float)>>> functions{
+      {"1 - w", [](float x) { return 1 - x; }},
+      {"1 + w", [](float x) { return 1 + x; }},
+      {"-w", [](float x) { return -x; }},
+      {"w * w", [](float x) { return x * x; }},
+      {"exp(w)", [](float x) { return std::exp(x); }},
+      {"-exp(w)", [](float x) { return -std::exp(x); }},
+      {"sigmoid(w)", [](float x) { return 1 / (1 + std::exp(-x)); }},
+      {"1 - sigmoid(w)", [](float x) { return 1 - 1 / (1 + std::exp(-x)); }},
+      {"tanh(w)", [](float x) { return std::tanh(x); }},
+      {"softplus(w)", [](float x) { return std::log1p(std::exp(x)); }},
+      {"1 / w", [](float x) { return 1 / x; }},
+      {"0.35 * w", [](float x) { return 0.35f * x; }},
+  };
+  for (const auto &[words, function] : functions) {
+    std::string onnx = withVector(mapped(w, function));
+    Imported imported = against(onnx, {{"model.layers.0.mix", {H}, w}});
+    expectSameLogits(onnx, imported);
+    EXPECT_GE(imported.argument("model.layers.0.mix"), 0) << words;
+    EXPECT_THAT(imported.report.notes, Contains(HasSubstr(words + " of model.layers.0.mix, by value"))) << words;
+  }
+  std::vector<float> positive = mapped(w, [](float x) { return x * x + 0.1f; }), soft;
+  float sum = 0;
+  for (float x : w)
+    sum += std::exp(x);
+  soft = mapped(w, [&](float x) { return std::exp(x) / sum; });
+  for (const auto &[words, stored, constant] :
+       {std::tuple{"sqrt(w)", positive, mapped(positive, [](float x) { return std::sqrt(x); })},
+        {"1 / sqrt(w)", positive, mapped(positive, [](float x) { return 1 / std::sqrt(x); })},
+        {"log(w)", positive, mapped(positive, [](float x) { return std::log(x); })},
+        {"softmax(w)", w, soft}}) {
+    std::string onnx = withVector(constant);
+    Imported imported = against(onnx, {{"model.layers.0.mix", {H}, stored}});
+    expectSameLogits(onnx, imported);
+    EXPECT_THAT(imported.report.notes, Contains(HasSubstr(words)));
+  }
+}
+
+TEST_F(Functions, WithoutTheRuleItIsAnError) {
+  std::string onnx = withVector(mapped(w, [](float x) { return std::exp(x); }));
+  ImportOptions options;
+  options.weightRules.function = false;
+  Imported imported = against(onnx, {{"model.layers.0.mix", {H}, w}}, options);
+  expectError(imported, "'model.layers.0.mix' would not be trained");
+  expectError(imported, "'onnx::Mul_9'");
+  expectError(imported, "--freeze=REGEX");
+}
+
+TEST_F(Functions, EveryElementIsHeldAgainstTheFunction) {
+  std::vector<float> constant = mapped(w, [](float x) { return std::exp(x); });
+  constant[5] += 1e-5f;
+  expectError(against(withVector(constant), {{"model.layers.0.mix", {H}, w}}),
+              "'model.layers.0.mix' would not be trained");
+}
+
+/// What the graph reads under its own name as well: x * w + x * (1 - w); no checkpoint is needed.
+TEST_F(Functions, OfAParameterThatTheGraphReadsToo) {
+  OnnxWriter writer = begin();
+  writer.floats("model.layers.0.mix", {1, 1, H}, w);
+  writer.floats("onnx::Mul_9", {1, 1, H}, mapped(w, [](float x) { return 1 - x; }));
+  writer.node("Mul", {"x", "model.layers.0.mix"}, {"a"}, {}, "", "/model/layers.0/Mul");
+  writer.node("Mul", {"x", "onnx::Mul_9"}, {"b"}, {}, "", "/model/layers.0/Mul_1");
+  writer.node("Add", {"a", "b"}, {"y"}, {}, "", "/model/layers.0/Add");
+  std::string onnx = finish(writer);
+  Imported own = import(onnx);
+  ASSERT_TRUE(own.module) << own.errors;
+  EXPECT_GE(own.argument("model.layers.0.mix"), 0);
+  EXPECT_EQ(own.count("graph.sub"), 1u);
+  Imported imported = against(onnx, {{"model.layers.0.mix", {1, 1, H}, w}});
+  expectSameLogits(onnx, imported);
+  // Another checkpoint: the graph's own values still prove what the constant is.
+  Imported tuned = against(onnx, {{"model.layers.0.mix", {1, 1, H}, values(H, 7)}}, {}, /*isTuned=*/true);
+  ASSERT_TRUE(tuned.module) << tuned.errors;
+  EXPECT_EQ(tuned.count("graph.sub"), 1u);
+}
+
+TEST_F(Functions, NumbersNeedTheExportersWord) {
+  const float number = 0.6f;
+  Imported named = against(withNumber("sub_1", 1 - number), {{"model.layers.0.mix", {}, {number}}});
+  ASSERT_TRUE(named.module) << named.errors;
+  EXPECT_GE(named.argument("model.layers.0.mix"), 0);
+  // A sum is not an exponential, and a literal number is nobody's function.
+  expectError(against(withNumber("exp_1", 1 - number), {{"model.layers.0.mix", {}, {number}}}),
+              "may be a function of model.layers.0.mix");
+  Imported element = against(withNumber("select_2", -1.5f), {{"model.mixture", {3}, {0.25f, -1.5f, 2}}});
+  ASSERT_TRUE(element.module) << element.errors;
+  EXPECT_THAT(element.report.notes, Contains(HasSubstr("element 1 of w of model.mixture")));
+}
+
+TEST_F(Functions, TwoThatAreEqualAreAnError) {
+  Imported imported =
+      against(withNumber("sub_1", 0.4f), {{"model.layers.0.mix", {}, {0.6f}}, {"model.layers.1.mix", {}, {0.6f}}});
+  expectError(imported, "1 - w of model.layers.0.mix, or 1 - w of model.layers.1.mix");
+  expectError(imported, "optimize=False");
+}
+
+TEST_F(Functions, WhatTheExporterLeftOutIsAnErrorUnlessItIsFrozen) {
+  OnnxWriter writer = begin();
+  writer.node("Tanh", {"x"}, {"y"});
+  std::string onnx = finish(writer);
+  const std::vector<Stored> tensors{{"model.residual", {}, {1.0f}}};
+  expectError(against(onnx, tensors), "'model.residual' would not be trained");
+  ImportOptions options;
+  options.freeze = "resid";
+  Imported imported = against(onnx, tensors, options);
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_TRUE(imported.report.freezesUnread);
+  EXPECT_FALSE(imported.report.freezesParameters);
+}
+
+/// TorchScript without folding: the function is in the graph, and only the name says that its operand is a parameter.
+TEST_F(Functions, OnesThatStandInTheGraphTrainTheirParameters) {
+  OnnxWriter writer = begin();
+  writer.floats("model.gate", {H}, w);
+  writer.floats("model.other", {H}, values(H, 8));
+  writer.node("Mul", {"model.gate", "model.other"}, {"p"});
+  writer.node("Exp", {"p"}, {"e"});
+  writer.node("Mul", {"x", "e"}, {"y"});
+  std::string onnx = finish(writer);
+  Imported imported = against(onnx, {{"model.gate", {H}, w}, {"model.other", {H}, values(H, 8)}});
+  expectSameLogits(onnx, imported);
+  EXPECT_GE(imported.argument("model.gate"), 0);
+  EXPECT_GE(imported.argument("model.other"), 0);
+}
+
+} // namespace
