@@ -322,9 +322,8 @@ private:
   void replace(const Initializer &constant, const Match &match) {
     const std::string value = constant.name + "/function";
     // The tensor's dimensions where the constant has them, 1 where it repeats.
-    const Shape spread = match.element >= 0
-                             ? Shape(constant.shape.size(), 1)
-                             : ConstantCore(constant.shape, elementsOf(viewOf(model, constant))).shape;
+    const Shape spread = match.element >= 0 ? Shape(constant.shape.size(), 1)
+                                            : ConstantCore(constant.shape, elementsOf(viewOf(model, constant))).shape;
     auto function = [of = match.function, scale = match.scale,
                      width = match.source->view.columns()](const std::vector<float> &trained) {
       std::vector<double> values = of->apply({trained.begin(), trained.end()}, width, scale);

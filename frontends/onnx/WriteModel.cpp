@@ -236,8 +236,7 @@ private:
           size *= dimension;
         const int64_t width = place->spread.empty() ? 1 : place->spread.back();
         if (place->kind == FilePlace::Kind::Rows)
-          taken =
-              taken.drop_front(std::min<size_t>(place->first * width, taken.size())).take_front(size);
+          taken = taken.drop_front(std::min<size_t>(place->first * width, taken.size())).take_front(size);
         if (taken.size() != size || place->spread.size() != file.shape.size())
           return named(failedPrecondition("its rows do not fit"));
         values = repeated(taken, place->spread, file.shape);

@@ -249,6 +249,7 @@ class Shared(Decoder):
         self.layers, self.head = nn.ModuleList([self.Block()]), linear(narrow, base.VOCABULARY, True)
         self.head.weight = self.embed.weight
         self.norm = nn.LayerNorm(narrow)
+        nn.init.normal_(self.embed.weight, std=0.2)  # logits of a size that 16 bits hold
 
     def forward(self, ids):
         x = self.widen(self.embed(ids) + self.place(torch.arange(ids.shape[1])))

@@ -1,5 +1,6 @@
 // Constants that an exporter computed from parameters: functions of them again, or an error that names both.
 #include "CheckpointValues.h"
+#include "frontends/onnx/WriteModel.h"
 #include "gmock/gmock.h"
 #include <cmath>
 
@@ -57,6 +58,41 @@ protected:
     return finish(writer);
   }
 
+  /// The named tensor of the file into which the trained tensors were written; `stored` is what the graph was exported
+  /// from.
+  std::vector<float> written(const std::string &onnx, const Stored &stored, const std::vector<float> &trained,
+                             const std::string &name) const {
+    importer::WriteBack writeBack;
+    ImportOptions options;
+    options.writeBack = &writeBack;
+    Imported imported = against(onnx, {stored}, options);
+    EXPECT_TRUE(imported.module) << imported.errors;
+    std::vector<importer::TensorView> views;
+    auto view = [&](const std::string &tensor, const std::vector<int64_t> &shape, const std::vector<float> &elements) {
+      views.push_back({tensor,
+                       {reinterpret_cast<const char *>(elements.data()), elements.size() * sizeof(float)},
+                       ElementType::F32,
+                       importer::Shape(shape.begin(), shape.end())});
+    };
+    view(stored.name, stored.shape, trained);
+    view("model.embed_tokens.weight", {V, H}, table);
+    view("model.head.weight", {H, V}, head);
+    const std::string out = (folder.path / "written.onnx").string();
+    auto done = importer::writeModel(writeBack, {onnx, out, 1 << 20}, [&](llvm::StringRef wanted) {
+      auto found = llvm::find_if(views, [&](const importer::TensorView &v) { return v.name == wanted; });
+      return found == views.end() ? nullptr : &*found;
+    });
+    EXPECT_TRUE(done.isOk()) << done.status().message();
+    std::string error;
+    std::unique_ptr<importer::Model> model = importer::readModel(out, error);
+    const importer::Initializer *initializer = model ? model->initializer(name) : nullptr;
+    EXPECT_TRUE(initializer) << error;
+    std::vector<float> elements(initializer ? initializer->count() : 0);
+    if (initializer)
+      std::memcpy(elements.data(), initializer->bytes.data(), initializer->bytes.size());
+    return elements;
+  }
+
   TemporaryFolder folder;
   const std::vector<float> table = values(V * H, 1), head = values(V * H, 2), w = values(H, 3);
 };
@@ -98,6 +134,53 @@ TEST_F(Functions, EachOneIsUndone) {
     expectSameLogits(onnx, imported);
     EXPECT_THAT(imported.report.notes, Contains(HasSubstr(words)));
   }
+}
+
+TEST_F(Functions, ExportWritesThatOfTheTrainedValue) {
+  auto softmax = [](const std::vector<float> &x) {
+    float sum = 0;
+    for (float element : x)
+      sum += std::exp(element);
+    return mapped(x, [&](float element) { return std::exp(element) / sum; });
+  };
+  auto each = [](float (*of)(float)) {
+    return [of](const std::vector<float> &x) { return mapped(x, [of](float element) { return of(element); }); };
+  };
+  const std::vector<std::pair<std::string, std::function<std::vector<float>(const std::vector<float> &)>>> functions{
+      {"1 - w", each([](float x) { return 1 - x; })},
+      {"exp(w)", each([](float x) { return std::exp(x); })},
+      {"sigmoid(w)", each([](float x) { return 1 / (1 + std::exp(-x)); })},
+      {"0.35 * w", each([](float x) { return 0.35f * x; })},
+      {"-exp(w)", each([](float x) { return -std::exp(x); })},
+      {"softmax(w)", softmax},
+  };
+  const std::vector<float> trained = values(H, 21);
+  for (const auto &[words, function] : functions) {
+    const std::vector<float> wanted = function(trained),
+                             found = written(withVector(function(w)), {"model.layers.0.mix", {H}, w}, trained,
+                                             "onnx::Mul_9");
+    ASSERT_EQ(found.size(), wanted.size()) << words;
+    for (int64_t i = 0; i < H; ++i)
+      EXPECT_NEAR(found[i], wanted[i], 2e-6 * std::max(1.0f, std::fabs(wanted[i]))) << words;
+  }
+  EXPECT_FLOAT_EQ(written(withNumber("sub_1", 0.4f), {"model.mix", {}, {0.6f}}, {0.25f}, "sub_1")[0], 0.75f);
+  EXPECT_FLOAT_EQ(
+      written(withNumber("select_2", -1.5f), {"model.mix", {3}, {0.25f, -1.5f, 2}}, {1, 7, 3}, "select_2")[0], 7);
+}
+
+/// The tensor itself and a function of it both stand in the file.
+TEST_F(Functions, ExportWritesTheTensorToo) {
+  OnnxWriter writer = begin();
+  writer.floats("model.layers.0.mix", {1, 1, H}, w);
+  writer.floats("onnx::Mul_9", {1, 1, H}, mapped(w, [](float x) { return 1 - x; }));
+  writer.node("Mul", {"x", "model.layers.0.mix"}, {"a"}, {}, "", "/model/layers.0/Mul");
+  writer.node("Mul", {"x", "onnx::Mul_9"}, {"b"}, {}, "", "/model/layers.0/Mul_1");
+  writer.node("Add", {"a", "b"}, {"y"}, {}, "", "/model/layers.0/Add");
+  const std::string onnx = finish(writer);
+  const std::vector<float> trained = values(H, 22);
+  const Stored stored{"model.layers.0.mix", {1, 1, H}, w};
+  EXPECT_EQ(written(onnx, stored, trained, "model.layers.0.mix"), trained);
+  EXPECT_EQ(written(onnx, stored, trained, "onnx::Mul_9"), mapped(trained, [](float x) { return 1 - x; }));
 }
 
 TEST_F(Functions, WithoutTheRuleItIsAnError) {
