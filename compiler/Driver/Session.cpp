@@ -145,7 +145,7 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
   if (valid) {
     remarks = std::move(*enabled);
     passOptions = std::move(*parsed);
-    valid = passOptions.empty() || succeeded(checkPassOptions());
+    valid = (passOptions.empty() && opts.disabledPasses.empty()) || succeeded(checkPassOptions());
   }
 }
 
@@ -268,15 +268,34 @@ LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
   return setPassOptions(pm, passOptions);
 }
 
+/// True where a pipeline, as MLIR prints it, has the pass.
+static bool hasPass(StringRef pipeline, StringRef name) {
+  for (size_t at = pipeline.find(name); at != StringRef::npos; at = pipeline.find(name, at + 1))
+    if ((at == 0 || StringRef("(,").contains(pipeline[at - 1])) &&
+        (at + name.size() == pipeline.size() || StringRef(",){(").contains(pipeline[at + name.size()])))
+      return true;
+  return false;
+}
+
 LogicalResult Session::checkPassOptions() {
   FailureOr<Phase> from = opts.from.empty() ? FailureOr<Phase>(Phase::Import) : parsePhase(opts.from);
   if (failed(from))
     return failure();
+  std::string pipelines;
   for (const PhaseInfo &info : allPhases()) {
     PassManager pm(context.get(), ModuleOp::getOperationName());
     if (info.phase > *from && failed(addPhaseWithHooks(info.phase, pm)))
       return failure();
+    llvm::raw_string_ostream stream(pipelines);
+    pm.printAsTextualPipeline(stream);
   }
+  // MLIR's own passes may stand in pipelines that a pass of ours runs.
+  for (StringRef name : opts.disabledPasses)
+    if (name.starts_with("ztc-") && !hasPass(pipelines, name)) {
+      llvm::errs() << "ztc: --disable-pass=" << name
+                   << ": no pipeline of this compilation has that pass (--print-pipeline lists them)\n";
+      return failure();
+    }
   for (const PassOption &option : passOptions)
     if (!option.used) {
       llvm::errs() << "ztc: --pass-option=" << option.pass << "." << option.option

@@ -32,6 +32,11 @@ with scratch() as work:
             done = run("ztc", "compile", work / f"{phase}.mlir", f"--from={phase}", f"--{option}", "-o", work / "x.bin", expect=2)
             lines = done.stderr.splitlines()
             check(f"{phase}: --{option} comes too late", len(lines) == 1 and lines[0].startswith(f"ztc: --{name}: the input is IR after phase {phase}"), done.stderr)
+    # A pass of a phase that is over has run; one of a later phase is left out.
+    done = run("ztc", "compile", work / "precision.mlir", "--from=precision", "--disable-pass=ztc-build-generate", "-o", work / "x.bin", expect=2)
+    check("--disable-pass of a phase that is over", done.stderr == "ztc: --disable-pass=ztc-build-generate: no pipeline of this compilation has that pass (--print-pipeline lists them)\n", done.stderr)
+    done = run("ztc", "compile", work / "precision.mlir", "--from=precision", "--disable-pass=ztc-merge-products", "--target=x86-64-v3", "-o", work / "x.bin")
+    check("--disable-pass of a phase to come stands in the plan", described(work / "x.bin").get("--disable-pass") == "ztc-merge-products", described(work / "x.bin"))
     done = run("ztc", "compile", work / "shard.mlir", "--from=shard", "--zero=1", "--batch=2", "--precision=fp16", "-o", work / "same.bin")
     notes = [x for x in done.stderr.splitlines() if "note:" in x]
     check("what the IR has is a note", len(notes) == 3 and all("which has it already" in x for x in notes), done.stderr)
