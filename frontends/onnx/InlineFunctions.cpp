@@ -3,13 +3,14 @@
 #include "onnx/onnx_pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
+#include <algorithm>
 
 namespace ztc::importer {
 namespace {
 
 /// Nodes and bytes of a graph after inlining, and how deep calls may lie in one another: some ten times what exporters
-/// write for the largest models.
-constexpr uint64_t kMostNodes = 500'000, kMostBytes = uint64_t(1) << 30;
+/// write for the largest models. A file of few nodes has less: each node of it may stand for kMostCopies.
+constexpr uint64_t kMostNodes = 500'000, kLeastNodes = 10'000, kMostCopies = 500, kMostBytes = uint64_t(1) << 30;
 constexpr unsigned kDeepestCall = 100;
 
 struct Size {
@@ -81,6 +82,14 @@ private:
   std::string &error;
 };
 
+/// Nodes that the graph may have, by those that the file has.
+uint64_t mostNodes(const ::onnx::ModelProto &model) {
+  uint64_t written = uint64_t(model.graph().node_size());
+  for (const ::onnx::FunctionProto &function : model.functions())
+    written += uint64_t(function.node_size());
+  return std::clamp(written * kMostCopies, kLeastNodes, kMostNodes);
+}
+
 } // namespace
 
 bool inlineFunctions(::onnx::ModelProto &model, std::string &error) {
@@ -89,10 +98,10 @@ bool inlineFunctions(::onnx::ModelProto &model, std::string &error) {
   Size size;
   if (!InlinedSize(model, error).measure(model.graph().node(), 0, size))
     return false;
-  if (size.nodes > kMostNodes || size.bytes > kMostBytes) {
+  const uint64_t most = mostNodes(model);
+  if (size.nodes > most || size.bytes > kMostBytes) {
     error = "its functions call one another so often that the graph would have more than " +
-            std::to_string(size.nodes > kMostNodes ? kMostNodes : kMostBytes >> 20) +
-            (size.nodes > kMostNodes ? " nodes" : " MiB");
+            std::to_string(size.nodes > most ? most : kMostBytes >> 20) + (size.nodes > most ? " nodes" : " MiB");
     return false;
   }
   ::onnx::inliner::InlineLocalFunctions(model);

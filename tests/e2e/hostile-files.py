@@ -5,7 +5,7 @@ import os
 import signal
 import struct
 
-from support import GOLDEN, BIN, Running, check, compile_golden, finish, run, scratch, wait_until
+from support import BIN, GOLDEN, ROOT, Running, check, compile_golden, finish, run, scratch, wait_until
 
 DATA = f"--data={GOLDEN / 'grouped' / 'data.safetensors'}"
 
@@ -60,6 +60,11 @@ with scratch() as work:
     (work / "hf").mkdir()
     (work / "hf/config.json").write_text("[" * 200000)
     one_error("a deep config.json", run("ztc-run", *short, DATA, f"--hf-config={work / 'hf'}", f"--export={work / 'never'}", expect=1), "config.json")
+
+    # A file of 2 kB whose functions stand for 16,000 nodes and more.
+    for name in ("function-growth", "function-doubling"):
+        done = run("ztc", "check", ROOT / "tests/fuzz/regressions/onnx" / name, expect=None)
+        check(f"{name}: its graph is not made", done.returncode == 1 and "so often that the graph would have more than" in done.stderr, done.stderr[-300:])
 
     # Numbers without sense.
     for text in ("1e-320", "inf", "nan", "0"):
