@@ -142,7 +142,7 @@ with scratch() as work, contextlib.ExitStack() as stack:
         print("left out (needs root, unshare, nsenter and ip): a cut network")
     common = [plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", f"--steps={steps}", "--device=cpu", "--ranks=2", "--threads=1", "--accumulate=2", "--shuffle",
               "--seed=5", "--lr=2e-3", f"--timeout={TIMEOUT}"]
-    run("ztc-run", *common, f"--export={work / 'whole'}", f"--log-json={work / 'whole.jsonl'}", timeout=1200)
+    run("ztc-run", *common, f"--export={work / 'whole'}", f"--log-json={work / 'whole.jsonl'}", timeout=1200 + rounds)
     want = Log(work / "whole.jsonl").read()
     check("the undisturbed run has every step", len(want) == steps, len(want))
 
@@ -182,6 +182,8 @@ with scratch() as work, contextlib.ExitStack() as stack:
         if differs:
             check(f"round {number}: {event}: every step has the undisturbed run's numbers", False, sorted(set(differs))[:5])
             break
+        if (number + 1) % 50 == 0 and rounds > 50:
+            print(f"note {number + 1} of {rounds} rounds, step {max(log.found, default=0)}", flush=True)
         left = [p.name for p in save.glob("*") if not p.name.startswith("step-")] if save.exists() and event not in ("kill_launcher", "kill_rank", "kill_all", "full_disk") else []
         if left:
             check(f"round {number}: {event}: nothing temporary is left", False, left)

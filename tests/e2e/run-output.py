@@ -90,6 +90,27 @@ with scratch() as work, contextlib.ExitStack() as stack:
         run("ztc-run", plan, DATA, "--device=cpu", "--steps=1000000", f"--stop-after={step + 1}", f"--resume={folder}", f"--save={folder}")
         check("the run goes on from it", checkpoints(folder)[-1] == f"step-{step + 1:08}", checkpoints(folder))
 
+# A disk that refuses every write for a while, as a network disk whose server is away: not space, but EROFS.
+with scratch() as work, contextlib.ExitStack() as stack:
+    disk = work / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True).returncode != 0:
+        print("left out (needs root and tmpfs): a disk that is read-only for a while")
+    else:
+        stack.callback(subprocess.run, ["umount", "-l", str(disk)])
+        remount = lambda how: subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
+        plan, folder, screen = compile_golden(work, "grouped"), disk / "ck", work / "screen"
+        with endless(plan, screen, f"--save={folder}", "--save-every=50", "--keep=1") as child:
+            check("a checkpoint before it", wait_until(lambda: checkpoints(folder), 60))
+            wait_until(lambda: subprocess.run(["mount", "-o", "remount,ro", str(disk)], capture_output=True).returncode == 0, 30)  # busy while a file is written
+            missed = wait_until(lambda: next((x for x in screen.read_text().splitlines() if "was not saved" in x), ""), 60)
+            check("a read-only disk costs that save only", "Read-only file system" in missed and "the run goes on and tries again" in missed, missed or screen.read_text()[-500:])
+            old = checkpoints(folder)
+            remount("rw")
+            check("it saves again where it may write", wait_until(lambda: checkpoints(folder) not in ([], old), 60), checkpoints(folder))
+            os.kill(child.pid, signal.SIGTERM)
+            check("and ends as it should", child.finish(60) == 3, screen.read_text()[-500:])
+
 # A disk that is full when the run ends: another place takes the model, and without one the run waits for room.
 with scratch() as work, contextlib.ExitStack() as stack:
     disk = work / "disk"
