@@ -35,6 +35,11 @@ with scratch() as work:
         done = run("ztc", "compile", work / "alone/model.onnx", "--batch=1", "--seq=8", "--target=x86-64-v3", "-o", work / "x")
         check(f"config.json: {text[:12]}", "config.json" in done.stderr and needs in done.stderr, done.stderr)
 
+    for precision in ("fp32", "bf16"):
+        run("ztc", "compile", MODEL, "--batch=1", "--seq=1", f"--precision={precision}", "-o", work / "one.bin")
+        done = run("ztc-run", work / "one.bin", "--device=cpu", "--threads=1", "--steps=2")
+        check(f"one row of one token, {precision}", "done    2 steps" in done.stdout, done.stderr)
+
     # Weights that are not those of the compilation: lengths are the same.
     (work / "tied").mkdir()
     for file in ("model.onnx", "model.onnx.data", "config.json"):
