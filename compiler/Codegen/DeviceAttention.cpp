@@ -1,5 +1,4 @@
 #include "compiler/Codegen/DeviceAttention.h"
-#include "compiler/Codegen/MathExpand.h"
 
 using namespace mlir;
 
@@ -102,7 +101,7 @@ Value AttentionEmitter::sees(Value query, Value key) {
 }
 
 void AttentionEmitter::emitSoftmaxGrad(Value &score, Value &cotangent, Value visible, Value lse, Value delta) {
-  Value p = expandExp(b, b.sub(b.mul(score, scale_), lse));
+  Value p = b.exp(b.sub(b.mul(score, scale_), lse));
   Value ds = b.mul(b.mul(p, b.sub(cotangent, delta)), scale_);
   score = masked(visible, p, zero());
   cotangent = masked(visible, ds, zero());

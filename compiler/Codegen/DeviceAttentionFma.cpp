@@ -2,7 +2,6 @@
 // (y, x) has rows y, y + 16, ..., of scores the columns x, x + 8, ..., of results 4 neighbouring ones of every 32.
 // Products take their operands in pieces of 32 from shared memory.
 #include "compiler/Codegen/DeviceAttention.h"
-#include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 #include <numeric>
@@ -210,14 +209,14 @@ private:
       });
       for (int64_t i = 0; i < perThread_; ++i) {
         Value maximum = b.maximum(maxima[i], acrossLanes(best[i], kColumnThreads, /*sum=*/false));
-        Value shrunk = expandExp(b, b.sub(maxima[i], maximum));
+        Value shrunk = b.exp(b.sub(maxima[i], maximum));
         maxima[i] = maximum;
         totals[i] = b.mul(totals[i], shrunk);
         for (int64_t piece = 0; piece < pieces_; ++piece)
           sums[piece * perThread_ + i] = b.mul(sums[piece * perThread_ + i], b.splat(shrunk, kVector));
       }
       forScores([&](int64_t i, int64_t, int64_t index) {
-        scores[index] = masked(visible[index], expandExp(b, b.sub(scores[index], maxima[i])), zero());
+        scores[index] = masked(visible[index], b.exp(b.sub(scores[index], maxima[i])), zero());
         totals[i] = b.add(totals[i], scores[index]);
       });
       addProducts(scores, keys(2), first, sums);
@@ -227,7 +226,7 @@ private:
       Value total = acrossLanes(carried[statisticsAt + perThread_ + i], kColumnThreads, /*sum=*/true);
       for (int64_t piece = 0; piece < pieces_; ++piece)
         sums[piece * perThread_ + i] = b.div(sums[piece * perThread_ + i], b.splat(total, kVector));
-      storeStatistic(b.add(carried[statisticsAt + i], expandLog(b, total)), statistics(4, head_), ownRows_[i],
+      storeStatistic(b.add(carried[statisticsAt + i], b.log(total)), statistics(4, head_), ownRows_[i],
                      b.compare(arith::CmpIPredicate::eq, x_, i32(0)));
     }
     storeSums(sums, queries(3));

@@ -1,7 +1,6 @@
 // The rows of the head and the loss on a GPU. See runtime/Format/ServiceKernels.md.
 #include "compiler/Codegen/BlockKernel.h"
 #include "compiler/Codegen/DeviceEmitter.h"
-#include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 #include <numeric>
@@ -20,7 +19,7 @@ struct Softmax {
 /// What two threads have seen, together. The order of the two does not matter, to the bit.
 Softmax join(KernelBuilder &b, Softmax x, Softmax y) {
   Value maximum = b.maximum(x.maximum, y.maximum);
-  auto part = [&](Softmax of) { return b.mul(of.sum, expandExp(b, b.sub(of.maximum, maximum))); };
+  auto part = [&](Softmax of) { return b.mul(of.sum, b.exp(b.sub(of.maximum, maximum))); };
   return {maximum, b.add(part(x), part(y))};
 }
 
@@ -69,9 +68,9 @@ public:
           values.push_back(load(b.add(column, b.i64(i * step()))));
         Value maximum = b.maximum(carried[0], foldLanes(b, foldNeighbours(values, maximumOf), maximumOf));
         for (Value &value : values)
-          value = expandExp(b, b.sub(value, b.splat(maximum, lanes)));
+          value = b.exp(b.sub(value, b.splat(maximum, lanes)));
         Value here = foldLanes(b, foldNeighbours(values, sumOf), sumOf);
-        carried[1] = b.add(b.mul(carried[1], expandExp(b, b.sub(carried[0], maximum))), here);
+        carried[1] = b.add(b.mul(carried[1], b.exp(b.sub(carried[0], maximum))), here);
         carried[0] = maximum;
         carried[2] = b.add(column, b.i64(pieces * step()));
       };
@@ -154,7 +153,7 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
     auto counted = [&] {
       Value wanted = bendLogit(b, form, b.load(b.address(row.base, f32, target), f32, 1));
       Softmax softmax = Row(k, form, read).softmax();
-      storeLoss(b.sub(b.add(softmax.maximum, expandLog(b, softmax.sum)), wanted));
+      storeLoss(b.sub(b.add(softmax.maximum, b.log(softmax.sum)), wanted));
       if (!training)
         return;
       Value scale = b.load(k.buffer(2), f32, 1), inverse = b.div(b.real(f32, 1.0), softmax.sum);
@@ -166,7 +165,7 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
               : arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(i64s), ArrayRef<int64_t>(steps)))
                     .getResult();
       auto gradient = [&](Value logits, Value column) {
-        Value p = b.mul(expandExp(b, b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
+        Value p = b.mul(b.exp(b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
         Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
         Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
         Value cotangent = b.mul(b.sub(p, hit), b.splat(scale, lanes));

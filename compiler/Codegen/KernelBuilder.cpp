@@ -76,6 +76,15 @@ Value KernelBuilder::fma(Value a, Value b, Value c) {
 Value KernelBuilder::sqrt(Value x) {
   return math::SqrtOp::create(*this, x);
 }
+Value KernelBuilder::exp(Value x) {
+  return math::ExpOp::create(*this, x);
+}
+Value KernelBuilder::log(Value x) {
+  return math::LogOp::create(*this, x);
+}
+Value KernelBuilder::tanh(Value x) {
+  return math::TanhOp::create(*this, x);
+}
 Value KernelBuilder::negate(Value x) {
   return isReal(x) ? arith::NegFOp::create(*this, x).getResult() : sub(integer(x.getType(), 0), x);
 }

@@ -37,6 +37,10 @@ public:
   /// a * b + c, rounded once.
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
   mlir::Value sqrt(mlir::Value x);
+  /// Of math: `ztc-expand-math` makes arithmetic of them.
+  mlir::Value exp(mlir::Value x);
+  mlir::Value log(mlir::Value x);
+  mlir::Value tanh(mlir::Value x);
   mlir::Value negate(mlir::Value x);
   mlir::Value absolute(mlir::Value x);
   mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a, mlir::Value b);

@@ -1,6 +1,7 @@
 #include "compiler/Codegen/CompileKernels.h"
 #include "compiler/Codegen/KernelState.h"
 #include "compiler/Codegen/LowerKernels.h"
+#include "compiler/Codegen/MathExpand.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -138,6 +139,8 @@ std::string KernelModule::text() const {
 
 FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
   OwningOpRef<ModuleOp> lowered = state_->kernels->clone();
+  if (failed(codegen::expandMath(*lowered)))
+    return failure();
   for (auto part : lowered->getOps<ModuleOp>()) {
     PassManager passes(&state_->context);
     codegen::addLoweringPasses(passes);

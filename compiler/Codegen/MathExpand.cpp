@@ -1,5 +1,8 @@
 #include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include <cmath>
 #include <limits>
 
@@ -38,7 +41,7 @@ static Value powerOfTwo(KernelBuilder &b, Value n) {
 
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. exp(r) = 1 + r + r^2 P(r), P minimax (relative 3.2e-9).
 // Adding 1.5 * 2^23 rounds to a whole number that then stands in the low bits.
-Value expandExp(KernelBuilder &b, Value x) {
+static Value expandExp(KernelBuilder &b, Value x) {
   Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI32Type());
   Value limited = clamp(b, x, -104.0, 89.0);
   Value magic = b.real(type, 12582912.0);
@@ -99,7 +102,7 @@ static Value narrow(KernelBuilder &b, Value x) {
 }
 
 // In double precision, where every f32 is normal: logarithms stand in rows and scalars only, never in an inner product.
-Value expandLog(KernelBuilder &b, Value x) {
+static Value expandLog(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value zero = b.real(type, 0.0), infinity = b.real(type, kInfinity);
   Value y = narrow(b, logOfDouble(b, widen(b, x)));
@@ -110,7 +113,7 @@ Value expandLog(KernelBuilder &b, Value x) {
 }
 
 // |x| < 0.625: x + x^3 P(x^2), else 1 - 2/(exp(2|x|) + 1); both have the sign put back.
-Value expandTanh(KernelBuilder &b, Value x) {
+static Value expandTanh(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value a = b.absolute(x), z = b.mul(x, x), one = b.real(type, 1.0);
   Value p =
@@ -124,17 +127,8 @@ Value expandTanh(KernelBuilder &b, Value x) {
   return keepNan(b, x, y);
 }
 
-// With e = exp(-|x|): 1/(1+e) for x >= 0 and e/(1+e) below; never overflows and keeps denormal results.
-Value expandSigmoid(KernelBuilder &b, Value x) {
-  Type type = x.getType();
-  Value one = b.real(type, 1.0);
-  Value e = expandExp(b, b.negate(b.absolute(x)));
-  Value numerator = b.select(b.compare(FP::OGE, x, b.real(type, 0.0)), one, e);
-  return b.div(numerator, b.add(one, e));
-}
-
 // |x| < 0.925: x + x P(x^2); else 1 - exp(-t + t Q(t)), t = |x|, both minimax in the error of the result.
-Value expandErf(KernelBuilder &b, Value x) {
+static Value expandErf(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value z = b.mul(x, x);
   Value p = polynomial(
@@ -158,7 +152,7 @@ static Value seriesAtZero(KernelBuilder &b, Value x, ArrayRef<double> coefficien
   return b.select(b.compare(FP::OLT, b.absolute(x), b.real(x.getType(), 1e-4)), small, y);
 }
 
-Value expandExpm1(KernelBuilder &b, Value x) {
+static Value expandExpm1(KernelBuilder &b, Value x) {
   Value wide = widen(b, clamp(b, x, -104.0, 90.0));
   Value y = b.sub(expOfDouble(b, wide), b.real(wide.getType(), 1.0));
   y = narrow(b, seriesAtZero(b, wide, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24}, y));
@@ -166,7 +160,7 @@ Value expandExpm1(KernelBuilder &b, Value x) {
   return keepNan(b, x, y);
 }
 
-Value expandLog1p(KernelBuilder &b, Value x) {
+static Value expandLog1p(KernelBuilder &b, Value x) {
   Type type = x.getType();
   Value wide = widen(b, x), minusOne = b.real(type, -1.0), infinity = b.real(type, kInfinity);
   Value y = logOfDouble(b, b.add(wide, b.real(wide.getType(), 1.0)));
@@ -179,7 +173,7 @@ Value expandLog1p(KernelBuilder &b, Value x) {
 }
 
 // In double precision: t = min(|x|, 1/|x|), and (t-1)/(t+1) beyond tan(pi/8), leave |s| <= tan(pi/8) to the series.
-Value expandAtan(KernelBuilder &b, Value x) {
+static Value expandAtan(KernelBuilder &b, Value x) {
   Value wide = widen(b, b.absolute(x));
   Type type = wide.getType();
   Value one = b.real(type, 1.0), inverted = b.compare(FP::OGT, wide, one);
@@ -198,7 +192,7 @@ Value expandAtan(KernelBuilder &b, Value x) {
 }
 
 // Of magnitudes, in double precision: each turn leaves a remainder that is smaller by 2^50 or exact.
-Value expandRemainder(KernelBuilder &b, Value x, Value y) {
+static Value expandRemainder(KernelBuilder &b, Value x, Value y) {
   Value a = widen(b, b.absolute(x)), d = widen(b, b.absolute(y));
   Type type = a.getType();
   Value zero = b.real(type, 0.0), rest = a;
@@ -278,15 +272,15 @@ static Value sineFromQuadrant(KernelBuilder &b, Value x, int64_t quarter) {
   return b.select(finite, y, b.real(x.getType(), std::numeric_limits<double>::quiet_NaN()));
 }
 
-Value expandSin(KernelBuilder &b, Value x) {
+static Value expandSin(KernelBuilder &b, Value x) {
   Value zero = b.real(x.getType(), 0.0);
   return b.select(b.compare(FP::OEQ, x, zero), x, sineFromQuadrant(b, x, 0)); // keeps -0
 }
-Value expandCos(KernelBuilder &b, Value x) {
+static Value expandCos(KernelBuilder &b, Value x) {
   return sineFromQuadrant(b, x, 1);
 }
 
-Value expandRsqrt(KernelBuilder &b, Value x) {
+static Value expandRsqrt(KernelBuilder &b, Value x) {
   return b.div(b.real(x.getType(), 1.0), b.sqrt(x));
 }
 
@@ -319,7 +313,7 @@ static Value powerByLogarithm(KernelBuilder &b, Value x, double exponent) {
   return keepNan(b, x, y);
 }
 
-Value expandTensorPower(KernelBuilder &b, Value x, Value exponent) {
+static Value expandTensorPower(KernelBuilder &b, Value x, Value exponent) {
   Type type = x.getType();
   Value zero = b.real(type, 0.0), one = b.real(type, 1.0), infinity = b.real(type, kInfinity);
   Value magnitude = b.absolute(x), wide = widen(b, magnitude);
@@ -342,7 +336,7 @@ Value expandTensorPower(KernelBuilder &b, Value x, Value exponent) {
   return b.select(b.compare(FP::OEQ, x, one), one, y);
 }
 
-Value expandPower(KernelBuilder &b, Value x, double exponent) {
+static Value expandPower(KernelBuilder &b, Value x, double exponent) {
   Value one = b.real(x.getType(), 1.0);
   bool whole = std::trunc(exponent) == exponent;
   if (whole && std::abs(exponent) <= 64) {
@@ -354,6 +348,99 @@ Value expandPower(KernelBuilder &b, Value x, double exponent) {
   if (exponent == -0.5)
     return expandRsqrt(b, x);
   return powerByLogarithm(b, x, exponent);
+}
+
+namespace {
+bool isF32(Value x) {
+  return getElementTypeOrSelf(x.getType()).isF32();
+}
+
+/// A function of f32, scalar or vector.
+template <typename Function, Value (*expand)(KernelBuilder &, Value)>
+struct ExpandFunction : OpRewritePattern<Function> {
+  using OpRewritePattern<Function>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Function op, PatternRewriter &rewriter) const override {
+    if (!isF32(op))
+      return failure();
+    KernelBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand(b, op.getOperand()));
+    return success();
+  }
+};
+
+/// A function of two f32.
+template <typename Function, Value (*expand)(KernelBuilder &, Value, Value)>
+struct ExpandBinary : OpRewritePattern<Function> {
+  using OpRewritePattern<Function>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Function op, PatternRewriter &rewriter) const override {
+    if (!isF32(op))
+      return failure();
+    KernelBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand(b, op.getLhs(), op.getRhs()));
+    return success();
+  }
+};
+
+/// Two correctly rounded operations, of any width.
+struct ExpandReciprocalRoot : OpRewritePattern<math::RsqrtOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::RsqrtOp op, PatternRewriter &rewriter) const override {
+    KernelBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expandRsqrt(b, op.getOperand()));
+    return success();
+  }
+};
+
+/// A power of a widened f32 by a constant of 64 bits, where it is rounded to f32: what stands between goes with it.
+struct ExpandPower : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    auto power = op.getIn().getDefiningOp<math::PowFOp>();
+    auto wide = power ? power.getLhs().getDefiningOp<arith::ExtFOp>() : arith::ExtFOp();
+    APFloat exponent(0.0);
+    if (!wide || !isF32(op) || !isF32(wide.getIn()) || !matchPattern(power.getRhs(), m_ConstantFloat(&exponent)))
+      return failure();
+    KernelBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expandPower(b, wide.getIn(), exponent.convertToDouble()));
+    for (Operation *before : {power.getOperation(), wide.getOperation()})
+      if (isOpTriviallyDead(before))
+        rewriter.eraseOp(before);
+    return success();
+  }
+};
+} // namespace
+
+bool isElementary(Operation *op) {
+  if (isa<arith::RemFOp, LLVM::FRemOp, LLVM::ExpOp, LLVM::Exp2Op, LLVM::LogOp, LLVM::Log2Op, LLVM::Log10Op, LLVM::SinOp,
+          LLVM::CosOp, LLVM::PowOp, LLVM::PowIOp>(op))
+    return true;
+  return isa<math::MathDialect>(op->getDialect()) &&
+         !isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::FloorOp, math::FmaOp, math::RoundEvenOp,
+              math::RoundOp, math::SqrtOp, math::TruncOp>(op);
+}
+
+void populateExpandMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandFunction<math::ExpOp, expandExp>, ExpandFunction<math::LogOp, expandLog>,
+               ExpandFunction<math::TanhOp, expandTanh>, ExpandFunction<math::ErfOp, expandErf>,
+               ExpandFunction<math::SinOp, expandSin>, ExpandFunction<math::CosOp, expandCos>,
+               ExpandFunction<math::AtanOp, expandAtan>, ExpandFunction<math::ExpM1Op, expandExpm1>,
+               ExpandFunction<math::Log1pOp, expandLog1p>, ExpandBinary<arith::RemFOp, expandRemainder>,
+               ExpandBinary<math::PowFOp, expandTensorPower>, ExpandReciprocalRoot, ExpandPower>(patterns.getContext());
+}
+
+LogicalResult expandMath(Operation *kernels) {
+  RewritePatternSet patterns(kernels->getContext());
+  populateExpandMathPatterns(patterns);
+  // This driver folds nothing: math.exp of a constant would become what the libm of the machine that compiles makes of
+  // it.
+  walkAndApplyPatterns(kernels, std::move(patterns));
+  WalkResult left = kernels->walk([](Operation *op) {
+    if (!isElementary(op))
+      return WalkResult::advance();
+    op->emitOpError("has no expansion for ") << op->getResult(0).getType() << ": kernels compute such functions in f32";
+    return WalkResult::interrupt();
+  });
+  return failure(left.wasInterrupted());
 }
 
 } // namespace ztc::codegen

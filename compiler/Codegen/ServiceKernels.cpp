@@ -1,6 +1,5 @@
 // The rows of library calls: see runtime/Format/ServiceKernels.md. One function a kernel, emitted once.
 #include "compiler/Codegen/KernelState.h"
-#include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include <limits>
 
@@ -163,7 +162,7 @@ public:
   /// The sum of exp(row - maximum), stored in place on request.
   Value rowExponentials(Value row, Value low, Value high, bool fromZero, Value maximum, bool keep) {
     return sum(forColumns(low, high, fromZero, lanesOf(0.0), [&](const Chunk &chunk, Values &lanes) {
-      Value e = expandExp(b, b.sub(load(chunk, row, 0.0), splat(maximum)));
+      Value e = b.exp(b.sub(load(chunk, row, 0.0), splat(maximum)));
       if (keep)
         store(chunk, e, row);
       lanes[chunk.quarter] = b.add(lanes[chunk.quarter], only(chunk, e, 0.0));
@@ -281,7 +280,7 @@ KernelDescription KernelModule::addAttentionSoftmax(bool causal, Type type) {
         k.zeroOutside(row, visible.low, visible.high, columns);
       });
       auto all = [&](Value values) { return b.load(values, b.getF32Type(), kChunk); };
-      k.storeRows(b.add(all(maxima), expandLog(b, all(sums))), lse, begin, end);
+      k.storeRows(b.add(all(maxima), b.log(all(sums))), lse, begin, end);
     });
   });
 }
@@ -300,7 +299,7 @@ KernelDescription KernelModule::addAttentionSoftmaxGrad(double scale, bool causa
       Visible visible(k, r, first, columns, window, causal);
       Value rowLse = k.splat(k.loadScalar(lse, r)), rowDelta = k.splat(k.loadScalar(delta, r));
       k.forColumns(visible.low, visible.high, !causal, {}, [&](const RowKernel::Chunk &chunk, Values &) {
-        Value p = expandExp(b, b.sub(k.load(chunk, row, 0.0), rowLse));
+        Value p = b.exp(b.sub(k.load(chunk, row, 0.0), rowLse));
         Value ds = b.mul(b.mul(p, b.sub(k.load(chunk, dp, 0.0), rowDelta)), k.vector(scale));
         k.store(chunk, k.rounded(p, narrow), row);
         k.store(chunk, k.rounded(ds, narrow), dp);
@@ -334,7 +333,7 @@ Value codegen::bendLogit(KernelBuilder &b, const LogitForm &form, Value product)
   if (form.softcap == 0.0)
     return product;
   Value cap = b.real(type, form.softcap);
-  return b.mul(expandTanh(b, b.div(product, cap)), cap);
+  return b.mul(b.tanh(b.div(product, cap)), cap);
 }
 
 Value codegen::slopeAtLogit(KernelBuilder &b, const LogitForm &form, Value logit) {
@@ -367,12 +366,12 @@ void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position,
                               });
   Value maximum = k.maximum(lanes);
   Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, /*keep=*/false);
-  b.store(b.sub(b.add(maximum, expandLog(b, sum)), wanted), loss);
+  b.store(b.sub(b.add(maximum, b.log(sum)), wanted), loss);
   if (!scale)
     return;
   auto cotangent = [&](Value logit, Value hit, int64_t count) {
     auto all = [&](Value scalar) { return b.splat(scalar, count); };
-    Value p = b.div(expandExp(b, b.sub(logit, all(maximum))), all(sum));
+    Value p = b.div(b.exp(b.sub(logit, all(maximum))), all(sum));
     Value dlogit = b.mul(hit ? b.sub(p, hit) : p, all(scale));
     return k.rounded(b.mul(dlogit, slopeAtLogit(b, form, logit)), narrow);
   };
@@ -411,7 +410,7 @@ KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, co
       Value wanted = k.loadScalar(row, position);
       Value maximum = k.rowMaximum(row, none, columns, /*fromZero=*/true);
       Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, training);
-      b.store(b.sub(b.add(maximum, expandLog(b, sum)), wanted), k.at(loss, r));
+      b.store(b.sub(b.add(maximum, b.log(sum)), wanted), k.at(loss, r));
       if (!training)
         return;
       k.forColumns(none, columns, /*fromZero=*/true, {}, [&](const RowKernel::Chunk &chunk, Values &) {

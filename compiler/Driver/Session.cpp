@@ -255,10 +255,19 @@ void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
   hooks.addAfter(level, pm);
   if (opts.dumpFolder.empty())
     return;
-  bool mapped = level == KernelLevel::Mapped;
-  pm.addPass(std::make_unique<DumpKernels>(
-      opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + (mapped ? ".1-mapped" : ".2-lowered"),
-      mapped ? "kernels as functions for a processor's lanes and a GPU's threads" : "kernels in the LLVM dialect"));
+  auto [suffix, heading] = [&]() -> std::pair<const char *, const char *> {
+    switch (level) {
+    case KernelLevel::Mapped:
+      return {".1-mapped", "kernels as functions for a processor's lanes and a GPU's threads"};
+    case KernelLevel::Expanded:
+      return {".2-expanded", "kernels with elementary functions as arithmetic"};
+    case KernelLevel::Lowered:
+      return {".3-lowered", "kernels in the LLVM dialect"};
+    }
+    llvm_unreachable("a level of kernels");
+  }();
+  pm.addPass(
+      std::make_unique<DumpKernels>(opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + suffix, heading));
 }
 
 LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {

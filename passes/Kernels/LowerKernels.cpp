@@ -1,4 +1,5 @@
 #include "compiler/Codegen/LowerKernels.h"
+#include "compiler/Codegen/MathExpand.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -25,6 +26,15 @@ struct LowerKernels : impl::LowerKernelsBase<LowerKernels> {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
     if (!kernels)
       return;
+    WalkResult elementary = kernels.walk([](Operation *op) {
+      if (!codegen::isElementary(op))
+        return WalkResult::advance();
+      op->emitOpError(
+          "is a function of a library for kernels: ztc-expand-math makes arithmetic of it before this pass");
+      return WalkResult::interrupt();
+    });
+    if (elementary.wasInterrupted())
+      return signalPassFailure();
     OpPassManager passes(ModuleOp::getOperationName());
     codegen::addLoweringPasses(passes);
     for (auto part : kernels.getOps<ModuleOp>()) {

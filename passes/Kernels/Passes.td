@@ -27,10 +27,25 @@ def MapKernels : Pass<"ztc-map-kernels", "mlir::ModuleOp"> {
   let options = [KernelTargets];
 }
 
+def ExpandMath : Pass<"ztc-expand-math", "mlir::ModuleOp"> {
+  let summary = "Makes arithmetic of the elementary functions in `@kernels`: the same bits on every target, no libm.";
+  let description = [{
+    Before, of a function in `@kernels`:
+
+        %y = math.exp %x : vector<16xf32>
+
+    Afterwards a polynomial in its place, of `arith`, `math.fma` and bits of the exponent. What IEEE 754 rounds correctly stays: math.sqrt,
+    math.fma, rounding to whole numbers. Functions of other types than f32 are refused, but for math.rsqrt and for a power by a constant of 64 bits
+    that is rounded to f32. Nothing that folds may run before: upstream folds math.exp of a constant with the libm of the machine that compiles.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def LowerKernels : Pass<"ztc-lower-kernels", "mlir::ModuleOp"> {
   let summary = "Takes the functions of `@kernels` to the LLVM dialect.";
   let description = [{
     Upstream conversions, in this order: scf, vector, math, arith, cf, func. Afterwards a #kernel.launch is said by attributes of NVVM too.
+    Elementary functions are refused: ztc-expand-math makes arithmetic of them first.
     A module without `@kernels` stays as it is.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];

@@ -1,5 +1,6 @@
 // Passes that check what a phase promises; they always run.
 #pragma once
+#include "compiler/Dialect/Kernel/KernelLevel.h"
 #include "mlir/Pass/Pass.h"
 
 namespace ztc {

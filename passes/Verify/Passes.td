@@ -117,6 +117,21 @@ def VerifyAssign : Pass<"ztc-verify-assign", "mlir::ModuleOp"> {
   }];
 }
 
+def VerifyKernels : Pass<"ztc-verify-kernels", "mlir::ModuleOp"> {
+  let summary = "Checks what holds of the kernels in `@kernels` between the passes of phase `codegen`.";
+  let description = [{
+    (V1) they consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm; lowered ones of llvm and nvvm.
+    (V2) no op leaves the order of its additions open: reductions of vector, scf, llvm and nvvm, atomic additions.
+    (V3) no op has fast-math flags, or may round once or twice.
+    (V4) behind ztc-expand-math there is no elementary function.
+  }];
+  let options = [Option<"level", "level", "::ztc::KernelLevel", "::ztc::KernelLevel::Mapped", "how far the kernels have come", [{
+    ::llvm::cl::values(clEnumValN(::ztc::KernelLevel::Mapped, "mapped", "by ztc-map-kernels"),
+                       clEnumValN(::ztc::KernelLevel::Expanded, "expanded", "by ztc-expand-math"),
+                       clEnumValN(::ztc::KernelLevel::Lowered, "lowered", "by ztc-lower-kernels"))
+  }]>];
+}
+
 def VerifyCodegen : Pass<"ztc-verify-codegen", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `codegen`.";
   let description = [{

@@ -22,11 +22,13 @@ diff <(grep -A3 '@microstep' "$work/compile.txt" | grep FLOPs) <(grep -A3 '^@mic
 grep -Eq '^host +\S*rms_norm\S* +[0-9]+ arithmetic' "$work/kernels.txt"
 grep -Eq '^gpu +gpu_attention_32\S* .* [1-9][0-9]* barriers' "$work/kernels.txt" || grep -Eq '^gpu +gpu_attention\S* .* [1-9][0-9]* barriers' "$work/kernels.txt"
 grep -q 'nvvm.barrier0' "$work/dump/09-codegen.1-mapped.mlir"
-grep -q 'llvm.func @' "$work/dump/09-codegen.2-lowered.mlir"
+grep -q 'math.exp' "$work/dump/09-codegen.1-mapped.mlir"
+if grep -q 'math.exp' "$work/dump/09-codegen.2-expanded.mlir"; then exit 1; fi
+grep -q 'llvm.func @' "$work/dump/09-codegen.3-lowered.mlir"
 "$bin/ztc-opt" "$work/dump/08-assign.mlir" --ztc-map-kernels=targets=x86-64-v3,simt -o "$work/mapped.mlir"
 "$bin/ztc-opt" "$work/mapped.mlir" --load-pass-plugin="$work/KernelCounts.so" --pass-pipeline='builtin.module(kernel-counts)' | grep -E '^(host|gpu) ' >"$work/again.txt"
 diff <(grep -E '^(host|gpu) ' "$work/kernels.txt") "$work/again.txt"
-"$bin/ztc-opt" "$work/mapped.mlir" --ztc-lower-kernels --ztc-compile-kernels=targets=x86-64-v3,simt --ztc-verify-codegen -o /dev/null
+"$bin/ztc-opt" "$work/mapped.mlir" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels=targets=x86-64-v3,simt --ztc-verify-codegen -o /dev/null
 
 if "$bin/ztc" compile "$model" --load-pass-plugin="$work/none.so" -o "$work/none.bin" 2>"$work/error.txt"; then exit 1; fi
 grep -q "cannot load the pass plugin" "$work/error.txt"

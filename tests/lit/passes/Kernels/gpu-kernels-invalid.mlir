@@ -1,5 +1,5 @@
-// RUN: not ztc-opt %s --ztc-map-kernels="targets=simt" --ztc-lower-kernels --ztc-compile-kernels="targets=simt" 2>&1 | FileCheck %s
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" > /dev/null
+// RUN: not ztc-opt %s --ztc-map-kernels="targets=simt" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=simt" 2>&1 | FileCheck %s
+// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" > /dev/null
 
 // CHECK: error: 'graph.attention' op there is no attention kernel for a GPU with heads of 516 elements, the most are 512; compile for the host alone (--target=host)
 func.func @eval(%q: tensor<1x8x1x516xf32>) -> tensor<1x8x1x516xf32> {

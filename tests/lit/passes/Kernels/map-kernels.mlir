@@ -10,6 +10,10 @@
 // CHECK:           func.func @scale(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
 // CHECK:             scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
 // CHECK:               arith.mulf {{.*}} : vector<16xf32>
+// An elementary function is an op of math, in f32 whatever it is stored as.
+// CHECK:           func.func @root
+// CHECK:             math.rsqrt {{.*}} : vector<16xf32>
+// CHECK:             math.tanh {{.*}} : vector<16xf32>
 // CHECK:         module @gpu
 // CHECK:           func.func @scale(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64)
 // CHECK-SAME:        kernel.launch = #kernel.launch<threads = {{[0-9]+}}, units = {{[0-9]+}}, shared = 0, blocks = 0>
@@ -20,11 +24,17 @@
 // GPU:         module @gpu
 // HOST:        module @host
 // HOST-NOT:    module @gpu
-func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+func.func @eval(%x: tensor<8x64xf32>, %y: tensor<8x64xbf16>) -> (tensor<8x64xf32>, tensor<8x64xbf16>) {
   %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>
     graph.yield %e : tensor<8x64xf32>
   }
-  return %a : tensor<8x64xf32>
+  %b = graph.fusion "root"(%y) : (tensor<8x64xbf16>) -> tensor<8x64xbf16> {
+  ^bb0(%v: tensor<8x64xbf16>):
+    %r = graph.rsqrt %v : tensor<8x64xbf16>
+    %t = graph.tanh %r : tensor<8x64xbf16>
+    graph.yield %t : tensor<8x64xbf16>
+  }
+  return %a, %b : tensor<8x64xf32>, tensor<8x64xbf16>
 }
