@@ -7,6 +7,7 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -15,10 +16,12 @@ using namespace mlir;
 namespace ztc::codegen {
 
 void addLoweringPasses(OpPassManager &pm) {
-  pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertVectorToLLVMPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createArithToLLVMConversionPass());
+  // Function by function, which threads of the compiler share.
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createSCFToControlFlowPass());
+  functions.addPass(createConvertVectorToLLVMPass());
+  functions.addPass(createConvertMathToLLVMPass());
+  functions.addPass(createArithToLLVMConversionPass());
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createConvertFuncToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
