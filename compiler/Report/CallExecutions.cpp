@@ -23,7 +23,7 @@ bool hasTarget(const plan::Plan &plan, bool gpu) {
 
 /// Products on the host, by the type of their operands. Which library it is shows on the processor that runs the plan.
 CallExecution hostProduct(plan::DataType type) {
-  constexpr const char *kLibrary = "oneDNN, or own f32 products on AVX2";
+  constexpr const char *kLibrary = "own f32 products; oneDNN for few rows";
   if (type == plan::F32)
     return {"host", kLibrary, "tiles of the result, shared out to the threads", {}};
   if (type == plan::BF16)

@@ -1,5 +1,6 @@
 // What this processor and its operating system can execute.
 #pragma once
+#include "runtime/Core/Status.h"
 #include <string>
 
 namespace ztc {
@@ -10,5 +11,9 @@ std::string bestHostTarget();
 
 /// Whether a kernel image built for `target` runs here.
 bool hostSupports(const std::string &target);
+
+/// From here on this process uses nothing beyond `target`, whatever the processor has, so that one machine can run what
+/// others would. Before anything asks what is supported. Fails (FailedPrecondition) where the processor lacks `target`.
+Status limitHostTarget(const std::string &target);
 
 } // namespace ztc

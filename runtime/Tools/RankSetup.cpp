@@ -1,6 +1,7 @@
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Collective/Communicators.h"
 #include "runtime/Collective/nccl/NcclCommunicator.h"
+#include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Version.h"
@@ -205,6 +206,9 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
                              .synchronous = variable(environment, "ZTC_CUDA_SYNC") == "1",
                              .graphs = variable(environment, "ZTC_CUDA_GRAPHS") != "0",
                              .timed = !options.profile.empty() || !options.trace.empty()});
+  if (!options.instructionSet.empty())
+    if (const Status limited = limitHostTarget(options.instructionSet); !limited.isOk())
+      return failedPrecondition(fmt::format("--instruction-set {}", limited.message()));
   HostDeviceOptions host;
   host.threads = threads;
   host.oneDnnLibrary = variable(environment, "ZTC_LIBDNNL");

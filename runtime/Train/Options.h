@@ -19,6 +19,7 @@ struct RunOptions {
   std::string device; ///< empty (choose), cpu, host, cuda
   std::optional<uint64_t> ranks;
   std::optional<uint64_t> threads; ///< worker threads per rank; default: cores / ranks
+  std::string instructionSet;      ///< the widest that the processor's cores may use; empty: the best
   std::optional<uint64_t> nodes;
   std::optional<uint64_t> nodeRank;
   std::string rendezvous;

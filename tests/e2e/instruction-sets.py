@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Both versions of every generated kernel, AVX2 and AVX-512, do the same arithmetic: read from their machine code, for one processor cannot run
-both. What would make their bits differ is looked for: products and sums fused in one of them only, approximate instructions, other operations."""
+"""Both versions of every generated kernel, AVX2 and AVX-512, do the same arithmetic: read from their machine code, for not every processor
+runs both. What would make their bits differ is looked for: products and sums fused in one of them only, approximate instructions, other operations.
+Where the processor has both, runs with either are compared too."""
 import collections
+import json
 import os
 import pathlib
 import re
@@ -10,7 +12,7 @@ import struct
 import subprocess
 import sys
 
-from support import GOLDEN, check, finish, run, scratch
+from support import GOLDEN, check, compile_golden, finish, read_log, run, scratch
 
 ARITHMETIC = re.compile(r"\s+[0-9a-f]+:\s+v(fn?m(?:add|sub)|add|sub|mul|div|sqrt|max|min|rcp|rsqrt|round|rndscale)(?:\d+)?([ps])([sd])\s+(.*)")
 LANES = {"x": 16, "y": 32, "z": 64}  # bytes of a register
@@ -72,4 +74,21 @@ for model, sizes in models:
         alike = [k for k in one if any(x in one[k] for x in FUSED) and all(one[k][x] == two[k][x] for x in UNTOUCHED)]
         fused = [k for k in alike if one[k] != two[k]]
         check(f"{name}: {len(alike)} kernels with fused products: as many of each operation", alike and not fused, [(k, dict(one[k]), dict(two[k])) for k in fused])
+
+# A run may be told to use nothing wider than AVX2: in f32 with the bits that the processor's best gives.
+with scratch() as work:
+    plan = compile_golden(work, "grouped")
+    losses = {}
+    for name in ("x86-64-v3", "x86-64-v4", ""):
+        log = work / f"log{name}"
+        done = run("ztc-run", plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--device=cpu", "--steps=4", "--no-save", f"--log-json={log}",
+                   *([f"--instruction-set={name}"] if name else []), expect=None)
+        if done.returncode == 0:
+            head, steps = read_log(log)
+            losses[name] = [(x["loss"], x["grad_norm"]) for x in steps]
+            if name:
+                check(f"--instruction-set={name}: the log names it", name in json.dumps(head), head)
+        else:
+            check(f"--instruction-set={name}: a processor that lacks it", done.returncode == 1 and "--instruction-set x86-64-v4: this processor" in done.stderr, done.stderr)
+    check(f"equal bits with {', '.join(losses)}", all(x == losses[""] for x in losses.values()) and len(losses[""]) == 4, losses)
 finish()

@@ -76,7 +76,7 @@ public:
     if (!resources_.kernels.target().empty())
       text += ", " + resources_.kernels.target();
     if (resources_.matmuls)
-      text += (prefersSgemm() ? ", own f32 products, " : ", ") + resources_.matmuls->library().version;
+      text += (sgemmTiles() ? ", own f32 products, " : ", ") + resources_.matmuls->library().version;
     if (resources_.matmuls && precision_ != plan::F32)
       text += ", " + productPath(resources_.matmuls->library(), precision_);
     return text;

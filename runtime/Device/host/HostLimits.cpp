@@ -70,7 +70,7 @@ StatusOr<DeviceLimits> measureHostLimits(HostResources &resources, plan::DataTyp
   });
   ZTC_RETURN_IF_ERROR(status);
   limits.matmulFlopsPerSecond = 2 * double(kMatmulSize) * double(kMatmulSize) * double(kMatmulSize) / seconds;
-  const bool isOwn = prefersSgemm() && problem.typeA == plan::F32;
+  const bool isOwn = sgemmTiles() && problem.typeA == plan::F32;
   limits.matmulName =
       "a product of 1024 x 1024 matrices by " + (isOwn ? "our own f32 kernels" : cache->library().version);
   if (type != plan::F32)

@@ -24,7 +24,7 @@ static dnnl_data_type_t oneDnnType(plan::DataType type) {
 static bool isOwn(const MatmulProblem &problem) {
   constexpr uint64_t kFewRows = 12;
   const bool isPlain = problem.typeA == plan::F32 && problem.typeB == plan::F32 && problem.typeC == plan::F32;
-  return prefersSgemm() && isPlain && problem.m >= kFewRows;
+  return sgemmTiles() && isPlain && problem.m >= kFewRows;
 }
 
 Matmul::~Matmul() {
@@ -283,7 +283,7 @@ void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b
   pool.parallelFor(panels, 1, [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
   const auto scratch = [&](uint32_t worker) { return reinterpret_cast<float *>(cache_->scratchpad(worker)); };
   const uint64_t m = plan.problem().m;
-  constexpr uint64_t kGrain = 3 * SgemmPlan::kRowGrain; // the pool gives out twice or more of it
+  const uint64_t kGrain = (18 + plan.rowGrain() - 1) / plan.rowGrain() * plan.rowGrain(); // the pool gives out twice it
   if (own_->columns == 1) {
     pool.parallelFor(m, kGrain, [&](uint32_t worker, uint64_t begin, uint64_t end) {
       plan.multiply(block, a, packed, c, {begin, end}, {0, panels}, scratch(worker));
@@ -291,7 +291,7 @@ void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b
     return;
   }
   pool.forEach(uint64_t(own_->rows) * own_->columns, [&](uint32_t worker, uint64_t i) {
-    const WorkRange rows = splitRange(m, SgemmPlan::kRowGrain, uint32_t(i % own_->rows), own_->rows);
+    const WorkRange rows = splitRange(m, plan.rowGrain(), uint32_t(i % own_->rows), own_->rows);
     const WorkRange part = splitRange(panels, 1, uint32_t(i / own_->rows), own_->columns);
     plan.multiply(block, a, packed, c, rows, part, scratch(worker));
   });

@@ -1,4 +1,5 @@
 #include "runtime/Device/host/OneDnn.h"
+#include "runtime/Core/CpuFeatures.h"
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <memory>
@@ -39,6 +40,8 @@ Status OneDnn::open(const std::string &path) {
   // The C API of version 3 has other signatures under the same names.
   if (found->major != 2)
     return unavailable(fmt::format("{} found, version 2 is needed (Debian: apt-get install libdnnl2)", version));
+  if (!hostSupports("x86-64-v4"))
+    dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); // what this process is forbidden the library is too
   // Found through the library's own dependencies; absent in builds without OpenMP, which are single-threaded or have no
   // such setting.
   setOpenMpThreads = reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"));

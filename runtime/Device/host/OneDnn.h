@@ -9,6 +9,7 @@ namespace ztc {
 /// Every function of the C API that we call.
 #define ZTC_ONEDNN_FUNCTIONS(X)                                                                                        \
   X(dnnl_version)                                                                                                      \
+  X(dnnl_set_max_cpu_isa)                                                                                              \
   X(dnnl_get_effective_cpu_isa)                                                                                        \
   X(dnnl_engine_create)                                                                                                \
   X(dnnl_stream_create)                                                                                                \

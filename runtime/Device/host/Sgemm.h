@@ -1,24 +1,24 @@
 // Products of f32 matrices by kernels of our own: where they are faster than the library's.
 #pragma once
 #include "runtime/Device/host/MatmulProblem.h"
+#include "runtime/Device/host/SgemmTiles.h"
 #include "runtime/Device/host/ThreadPool.h"
 #include <cstddef>
 #include <cstdint>
 
 namespace ztc {
 
-/// Whether this processor runs the kernels, and they are the better choice on it: AVX2 and FMA, but no AVX-512, for
-/// which oneDNN has kernels twice as wide.
-bool prefersSgemm();
+/// The widest tiles that this processor runs and that it is not forbidden (hostSupports); null where it runs none.
+const SgemmTiles *sgemmTiles();
 
 /// How C = alpha * op(A) op(B) (+ C), all f32, is computed: block after block of B is packed, then multiplied by rows
 /// of A. Panels can be packed, and then rows multiplied, by several threads at once.
 ///
 /// An element of C is a chain of fused multiply-adds over each piece of k, times alpha, pieces added in order; the
-/// pieces depend on k alone. So its bits do not depend on m, n, the blocks or who computes it.
+/// pieces depend on k alone. So its bits do not depend on m, n, the blocks, the instruction set or who computes it.
 class SgemmPlan {
 public:
-  explicit SgemmPlan(const MatmulProblem &problem);
+  explicit SgemmPlan(const MatmulProblem &problem, const SgemmTiles &tiles = *sgemmTiles());
   const MatmulProblem &problem() const { return problem_; }
 
   /// A block of op(B): columns [column, column + columns) of rows [k, k + depth). Blocks of equal columns are to be
@@ -41,7 +41,7 @@ public:
   void multiply(const Block &block, const float *a, const float *packed, float *c, WorkRange rows, WorkRange panels,
                 float *scratch) const;
   /// Pieces of rows are best multiples of this.
-  static constexpr uint64_t kRowGrain = 6;
+  uint64_t rowGrain() const { return tiles_->rows; }
 
 private:
   /// The part of [begin, begin + depth) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known
@@ -51,6 +51,7 @@ private:
                     WorkRange panels, float *scratch) const;
 
   MatmulProblem problem_;
+  const SgemmTiles *tiles_;
   uint64_t depth_;               ///< of a piece of k
   uint64_t columns_, pieces_;    ///< of a block; the last ones may be smaller
   uint64_t panelOfA_, panelOfB_; ///< floats from one packed panel to the next

@@ -12,9 +12,20 @@
 namespace ztc {
 namespace {
 
+/// Of every instruction set that this processor has.
+std::vector<const SgemmTiles *> allTiles() {
+  std::vector<const SgemmTiles *> all;
+  if (hostSupports("x86-64-v3"))
+    all.push_back(&sgemmTilesAvx2());
+  if (hostSupports("x86-64-v4"))
+    all.push_back(&sgemmTilesAvx512());
+  return all;
+}
+
 /// A product with operands of its own; rows are a little further apart than they are long.
 struct Product {
   MatmulProblem problem;
+  const SgemmTiles *tiles = sgemmTiles();
   std::mt19937 random{1};
   std::vector<float> a, b, before;
 
@@ -53,7 +64,7 @@ struct Product {
     MatmulProblem tile = problem;
     tile.m = rows;
     tile.n = columns;
-    const SgemmPlan plan(tile);
+    const SgemmPlan plan(tile, *tiles);
     std::vector<std::byte> memory(sgemmScratchBytes(plan) + 64);
     void *scratch = memory.data();
     size_t room = memory.size();
@@ -84,7 +95,12 @@ TEST_F(Sgemm, AgreesWithThreeLoops) {
       for (bool transposeB : {false, true})
         for (bool add : {false, true}) {
           Product product(m, n, k, transposeA, transposeB, add, add ? 0.375f : 1);
-          std::vector<float> c = product.run();
+          const std::vector<float> c = product.run();
+          for (const SgemmTiles *tiles : allTiles()) {
+            product.tiles = tiles;
+            EXPECT_EQ(0, std::memcmp(c.data(), product.run().data(), c.size() * sizeof(float)))
+                << "tiles of " << tiles->rows << " rows have other bits";
+          }
           double worst = 0;
           for (uint64_t i = 0; i < m; ++i) {
             for (uint64_t j = 0; j < n; ++j) {
@@ -103,64 +119,68 @@ TEST_F(Sgemm, AgreesWithThreeLoops) {
 }
 
 TEST_F(Sgemm, BitsDoNotDependOnTheTile) {
-  for (bool transposeA : {false, true})
-    for (bool transposeB : {false, true}) {
-      Product product(131, 210, 777, transposeA, transposeB, true, 0.7f);
-      std::vector<float> whole = product.run(), tiles = product.before;
-      for (auto [row, rows] : {std::array<uint64_t, 2>{0, 50}, {50, 12}, {62, 69}})
-        for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
-          product.run(tiles, row, rows, column, columns);
-      EXPECT_EQ(0, std::memcmp(whole.data(), tiles.data(), whole.size() * sizeof(float)))
-          << "transposes " << transposeA << transposeB;
-    }
+  for (const SgemmTiles *tiles : allTiles())
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        Product product(131, 210, 777, transposeA, transposeB, true, 0.7f);
+        product.tiles = tiles;
+        std::vector<float> whole = product.run(), pieces = product.before;
+        for (auto [row, rows] : {std::array<uint64_t, 2>{0, 50}, {50, 12}, {62, 69}})
+          for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
+            product.run(pieces, row, rows, column, columns);
+        EXPECT_EQ(0, std::memcmp(whole.data(), pieces.data(), whole.size() * sizeof(float)))
+            << "transposes " << transposeA << transposeB << ", tiles of " << tiles->rows << " rows";
+      }
 }
 
 /// Blocks of queries as attention has them: the first ones, some behind others, and keys in several pieces of k.
 const std::vector<std::array<uint64_t, 2>> kQueriesAndDiagonals = {{64, 0}, {37, 0}, {50, 78}, {700, 23}};
 
 TEST_F(Sgemm, ScoresBehindTheDiagonalAreLeftOut) {
-  for (auto [queries, diagonal] : kQueriesAndDiagonals) {
-    const uint64_t keys = queries + diagonal;
-    Product product(queries, keys, 24, false, true, false, 0.5f);
-    const std::vector<float> whole = product.run();
-    product.problem.causal = Causal::Scores;
-    product.problem.diagonal = diagonal;
-    const std::vector<float> c = product.run();
-    uint64_t untouched = 0;
-    for (uint64_t i = 0; i < queries; ++i)
-      for (uint64_t j = 0; j < keys; ++j) {
-        const uint64_t at = i * product.problem.ldc + j;
-        if (j <= i + diagonal)
-          EXPECT_EQ(c[at], whole[at]) << i << ", " << j;
-        else
-          untouched += c[at] == product.before[at];
-      }
-    EXPECT_GT(untouched + 22 * queries, queries * (queries - 1) / 2)
-        << "a tile, 6 x 16, behind the diagonal is computed";
-  }
+  for (const SgemmTiles *tiles : allTiles())
+    for (auto [queries, diagonal] : kQueriesAndDiagonals) {
+      const uint64_t keys = queries + diagonal;
+      Product product(queries, keys, 24, false, true, false, 0.5f);
+      product.tiles = tiles;
+      const std::vector<float> whole = product.run();
+      product.problem.causal = Causal::Scores;
+      product.problem.diagonal = diagonal;
+      const std::vector<float> c = product.run();
+      uint64_t untouched = 0;
+      for (uint64_t i = 0; i < queries; ++i)
+        for (uint64_t j = 0; j < keys; ++j) {
+          const uint64_t at = i * product.problem.ldc + j;
+          if (j <= i + diagonal)
+            EXPECT_EQ(c[at], whole[at]) << i << ", " << j;
+          else
+            untouched += c[at] == product.before[at];
+        }
+      EXPECT_GT(untouched + (tiles->rows + tiles->columns) * queries, queries * (queries - 1) / 2)
+          << "a tile of " << tiles->rows << " rows behind the diagonal is computed";
+    }
 }
 
 TEST_F(Sgemm, ZerosBehindTheDiagonalAreLeftOut) {
-  for (auto [queries, diagonal] : kQueriesAndDiagonals)
-    for (bool transposed : {false, true})
-      for (bool add : {false, true}) {
-        const uint64_t keys = queries + diagonal;
-        Product product(transposed ? keys : queries, 24, transposed ? queries : keys, transposed, false, add, 1);
-        for (uint64_t i = 0; i < queries; ++i)
-          for (uint64_t j = i + diagonal + 1; j < keys; ++j)
-            product.a[i * product.problem.lda + j] = 0;
-        const std::vector<float> whole = product.run();
-        product.problem.causal = transposed ? Causal::LeftTransposed : Causal::Left;
-        product.problem.diagonal = diagonal;
-        const std::vector<float> c = product.run();
-        EXPECT_EQ(0, std::memcmp(whole.data(), c.data(), c.size() * sizeof(float)))
-            << queries << " queries, diagonal " << diagonal << ", transposed " << transposed << ", add " << add;
-      }
+  for (const SgemmTiles *tiles : allTiles())
+    for (auto [queries, diagonal] : kQueriesAndDiagonals)
+      for (bool transposed : {false, true})
+        for (bool add : {false, true}) {
+          const uint64_t keys = queries + diagonal;
+          Product product(transposed ? keys : queries, 24, transposed ? queries : keys, transposed, false, add, 1);
+          product.tiles = tiles;
+          for (uint64_t i = 0; i < queries; ++i)
+            for (uint64_t j = i + diagonal + 1; j < keys; ++j)
+              product.a[i * product.problem.lda + j] = 0;
+          const std::vector<float> whole = product.run();
+          product.problem.causal = transposed ? Causal::LeftTransposed : Causal::Left;
+          product.problem.diagonal = diagonal;
+          const std::vector<float> c = product.run();
+          EXPECT_EQ(0, std::memcmp(whole.data(), c.data(), c.size() * sizeof(float)))
+              << queries << " queries, diagonal " << diagonal << ", transposed " << transposed << ", add " << add;
+        }
 }
 
 TEST_F(Sgemm, BitsDoNotDependOnThreads) {
-  if (!prefersSgemm())
-    GTEST_SKIP() << "the library multiplies here";
   auto library = OneDnn::load("");
   ASSERT_TRUE(library.isOk()) << library.status().message();
   // One block; several of columns; several of k; rows for fewer workers than there are.
