@@ -152,7 +152,9 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
       return i;
     } else if (other.name == found.name) {
       (void)fail("reads '" + initializer.name + "' as '" + found.name + "', which stands for '" +
-                 other.initializer->name + "' elsewhere");
+                 other.initializer->name +
+                 "' elsewhere: the exporter computed them; export again with optimize=False (dynamo) or "
+                 "do_constant_folding=False (TorchScript)");
       return std::nullopt;
     }
   SmallVector<int64_t> shape(initializer.shape);

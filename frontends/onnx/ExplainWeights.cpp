@@ -43,9 +43,9 @@ struct Candidate {
 
 class Explanation {
 public:
-  Explanation(Emitter &emitter, const Model &model, const Names &names, ArrayRef<const Initializer *> constants,
+  Explanation(Emitter &emitter, const Model &model, const Names &names, const FoundParameters &found,
               const ImportOptions &options, llvm::StringRef family, ImportReport &report)
-      : emitter(emitter), model(model), names(names), constants(constants), options(options), report(report),
+      : emitter(emitter), model(model), names(names), found(found), options(options), report(report),
         facts(model, names, family), loc(UnknownLoc::get(emitter.function().getContext())) {}
 
   LogicalResult run() {
@@ -309,7 +309,7 @@ private:
       for (const std::string &tied : parameter.tied)
         used.insert(tied);
     }
-    if (std::string problem = noteUnread(checkpoint, used, {names, model, constants, options.freeze}, report);
+    if (std::string problem = noteUnread(checkpoint, used, {names, model, found, options.freeze}, report);
         !problem.empty())
       return emitError(loc) << options.weights << ": " << problem;
     if (options.writeBack)
@@ -359,7 +359,7 @@ private:
   Emitter &emitter;
   const Model &model;
   const Names &names;
-  ArrayRef<const Initializer *> constants;
+  const FoundParameters &found;
   const ImportOptions &options;
   ImportReport &report;
   WeightFacts facts;
@@ -370,10 +370,9 @@ private:
 
 } // namespace
 
-LogicalResult explainWeights(Emitter &emitter, const Model &model, const Names &names,
-                             ArrayRef<const Initializer *> constants, const ImportOptions &options,
-                             llvm::StringRef family, ImportReport &report) {
-  return Explanation(emitter, model, names, constants, options, family, report).run();
+LogicalResult explainWeights(Emitter &emitter, const Model &model, const Names &names, const FoundParameters &found,
+                             const ImportOptions &options, llvm::StringRef family, ImportReport &report) {
+  return Explanation(emitter, model, names, found, options, family, report).run();
 }
 
 } // namespace ztc::importer

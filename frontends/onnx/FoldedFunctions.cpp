@@ -45,9 +45,7 @@ struct Match {
   int64_t element = -1;
 
   std::string words() const {
-    std::string text = function->words;
-    if (scale != 1)
-      text = numberText(scale) + " * w";
+    std::string text = (scale != 1 ? numberText(scale) + " * " : "") + function->words;
     return (element < 0 ? text : formatv("element {0} of {1}", element, text).str()) + " of " + source->name;
   }
 };
@@ -65,9 +63,11 @@ std::vector<double> elementsOf(const TensorView &view) {
   return elements;
 }
 
-/// So few different values that others may have them by chance.
+/// So few different values that others may have them by chance: two are enough where both are no round numbers.
 bool isWeak(ArrayRef<double> elements) {
-  return std::set<double>(elements.begin(), elements.begin() + std::min<size_t>(elements.size(), 64)).size() < 3;
+  std::set<double> values(elements.begin(), elements.begin() + std::min<size_t>(elements.size(), 64));
+  auto isRound = [](double value) { return value * 64 == std::round(value * 64); };
+  return values.size() < 2 || (values.size() == 2 && llvm::any_of(values, isRound));
 }
 
 Shape withoutOnes(ArrayRef<int64_t> shape) {
@@ -186,6 +186,20 @@ private:
            });
   }
 
+  /// A tensor has the name that the constant gets in its place: it is held against that one.
+  bool isNamedAsStored(const Initializer &constant) const {
+    if (!files)
+      return true;
+    for (const Node *node : readers.lookup(constant.name))
+      for (auto [i, input] : llvm::enumerate(node->inputs))
+        if (input == constant.name) {
+          std::string name = model.graphName(names.parameterOf(*node, unsigned(i), constant).name);
+          if (llvm::any_of(sources, [&](const Source &source) { return source.name == name; }))
+            return true;
+        }
+    return false;
+  }
+
   bool explain(const Initializer &constant, std::optional<Match> &match) const {
     std::vector<double> all = elementsOf(viewOf(model, constant));
     if (all.empty() || holdsAngles(model, constant))
@@ -250,13 +264,15 @@ private:
         }
     if (isElementItself)
       return;
+    const bool isElsewhere = isParameterPlace(constant) && isNamedAsStored(constant);
+    const size_t before = matches.size();
     for (const FoldedFunction &function : foldedFunctions()) {
       const bool isIdentity = function.steps.empty();
       if (weak && isFx && !StringRef(function.calls).contains(call) && !(isElement && takesElement))
         continue;
       if (isWhole && (isIdentity || (!function.of && core.elements.size() < 2)))
         continue;
-      if (isWhole && StringRef(function.words) == "1 + w" && isParameterPlace(constant))
+      if (isWhole && StringRef(function.words) == "1 + w" && isElsewhere)
         continue;
       if (isWhole && function.of) { // most differ in the first element
         if (llvm::all_of(llvm::zip(source.elements, core.elements), [&](auto pair) {
@@ -278,26 +294,35 @@ private:
         if (isEqual(function, element, core.elements[0]))
           matches.push_back({&source, &function, 1, int64_t(i)});
     }
-    if (isWhole && !weak && !isParameterPlace(constant) && core.elements.size() >= 8)
-      addMultiple(core, source, rounding, matches);
+    if (isWhole && !weak && core.elements.size() >= 4 && matches.size() == before)
+      for (const FoldedFunction &function : foldedFunctions())
+        if (function.of && (!function.steps.empty() || (!isElsewhere && core.elements.size() >= 8)))
+          addMultiple(core, source, function, rounding, matches);
   }
 
-  void addMultiple(const ConstantCore &core, const Source &source, double rounding, std::vector<Match> &matches) const {
-    const std::vector<double> &mine = core.elements, &theirs = source.elements;
-    if (std::fabs(mine[0] * theirs[1] - mine[1] * theirs[0]) >
-        1e-2 * std::fabs(mine[0] * theirs[1])) // no multiple, at a glance
+  /// c * f(w), where values tell c.
+  void addMultiple(const ConstantCore &core, const Source &source, const FoldedFunction &function, double rounding,
+                   std::vector<Match> &matches) const {
+    if (function.words == StringRef("-w") || function.words == StringRef("|w|")) // c * w
       return;
+    const std::vector<double> &mine = core.elements;
+    const double first = function.of(source.elements[0]), second = function.of(source.elements[1]);
+    if (!(std::fabs(mine[0] * second - mine[1] * first) <= 1e-2 * std::fabs(mine[0] * second))) // at a glance
+      return;
+    const std::vector<double> theirs = function.apply(source.elements, source.view.columns());
     double products = 0, squares = 0;
-    for (auto [c, w] : llvm::zip(core.elements, source.elements)) {
-      products += c * w;
-      squares += w * w;
+    for (auto [c, y] : llvm::zip(mine, theirs)) {
+      products += c * y;
+      squares += y * y;
     }
     const double scale = squares ? products / squares : 0;
     bool isMultiple = scale != 0 && std::isfinite(scale) && std::fabs(scale + 1) > 1e-6 && std::fabs(scale - 1) > 1e-6;
-    for (auto [c, w] : llvm::zip(core.elements, source.elements))
-      isMultiple = isMultiple && std::fabs(c - scale * w) <= 4 * rounding * std::fabs(c) + 1e-30;
+    for (auto [c, y] : llvm::zip(mine, theirs))
+      isMultiple =
+          isMultiple && std::fabs(c - scale * y) <=
+                            4 * rounding * std::max(std::fabs(c), function.hasOne ? std::fabs(scale) : 0) + 1e-30;
     if (isMultiple)
-      matches.push_back({&source, &multiple(), scale});
+      matches.push_back({&source, &function, scale});
   }
 
   /// A number that was computed, and from no parameter that is known: harmless where no parameter is a number.
@@ -351,7 +376,7 @@ private:
     for (const Step &step : match.function->steps) {
       std::string number = value + "/number" + std::to_string(chain.size());
       if (step.operands == Step::NumberFirst || step.operands == Step::NumberSecond)
-        model.addReal(number, constant.type, match.scale == 1 ? step.number : match.scale);
+        model.addReal(number, constant.type, step.number);
       switch (step.operands) {
       case Step::Value:
         emit(step.op, {last});
@@ -367,6 +392,8 @@ private:
         break;
       }
     }
+    if (match.scale != 1)
+      emit("Mul", {last, model.addReal(value + "/scale", constant.type, match.scale).name});
     if (match.element >= 0)
       emit("Slice", {last, model.addIntegers(value + "/start", {match.element}).name,
                      model.addIntegers(value + "/end", {match.element + 1}).name,

@@ -10,11 +10,6 @@ static double sigmoid(double w) {
   return 1 / (1 + std::exp(-w));
 }
 
-const FoldedFunction &multiple() {
-  static const FoldedFunction function{"c * w", nullptr, {{"Mul", Step::NumberSecond}}, " mul div "};
-  return function;
-}
-
 llvm::ArrayRef<FoldedFunction> foldedFunctions() {
   static const std::vector<FoldedFunction> table{
       {"1 - w", [](double w) { return 1 - w; }, {{"Sub", Step::NumberFirst}}, " sub rsub ", true},
@@ -25,6 +20,12 @@ llvm::ArrayRef<FoldedFunction> foldedFunctions() {
       {"exp(w)", [](double w) { return std::exp(w); }, {{"Exp"}}, " exp "},
       {"-exp(w)", [](double w) { return -std::exp(w); }, {{"Exp"}, {"Neg"}}, " neg mul "},
       {"exp(-w)", [](double w) { return std::exp(-w); }, {{"Neg"}, {"Exp"}}, " exp "},
+      {"exp(-exp(w))", [](double w) { return std::exp(-std::exp(w)); }, {{"Exp"}, {"Neg"}, {"Exp"}}, " exp "},
+      {"log(sigmoid(w))",
+       [](double w) { return -std::log1p(std::exp(-w)); },
+       {{"Neg"}, {"Softplus"}, {"Neg"}},
+       " log_sigmoid logsigmoid ",
+       true},
       {"log(w)", [](double w) { return std::log(w); }, {{"Log"}}, " log "},
       {"sqrt(w)", [](double w) { return std::sqrt(w); }, {{"Sqrt"}}, " sqrt pow "},
       {"1 / w", [](double w) { return 1 / w; }, {{"Reciprocal"}}, " reciprocal div "},
@@ -45,9 +46,9 @@ llvm::ArrayRef<FoldedFunction> foldedFunctions() {
 }
 
 std::vector<double> FoldedFunction::apply(std::vector<double> w, int64_t width, double scale) const {
-  if (this == &multiple() || of) {
+  if (of) {
     for (double &element : w)
-      element = of ? of(element) : scale * element;
+      element = scale * of(element);
     return w;
   }
   for (size_t row = 0; width && row < w.size(); row += width) { // softmax
@@ -55,7 +56,7 @@ std::vector<double> FoldedFunction::apply(std::vector<double> w, int64_t width, 
     for (int64_t i = 0; i < width; ++i)
       sum += w[row + i] = std::exp(w[row + i] - largest);
     for (int64_t i = 0; i < width; ++i)
-      w[row + i] /= sum;
+      w[row + i] *= scale / sum;
   }
   return w;
 }

@@ -14,18 +14,16 @@ struct FoldedFunction {
   };
 
   const char *words;
-  double (*of)(double); ///< of each element; null: of rows, or a multiple
+  double (*of)(double); ///< of each element; null: of rows
   std::vector<Step> steps;
   const char *calls;   ///< dynamo's names of its last operation, each between spaces
   bool hasOne = false; ///< adds 1 to something: rounds as a number of that size
 
-  /// What it gives for a tensor of rows of `width`; `scale` is that of `multiple()`.
+  /// `scale` times what it gives for a tensor of rows of `width`.
   std::vector<double> apply(std::vector<double> w, int64_t width, double scale = 1) const;
 };
 
-/// The last one is the tensor itself, of which an element is taken.
+/// The last one is the tensor itself, of which an element or a multiple is taken.
 llvm::ArrayRef<FoldedFunction> foldedFunctions();
-/// c * w, where values tell c.
-const FoldedFunction &multiple();
 
 } // namespace ztc::importer

@@ -170,11 +170,13 @@ public:
     if (failed(checkUntrained(emitter, found.constants)))
       return failure();
     // Another frontend reads the checkpoint's own tensors and folds nothing.
+    if (options.weights.empty() && options.message.empty())
+      noteConstants(found, *model, names, report);
     if (options.weights.empty() && options.message.empty() &&
         failed(checkFolded(emitter, *model, WeightFacts(*model, names, familyOf(config)), report)))
       return failure();
     if (!options.weights.empty() && options.message.empty() &&
-        failed(explainWeights(emitter, *model, names, found.constants, options, familyOf(config), report)))
+        failed(explainWeights(emitter, *model, names, found, options, familyOf(config), report)))
       return failure();
     if (failed(attachSources(emitter, *model, options, report)))
       return failure();

@@ -52,6 +52,17 @@ bool isFunction(const Node &node) {
   return ops.contains(node.op);
 }
 
+/// Whether a gradient goes through the node. Sines and cosines end the way: see `isFunction`.
+bool passesGradient(const Node &node) {
+  static const llvm::StringSet<> ends{
+      "Sin",   "Cos",   "Shape", "Size",   "Equal",  "Less",    "LessOrEqual", "Greater", "GreaterOrEqual",
+      "And",   "Or",    "Not",   "Xor",    "Floor",  "Ceil",    "Round",       "Sign",    "ArgMax",
+      "IsNaN", "IsInf", "Range", "ArgMin", "OneHot", "NonZero", "EyeLike",     "Mod",     "ConstantOfShape"};
+  if (node.op == "Cast")
+    return isFloat(ElementType(int(node.integer("to", 1))));
+  return !ends.contains(node.op);
+}
+
 /// Ops that combine numbers: comparisons, selections and lookups only ask for them.
 bool computes(const Node &node) {
   return node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div" || node.op == "Concat" ||
@@ -79,6 +90,7 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
   // value -> the initializer it is, up to transposes and casts; those it is computed from, and from nothing else
   llvm::StringMap<const Initializer *> candidates;
   llvm::StringMap<llvm::SmallVector<const Initializer *, 1>> arranged;
+  llvm::StringMap<llvm::SetVector<const Initializer *>> placed; // computed from them and from positions
   for (const Initializer &initializer : model.initializers) {
     if (!isFloat(initializer.type))
       continue;
@@ -109,6 +121,18 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
         else if (!isData && ((i == 0 && arranges(node)) || isOfConstants))
           for (const std::string &output : node.outputs)
             arranged[output].push_back(initializer);
+        else if (!isData && passesGradient(node))
+          for (const std::string &output : node.outputs)
+            placed[output].insert(initializer);
+      if (auto known = placed.find(node.inputs[i]); known != placed.end() && passesGradient(node)) {
+        const std::vector<const Initializer *> initializers(known->second.begin(), known->second.end());
+        for (const Initializer *initializer : initializers)
+          if (isData && !llvm::is_contained(found.uncertain, initializer))
+            found.uncertain.push_back(initializer);
+          else if (!isData)
+            for (const std::string &output : node.outputs)
+              placed[output].insert(initializer);
+      }
     }
   addPositionTables(model, names, found.names);
   StoredTensors stored(model, names, weights);
@@ -122,6 +146,9 @@ FoundParameters findParameters(const Model &model, Names &names, const Liveness 
       found.constants.push_back(initializer);
     }
   }
+  llvm::erase_if(found.uncertain, [&](const Initializer *initializer) {
+    return found.names.contains(initializer->name) || names.checkpointName(initializer->name).empty();
+  });
   return found;
 }
 

@@ -9,6 +9,8 @@ struct FoundParameters {
   llvm::StringSet<> names; ///< of initializers
   /// Other initializers of floats that are combined with what depends on tokens: constants, as far as anything says.
   std::vector<const Initializer *> constants;
+  /// Of no such kind, but data meet what is computed from them and from positions: parameters, or buffers.
+  std::vector<const Initializer *> uncertain;
 };
 
 /// Decides by the exporter's signature where there is one, by names, and by how tokens' descendants use the

@@ -119,6 +119,24 @@ std::string noteUntrained(ArrayRef<std::string> untrained, const llvm::StringSet
   return "";
 }
 
+void noteConstants(const FoundParameters &found, const Model &model, const Names &names, ImportReport &report) {
+  std::vector<std::string> listedNames;
+  auto add = [&](const Initializer *initializer) {
+    std::string name = names.checkpointName(initializer->name);
+    TensorView view = viewOf(model, *initializer);
+    if (!name.empty() && names.kindOf(*initializer) != Names::Kind::Buffer && !isTable(view) &&
+        !holdsAngles(model, *initializer))
+      listedNames.push_back(std::move(name));
+  };
+  llvm::for_each(found.constants, add);
+  llvm::for_each(found.uncertain, add);
+  llvm::SmallVector<StringRef> views(listedNames.begin(), listedNames.end());
+  if (!views.empty())
+    report.notes.push_back(llvm::formatv("nothing says whether {0} are parameters or buffers: not trained; --weights "
+                                         "or an export with dynamo=True tells",
+                                         listed(views)));
+}
+
 std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> &used, const Unread &unread,
                        ImportReport &report) {
   const llvm::StringSet<> modules = modulesOf(used);
@@ -130,8 +148,11 @@ std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> 
   for (const TensorView &tensor : checkpoint)
     if (!isNeutral(tensor))
       modulesWithValues.insert(moduleOf(tensor.name));
-  llvm::SmallVector<StringRef> lost, buffers, elsewhere, copies;
-  const std::string suspect = constantOfValues(unread.model, unread.constants);
+  llvm::SmallVector<StringRef> lost, buffers, elsewhere, copies, uncertain;
+  llvm::StringSet<> uncertainNames;
+  for (const Initializer *initializer : unread.found.uncertain)
+    uncertainNames.insert(unread.names.checkpointName(initializer->name));
+  const std::string suspect = constantOfValues(unread.model, unread.found.constants);
   std::string computed;
   for (const TensorView &tensor : checkpoint) {
     if (used.contains(tensor.name) || isTable(tensor) || isFrozen(tensor.name, unread.freeze, report))
@@ -142,12 +163,17 @@ std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> 
     });
     StringRef module = moduleOf(tensor.name);
     const Names::Kind kind = unread.names.kindOfTensor(tensor.name);
+    if (kind != Names::Kind::Buffer && uncertainNames.contains(tensor.name)) {
+      uncertain.push_back(tensor.name);
+      continue;
+    }
     const bool isBuffer = kind == Names::Kind::Buffer || constants.contains(tensor.name);
     bool isIn = modules.contains(module) || (isNeutral(tensor) && !modulesWithValues.contains(module));
     std::string source;
     if (!isCopy && !isBuffer && !suspect.empty())
-      source = kind == Names::Kind::Parameter && !isIn ? suspect : constantWith(tensor, unread.model, unread.constants);
-    for (const Initializer *constant : unread.constants)
+      source = kind == Names::Kind::Parameter && !isIn ? suspect
+                                                       : constantWith(tensor, unread.model, unread.found.constants);
+    for (const Initializer *constant : unread.found.constants)
       if (source.empty() && (isIn || !suspect.empty()) && tensor.count() > 1 && constant->count() == tensor.count())
         source = constant->name;
     isIn |= !source.empty();
@@ -155,6 +181,12 @@ std::string noteUnread(ArrayRef<TensorView> checkpoint, const llvm::StringSet<> 
     if (computed.empty() && !isCopy && !isBuffer)
       computed = source;
   }
+  if (!uncertain.empty())
+    return llvm::formatv("'{0}' would not be trained: the model computes with {1} and with positions, and this export "
+                         "does not tell whether {2}. Export with dynamo=True, which does; what is a buffer, or is not "
+                         "to be trained, name with --freeze=REGEX",
+                         listed(uncertain), uncertain.size() == 1 ? "it" : "them",
+                         uncertain.size() == 1 ? "it is a parameter or a buffer" : "they are parameters or buffers");
   if (!lost.empty())
     return untrainedSentence(lost, computed);
   if (!buffers.empty())

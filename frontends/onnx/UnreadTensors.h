@@ -1,7 +1,7 @@
 // What a checkpoint has and no parameter of the graph stands for.
 #pragma once
 #include "frontends/onnx/Import.h"
-#include "frontends/onnx/Names.h"
+#include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/WeightForm.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -11,8 +11,8 @@ namespace ztc::importer {
 struct Unread {
   const Names &names;
   const Model &model;
-  llvm::ArrayRef<const Initializer *> constants; ///< that data meet, and that are no parameters
-  llvm::StringRef freeze;                        ///< expression over names that are not to be trained
+  const FoundParameters &found;
+  llvm::StringRef freeze; ///< expression over names that are not to be trained
 };
 
 /// The first of the constants that has values of its own: neither a mask nor sines and cosines; "" for none.
@@ -28,5 +28,8 @@ std::string noteUnread(llvm::ArrayRef<TensorView> checkpoint, const llvm::String
 /// `constantOfValues`.
 std::string noteUntrained(llvm::ArrayRef<std::string> untrained, const llvm::StringSet<> &trained,
                           llvm::StringRef constant, llvm::StringRef freeze, ImportReport &report);
+
+/// Without a checkpoint: notes named tensors of the graph that data meet and that nothing says to be parameters.
+void noteConstants(const FoundParameters &found, const Model &model, const Names &names, ImportReport &report);
 
 } // namespace ztc::importer

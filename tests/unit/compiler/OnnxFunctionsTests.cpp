@@ -111,6 +111,10 @@ TEST_F(Functions, EachOneIsUndone) {
       {"softplus(w)", [](float x) { return std::log1p(std::exp(x)); }},
       {"1 / w", [](float x) { return 1 / x; }},
       {"0.35 * w", [](float x) { return 0.35f * x; }},
+      {"2 * sigmoid(w)", [](float x) { return 2 / (1 + std::exp(-x)); }},
+      {"0.5 * tanh(w)", [](float x) { return 0.5f * std::tanh(x); }},
+      {"exp(-exp(w))", [](float x) { return std::exp(-std::exp(x)); }},
+      {"log(sigmoid(w))", [](float x) { return -std::log1p(std::exp(-x)); }},
   };
   for (const auto &[words, function] : functions) {
     std::string onnx = withVector(mapped(w, function));
@@ -152,6 +156,7 @@ TEST_F(Functions, ExportWritesThatOfTheTrainedValue) {
       {"sigmoid(w)", each([](float x) { return 1 / (1 + std::exp(-x)); })},
       {"0.35 * w", each([](float x) { return 0.35f * x; })},
       {"-exp(w)", each([](float x) { return -std::exp(x); })},
+      {"2 * sigmoid(w)", each([](float x) { return 2 / (1 + std::exp(-x)); })},
       {"softmax(w)", softmax},
   };
   const std::vector<float> trained = values(H, 21);
@@ -268,6 +273,45 @@ TEST_F(Functions, OnesThatStandInTheGraphTrainTheirParameters) {
   expectSameLogits(onnx, imported);
   EXPECT_GE(imported.argument("model.gate"), 0);
   EXPECT_GE(imported.argument("model.other"), 0);
+}
+
+/// 1 + w stands where a norm's weight could; the checkpoint has no tensor of such a name.
+TEST_F(Functions, OnePlusUnderAnotherName) {
+  OnnxWriter writer = begin();
+  writer.floats("add_5", {H}, mapped(w, [](float x) { return 1 + x; }));
+  writer.node("Mul", {"x", "add_5"}, {"y"}, {}, "['', 'layers.0', 'mul_7']", "node_mul_7",
+              "%mul_7 : [num_users=1] = (args = (%x, %add_5), kwargs = {})");
+  std::string onnx = finish(writer);
+  Imported imported = against(onnx, {{"model.layers.0.extra", {H}, w}});
+  expectSameLogits(onnx, imported);
+  EXPECT_GE(imported.argument("model.layers.0.extra"), 0);
+}
+
+/// TorchScript: a slope of distances. Its name is a tensor's of the checkpoint, which may be a buffer as well.
+TEST_F(Functions, WithPositionsOnlyThePersonKnows) {
+  OnnxWriter writer = begin();
+  writer.floats("model.layers.0.slope", {H}, w);
+  writer.node("Shape", {"input_ids"}, {"shape"});
+  writer.integers("one", {1}, {1});
+  writer.integers("start", {}, {0});
+  writer.integers("step", {}, {1});
+  writer.node("Gather", {"shape", "step"}, {"length"});
+  writer.node("Range", {"start", "length", "step"}, {"positions"});
+  writer.node("Cast", {"positions"}, {"reals"}, {{"to", int64_t(1)}});
+  writer.node("Unsqueeze", {"reals", "one"}, {"column"});
+  writer.node("Softplus", {"model.layers.0.slope"}, {"positive"});
+  writer.node("Mul", {"positive", "column"}, {"bias"});
+  writer.node("Add", {"x", "bias"}, {"y"});
+  std::string onnx = finish(writer);
+  const std::vector<Stored> tensors{{"model.layers.0.slope", {H}, w}};
+  Imported imported = against(onnx, tensors);
+  expectError(imported, "'model.layers.0.slope' would not be trained");
+  expectError(imported, "it is a parameter or a buffer");
+  ImportOptions options;
+  options.freeze = "slope";
+  Imported frozen = against(onnx, tensors, options);
+  EXPECT_TRUE(frozen.module) << frozen.errors;
+  EXPECT_THAT(import(onnx).report.notes, Contains(HasSubstr("whether model.layers.0.slope are parameters or buffers")));
 }
 
 } // namespace
