@@ -71,15 +71,19 @@ Value DecoderBuilder::rotate(const Rope &rope, const Table &table, Value x, int6
 }
 
 /// (S, S) bool: who sees whom.
-Value DecoderBuilder::mask(int64_t window) {
-  auto [known, isNew] = masks.try_emplace(window);
+Value DecoderBuilder::mask(const Layer &layer) {
+  int64_t window = layer.window;
+  auto [known, isNew] = masks.try_emplace({window, layer.windowIsChunk});
   if (!isNew)
     return known->second;
   graph.setScope("");
   Value row = graph.add("Unsqueeze", {positions, graph.integers({1})}),
         column = graph.add("Unsqueeze", {positions, graph.integers({0})});
   Value visible = graph.add("LessOrEqual", {column, row});
-  if (window)
+  if (window && layer.windowIsChunk)
+    visible = graph.add("And", {visible, graph.add("Equal", {graph.add("Div", {column, graph.integer(window)}),
+                                                             graph.add("Div", {row, graph.integer(window)})})});
+  else if (window)
     visible =
         graph.add("And", {visible, graph.add("Greater", {column, graph.add("Sub", {row, graph.integer(window)})})});
   return known->second = visible;
@@ -114,11 +118,11 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   if (!a.softCap && !a.hasSinks && a.slopes.empty()) {
     std::vector<Value> inputs{query, key, value};
     if (layer.window)
-      inputs.push_back(mask(layer.window));
+      inputs.push_back(mask(layer));
     graph.setScope(checkpoint.ownName(path));
     return graph.add("Attention", inputs, {{"scale", float(a.scale)}, {"is_causal", int64_t(layer.window ? 0 : 1)}});
   }
-  Value visible = mask(layer.window);
+  Value visible = mask(layer);
   graph.setScope(checkpoint.ownName(path));
   Value keys = graph.add("Transpose", {repeated(a, key)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
@@ -196,15 +200,15 @@ Value DecoderBuilder::turned(const Layer &layer, Value x, int64_t headWidth) {
   return rotate(rope, tables.at(layer.rope), x, headWidth);
 }
 
-/// Queries of later positions, larger: softmax over more keys stays as sharp (Llama 4's temperature).
-Value DecoderBuilder::scaledByPosition(const Layer &layer, Value query) {
-  const Rope *rope = layer.rope >= 0 ? &decoder.ropes[layer.rope] : nullptr;
-  if (!rope || rope->queryScaleBeta == 0)
+Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
+  if (a.queryScaleBeta == 0)
     return query;
   Value place = graph.add("Cast", {positions}, {{"to", int64_t(1)}}); // FLOAT
-  Value step = graph.add("Floor", {graph.add("Div", {place, graph.scalar(float(rope->queryScaleFrom))})});
+  if (a.queryScaleShift != 0)
+    place = graph.add("Add", {place, graph.scalar(float(a.queryScaleShift))});
+  Value step = graph.add("Floor", {graph.add("Div", {place, graph.scalar(float(a.queryScaleFrom))})});
   Value growth = graph.add("Log", {graph.add("Add", {step, graph.scalar(1)})});
-  Value scale = graph.add("Add", {scaled(growth, rope->queryScaleBeta), graph.scalar(1)});
+  Value scale = graph.add("Add", {scaled(growth, a.queryScaleBeta), graph.scalar(1)});
   return graph.add("Mul", {query, graph.add("Unsqueeze", {scale, graph.integers({1})})});
 }
 
@@ -241,13 +245,19 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     if (i < 2)
       parts[i] = turned(layer, parts[i], a.headWidth);
     if (i == 0)
-      parts[i] = scaledByPosition(layer, parts[i]);
+      parts[i] = scaledByPosition(a, parts[i]);
     if (i < 2 && hasHeadNorms && a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
   }
   Value y = scores(layer, path, parts[0], parts[1], parts[2]);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-  return linear(inside(path, names.output), reshape(y, {0, 0, wide}), wide, decoder.hidden, a.outputBias);
+  y = reshape(y, {0, 0, wide});
+  if (a.hasOutputGate) {
+    Value gate = linear(inside(path, names.outputGate), x, decoder.hidden, wide, false);
+    graph.setScope(checkpoint.ownName(path));
+    y = graph.add("Mul", {y, graph.add("Sigmoid", {gate})});
+  }
+  return linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias);
 }
 
 } // namespace ztc::huggingface

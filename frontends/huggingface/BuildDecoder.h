@@ -47,13 +47,13 @@ private:
   Table table(const Rope &rope);
   Value frequencies(const Rope &rope);
   Value rotate(const Rope &rope, const Table &table, Value x, int64_t headWidth);
-  Value mask(int64_t window);
+  Value mask(const Layer &layer);
   std::vector<Value> shardedProjection(const Attention &attention, Value all);
   Value alibi(const Attention &attention);
   std::vector<Value> fusedProjection(const Attention &attention, const std::string &path, Value x);
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
   Value turned(const Layer &layer, Value x, int64_t headWidth);
-  Value scaledByPosition(const Layer &layer, Value query);
+  Value scaledByPosition(const Attention &attention, Value query);
   Value attention(const Layer &layer, const std::string &path, Value x);
   // BuildLatentAttention.cpp
   Value latentAttention(const Layer &layer, const std::string &path, Value x);
@@ -65,6 +65,7 @@ private:
   Value experts(const Layer &layer, const std::string &block, const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
   Value choice(const Experts &experts, const std::string &path, Value shares);
+  Value nearShares(const Experts &experts, Value logits);
   Value sharedExpert(const FeedForward &feedForward, const std::string &path, Value x);
   Value gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
   Value clampedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);
@@ -72,10 +73,10 @@ private:
   const Decoder &decoder;
   Checkpoint &checkpoint;
   GraphWriter &graph;
-  std::map<std::string, Value> parameters; ///< by name, as f32
-  Value tokensShape, positions;            ///< of the input; 0..S-1 (sequence) int64
-  std::map<int, Table> tables;             ///< by index of the rope
-  std::map<int64_t, Value> masks;          ///< by window
+  std::map<std::string, Value> parameters;         ///< by name, as f32
+  Value tokensShape, positions;                    ///< of the input; 0..S-1 (sequence) int64
+  std::map<int, Table> tables;                     ///< by index of the rope
+  std::map<std::pair<int64_t, bool>, Value> masks; ///< by window, and whether it is a chunk
 };
 
 } // namespace ztc::huggingface

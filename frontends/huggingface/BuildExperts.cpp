@@ -30,10 +30,33 @@ Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value sh
   return reshape(graph.add("Where", {takesPart, grouped, outside}), {0, 0, e.count});
 }
 
+/// (B, S, E): shares of two experts, one after the other. Each is the softmax of the best among those whose scores are
+/// near it; for the second the first is out of reach.
+Value DecoderBuilder::nearShares(const Experts &e, Value logits) {
+  Value none = graph.add("Sub", {logits, logits}), outside = graph.scalar(-std::numeric_limits<float>::infinity());
+  Value size = graph.add("Abs", {logits}), left = logits, sum;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<Value> best = graph.addMany("TopK", {left, graph.integers({1})}, 2, {{"axis", int64_t(-1)}});
+    Value behind = graph.add("Div", {graph.add("Sub", {best[0], logits}), graph.add("Max", {size, best[0]})});
+    Value isFar = graph.add("Greater", {behind, graph.scalar(float(e.nearness))});
+    Value all = graph.add("Softmax", {graph.add("Where", {isFar, outside, left})}, {{"axis", int64_t(-1)}});
+    Value share = graph.add("GatherElements", {all, best[1]}, {{"axis", int64_t(-1)}});
+    Value placed = graph.add("ScatterElements", {none, best[1], share}, {{"axis", int64_t(-1)}});
+    sum = i ? graph.add("Add", {sum, placed}) : placed;
+    if (i == 0) {
+      Value gone = graph.add("Expand", {outside, graph.add("Shape", {best[1]})});
+      left = graph.add("ScatterElements", {logits, best[1], gone}, {{"axis", int64_t(-1)}});
+    }
+  }
+  return sum;
+}
+
 /// (B, S, E): the share of each expert, 0 where it was not chosen.
 Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x) {
   Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
-  bool isLate = e.router == Experts::Router::TopThenSoftmax;
+  if (e.router == Experts::Router::SparseMixer)
+    return nearShares(e, logits);
+  bool isLate = e.router == Experts::Router::TopThenSoftmax || e.router == Experts::Router::TopThenSigmoid;
   Value all = logits;
   if (e.router == Experts::Router::SigmoidThenTop)
     all = graph.add("Sigmoid", {logits});
@@ -43,7 +66,9 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   Value by = choice(e, path, all);
   std::vector<Value> top = graph.addMany("TopK", {by, graph.integers({e.perToken})}, 2, {{"axis", int64_t(-1)}});
   Value chosen = by == all ? top[0] : graph.add("GatherElements", {all, top[1]}, {{"axis", int64_t(-1)}});
-  if (isLate) {
+  if (e.router == Experts::Router::TopThenSigmoid) {
+    chosen = graph.add("Sigmoid", {chosen});
+  } else if (isLate) {
     chosen = graph.add("Softmax", {chosen}, {{"axis", int64_t(-1)}});
   } else if (e.normalised) {
     Value sum = graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}});
@@ -128,10 +153,13 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &block, cons
   const Experts &e = *layer.feedForward.experts;
   Value weights = shares(e, path, x), sum;
   for (int64_t i = 0; i < e.count; ++i) {
-    Value y = e.limit ? clampedExpert(layer, path, i, x) : gatedExpert(layer, path, i, x);
     graph.setScope(checkpoint.ownName(path));
     Value share = graph.add("Slice", {weights, graph.integers({i}), graph.integers({i + 1}), graph.integers({-1})});
-    y = graph.add("Mul", {y, share});
+    Value read = e.sharesScaleInputs ? graph.add("Mul", {x, share}) : x;
+    Value y = e.limit ? clampedExpert(layer, path, i, read) : gatedExpert(layer, path, i, read);
+    graph.setScope(checkpoint.ownName(path));
+    if (!e.sharesScaleInputs)
+      y = graph.add("Mul", {y, share});
     sum = i ? graph.add("Add", {sum, y}) : y;
   }
   if (!e.sharedWidth)

@@ -76,7 +76,11 @@ struct Attention {
   bool slopesAreRounded = false;
   std::optional<Latent> latent;
   std::optional<double> softCap; ///< cap * tanh(scores / cap)
-  bool hasSinks = false;         ///< a learned logit per head, which takes a share of the softmax and nothing else
+  /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
+  /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
+  double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
+  bool hasOutputGate = false; ///< its result times a sigmoid of what it read, through a projection
+  bool hasSinks = false;      ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
 
 struct Experts {
@@ -84,7 +88,10 @@ struct Experts {
   enum class Router {
     SoftmaxThenTop, ///< shares of all experts; the chosen ones may be normalised again
     TopThenSoftmax, ///< shares among the chosen
+    TopThenSigmoid, ///< each chosen one by itself
     SigmoidThenTop, ///< DeepSeek-V3 (arXiv:2412.19437, section 2.1.2): each expert by itself
+    SparseMixer,    ///< of two, without its noise (arXiv:2409.12136): each share is among near experts, one after the
+                    ///< other
   } router = Router::SoftmaxThenTop;
   bool normalised = false;    ///< the chosen shares sum to one
   double normalisedFrom = 0;  ///< added to their sum
@@ -94,10 +101,12 @@ struct Experts {
   bool choiceBiasIsRow = false; ///< stored (1, count), not (count)
   /// Experts in so many groups; the best `chosenGroups` of them take part. By the largest share, or by the sum of two.
   int64_t groups = 1, chosenGroups = 1;
-  double scale = 1;            ///< of the shares
-  int64_t sharedWidth = 0;     ///< above 0: an expert that sees every token
-  bool sharedHasGate = false;  ///< its result times a sigmoid of the token
-  double limit = 0, alpha = 0; ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
+  double scale = 1;               ///< of the shares
+  bool sharesScaleInputs = false; ///< what an expert reads is multiplied by its share, not what it says
+  double nearness = 0;            ///< of Router::SparseMixer: how far behind the best an expert may be, relatively
+  int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
+  bool sharedHasGate = false;     ///< its result times a sigmoid of the token
+  double limit = 0, alpha = 0;    ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
 };
 
 struct FeedForward {
@@ -112,9 +121,10 @@ struct FeedForward {
 struct Layer {
   Attention attention;
   FeedForward feedForward;
-  int64_t window = 0;     ///< keys that a query sees, itself included; 0: all before it
-  bool isSliding = false; ///< its type is sliding_attention, also where the window is null
-  int rope = 0;           ///< index into Decoder::ropes; -1: none
+  int64_t window = 0;         ///< keys that a query sees, itself included; 0: all before it
+  bool windowIsChunk = false; ///< rows are cut into chunks of `window` instead, and no query sees another chunk
+  bool isSliding = false;     ///< its type is sliding_attention, also where the window is null
+  int rope = 0;               ///< index into Decoder::ropes; -1: none
 };
 
 /// Where the norms of a block stand; names are below the layer, empty where there is none.
@@ -126,6 +136,7 @@ struct BlockNames {
   std::string attention = "self_attn", feedForward = "mlp";
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
+  std::string outputGate = "gate_proj"; ///< below `attention`
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";

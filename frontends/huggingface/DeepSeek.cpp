@@ -5,7 +5,7 @@
 namespace ztc::huggingface {
 
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &d, Experts experts) {
-  std::optional<int64_t> count = config.optionalInteger("n_routed_experts", d.count, 0);
+  std::optional<int64_t> count = config.optionalInteger(d.countKey, d.count, 0);
   experts.count = count.value_or(0);
   experts.perToken = config.optionalInteger("num_experts_per_tok", d.perToken).value_or(d.perToken);
   experts.normalised = config.flag("norm_topk_prob", d.normalised);
@@ -13,7 +13,7 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
   experts.groups = config.optionalInteger("n_group", d.groups).value_or(1);
   experts.chosenGroups = config.optionalInteger("topk_group", d.chosenGroups).value_or(1);
   int64_t width = config.integer("moe_intermediate_size", d.width);
-  experts.sharedWidth = width * config.optionalInteger("n_shared_experts", d.shared, 0).value_or(0);
+  experts.sharedWidth = width * config.optionalInteger(d.sharedKey, d.shared, 0).value_or(0);
   int64_t dense = config.integer("first_k_dense_replace", d.firstDense, 0);
   config.harmless({"ep_size", "moe_layer_freq", "scoring_func", "aux_loss_alpha", "seq_aux"});
   readRouterLoss(config, decoder);
@@ -80,6 +80,34 @@ void fillDeepSeekV3(Config &config, Decoder &decoder) {
                       .normalised = true});
 }
 
+int64_t denseLayers(Config &config, const Decoder &decoder, int64_t otherwise) {
+  std::vector<std::string> types = config.texts("mlp_layer_types");
+  int64_t dense = 0, first = config.integer("first_k_dense_replace", otherwise, 0);
+  if (types.empty())
+    return first;
+  while (dense < int64_t(types.size()) && types[dense] == "dense")
+    ++dense;
+  if (types.size() != decoder.layers.size() ||
+      std::count(types.begin(), types.end(), "sparse") != int64_t(types.size()) - dense)
+    config.fail("mlp_layer_types is not a number of dense layers and then sparse ones, one entry for each layer");
+  return dense;
+}
+
+/// DeepSeek-V3's attention in a dense model.
+void fillYoutu(Config &config, Decoder &decoder) {
+  Defaults defaults{
+      .vocabulary = 128256, .hidden = 2048, .width = 6144, .heads = 16, .keyHeads = 16, .positions = 131072};
+  defaults.isTied = true;
+  readCommon(config, decoder, defaults);
+  config.harmless({"embedding_initializer_range"}); // fresh embeddings are as wide as the other weights
+  if (config.isNull("initializer_range") || !config.has("initializer_range"))
+    decoder.initializerRange = 2 / std::sqrt(5 * double(decoder.hidden));
+  if (!decoder.layers.empty())
+    readLatent(config, decoder,
+               {.queryRank = 1536, .keyRank = 512, .plainWidth = 128, .turningWidth = 64, .valueWidth = 128},
+               config.flag("rope_interleave", true));
+}
+
 /// DeepSeek-V3 with a list of which layers are dense.
 void fillGlm4MoeLite(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
@@ -97,15 +125,8 @@ void fillGlm4MoeLite(Config &config, Decoder &decoder) {
   readLatent(config, decoder,
              {.queryRank = 768, .keyRank = 512, .plainWidth = 192, .turningWidth = 64, .valueWidth = 256},
              config.flag("rope_interleave", true));
-  std::vector<std::string> types = config.texts("mlp_layer_types");
-  int64_t dense = types.empty() ? 1 : 0;
-  while (dense < int64_t(types.size()) && types[dense] == "dense")
-    ++dense;
-  if (!types.empty() && (types.size() != decoder.layers.size() ||
-                         std::count(types.begin(), types.end(), "sparse") != int64_t(types.size()) - dense))
-    config.fail("mlp_layer_types is not a number of dense layers and then sparse ones, one entry for each layer");
-  config.harmless({"first_k_dense_replace"}); // what transformers 5 does not read
-  config.set("first_k_dense_replace", dense);
+  config.set("first_k_dense_replace", 1); // what transformers 5 does not read
+  config.set("first_k_dense_replace", denseLayers(config, decoder, 1));
   setDeepSeekExperts(
       config, decoder,
       {.count = 64, .perToken = 4, .width = 1536, .shared = 1, .firstDense = 1, .scale = 1.8, .normalised = true});

@@ -75,6 +75,13 @@ static constexpr Family kFamilies[] = {
     {"codegen", fillCodeGen},
     {"xglm", fillXglm},
     {"biogpt", fillBioGpt},
+    {"llama4_text", fillLlama4},
+    {"phimoe", fillPhiMoe},
+    {"exaone_moe", fillExaoneMoe},
+    {"afmoe", fillAfMoe},
+    {"solar_open", fillSolarOpen},
+    {"youtu", fillYoutu},
+    {"hyperclovax", fillHyperClovaX},
 };
 
 /// Layers that carry a state from token to token: gated DeltaNet, Mamba, convolutions, linear attention.
@@ -90,27 +97,35 @@ struct Refused {
   const char *modelType, *why;
 };
 static constexpr Refused kRefused[] = {
-    {"phimoe", "draws its experts at random in training (SparseMixer), which ztc does not build"},
     {"paligemma", "attends in both directions within a prompt, which ztc does not build"},
+    {"gemma3n", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc does "
+                "not build"},
+    {"gemma3n_text", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc "
+                     "does not build"},
+    {"gemma4", "has inputs of each layer and keys that layers share, which ztc does not build"},
+    {"gemma4_text", "has inputs of each layer and keys that layers share, which ztc does not build"},
+    {"bitnet", "has weights of three values with scales of their own, which ztc does not build"},
+    {"t5gemma", "is an encoder and a decoder, which ztc does not build"},
+    {"longcat_flash", "has experts that hand a token on as it is, beside two attentions a layer, which ztc does not "
+                      "build"},
+    {"deepseek_v32", "chooses the keys that a query sees, which ztc does not build"},
+    {"glm_moe_dsa", "chooses the keys that a query sees, which ztc does not build"},
+    {"csm", "predicts audio with two decoders, which ztc does not build"},
+    {"doge", "has attention with a learned dynamic mask, which ztc does not build"},
+    {"diffllama", "subtracts one attention from another, which ztc does not build"},
 };
 
 /// Layers and experts are nodes of the graph: beyond this a configuration is damaged.
 static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
 
 static constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text", true},
-    {"mistral3", "mistral", true},
-    {"llava", "llama", false},
-    {"llava_next", "llama", false},
-    {"llava_onevision", "qwen2", false},
-    {"vipllava", "llama", false},
-    {"idefics3", "llama", false},
-    {"smolvlm", "llama", false},
-    {"internvl", "qwen2", true},
-    {"qwen2_vl", "qwen2_vl_text", false},
-    {"qwen2_5_vl", "qwen2_5_vl_text", false},
-    {"qwen3_vl", "qwen3_vl_text", false},
-    {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
+    {"gemma3", "gemma3_text", true},      {"llama4", "llama4_text", false},
+    {"mistral3", "mistral", true},        {"llava", "llama", false},
+    {"llava_next", "llama", false},       {"llava_onevision", "qwen2", false},
+    {"vipllava", "llama", false},         {"idefics3", "llama", false},
+    {"smolvlm", "llama", false},          {"internvl", "qwen2", true},
+    {"qwen2_vl", "qwen2_vl_text", false}, {"qwen2_5_vl", "qwen2_5_vl_text", false},
+    {"qwen3_vl", "qwen3_vl_text", false}, {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {

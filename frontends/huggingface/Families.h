@@ -93,6 +93,7 @@ struct DeepSeekExperts {
   int64_t count = 0, perToken = 1, width = 2048, shared = 0, firstDense = 0, groups = 1, chosenGroups = 1;
   double scale = 1;
   bool normalised = false;
+  const char *countKey = "n_routed_experts", *sharedKey = "n_shared_experts";
 };
 /// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers.
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
@@ -101,6 +102,12 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
 
 /// What dense ERNIE 4.5 and its mixture have in common, with these sizes; whether projections have biases.
 bool readErnie45(Config &config, Decoder &decoder, Defaults sizes);
+
+/// How many layers before the first mixture are dense: mlp_layer_types where it is there, else
+/// first_k_dense_replace.
+int64_t denseLayers(Config &config, const Decoder &decoder, int64_t otherwise);
+/// EXAONE 4's attention: where some layers have windows the others have no rotation.
+void setExaoneAttention(Config &config, Decoder &decoder);
 
 void fillLlama(Config &config, Decoder &decoder);
 void fillMistral(Config &config, Decoder &decoder);
@@ -170,5 +177,12 @@ void fillGptNeo(Config &config, Decoder &decoder);
 void fillCodeGen(Config &config, Decoder &decoder);
 void fillXglm(Config &config, Decoder &decoder);
 void fillBioGpt(Config &config, Decoder &decoder);
+void fillLlama4(Config &config, Decoder &decoder);
+void fillPhiMoe(Config &config, Decoder &decoder);
+void fillExaoneMoe(Config &config, Decoder &decoder);
+void fillAfMoe(Config &config, Decoder &decoder);
+void fillSolarOpen(Config &config, Decoder &decoder);
+void fillYoutu(Config &config, Decoder &decoder);
+void fillHyperClovaX(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

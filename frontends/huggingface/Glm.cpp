@@ -57,4 +57,25 @@ void fillGlm4Moe(Config &config, Decoder &decoder) {
                      {.count = 128, .perToken = 8, .width = 1408, .firstDense = 1, .normalised = true});
 }
 
+/// GLM 4.5's experts in every layer; all of each head turns.
+void fillSolarOpen(Config &config, Decoder &decoder) {
+  config.harmless({"intermediate_size", "first_k_dense_replace"}); // nothing is dense, whatever they say
+  config.set("intermediate_size", 1);
+  config.set("first_k_dense_replace", 0);
+  readCommon(config, decoder,
+             {.vocabulary = 196608,
+              .layers = 48,
+              .heads = 64,
+              .keyHeads = 8,
+              .headWidth = 128,
+              .positions = 131072,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
+  setDeepSeekExperts(config, decoder, {.count = 128, .perToken = 8, .width = 1280, .shared = 1, .normalised = true});
+}
+
 } // namespace ztc::huggingface

@@ -153,6 +153,9 @@ void fillFalcon(Config &config, Decoder &decoder) {
   int64_t heads = config.integer("num_attention_heads", 71);
   bool isNew = config.flag("new_decoder_architecture", false), sharesKeys = config.flag("multi_query", true);
   int64_t keyHeads = config.optionalInteger("num_kv_heads", std::nullopt).value_or(heads);
+  if (!isNew && !sharesKeys && keyHeads != heads)
+    config.fail(config.describe("num_kv_heads") + ", but without new_decoder_architecture and multi_query each of " +
+                std::to_string(heads) + " heads has keys of its own");
   setHeads(decoder, layer, heads, isNew ? keyHeads : sharesKeys ? 1 : heads);
   layer.attention.fusion = !isNew && sharesKeys ? Fusion::Blocks : Fusion::Groups;
   bool bias = config.flag("bias", false);

@@ -59,6 +59,26 @@ void fillGranite(Config &config, Decoder &decoder) {
     layer.attention.scale = scale;
 }
 
+/// Granite with norms of results too; its logits are multiplied where Granite's are divided.
+void fillHyperClovaX(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {});
+  if (decoder.layers.empty())
+    return;
+  readBiases(config, decoder, true);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  decoder.embeddingScale = config.number("embedding_multiplier", 1);
+  decoder.residualScale = config.number("residual_multiplier", 1);
+  decoder.logitScale = config.number("logits_scaling", 1);
+  double usual = decoder.layers.front().attention.scale;
+  double scale = config.optionalNumber("attention_multiplier", std::nullopt).value_or(usual);
+  for (Layer &layer : decoder.layers)
+    layer.attention.scale = scale;
+  if (config.flag("use_post_norm", true)) {
+    decoder.names.afterAttentionNorm = "post_norm1";
+    decoder.names.afterFeedForwardNorm = "post_norm2";
+  }
+}
+
 void fillGraniteMoe(Config &config, Decoder &decoder) {
   fillGranite(config, decoder);
   config.require("position_embedding_type", {"rope"}); // what version 4 wrote; "nope" is GraniteMoeHybrid's

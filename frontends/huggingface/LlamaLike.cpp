@@ -200,14 +200,7 @@ void fillCwm(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
 }
 
-/// Norms of results, and where some layers have windows the others have no rotation.
-void fillExaone4(Config &config, Decoder &decoder) {
-  readCommon(config, decoder, {.vocabulary = 102400, .width = 16384, .keyHeads = 32, .epsilon = 1e-5});
-  if (decoder.layers.empty())
-    return;
-  decoder.names.attentionNorm = decoder.names.feedForwardNorm = "";
-  decoder.names.afterAttentionNorm = "post_attention_layernorm";
-  decoder.names.afterFeedForwardNorm = "post_feedforward_layernorm";
+void setExaoneAttention(Config &config, Decoder &decoder) {
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096);
   int64_t every = 0;
   if (!config.isNull("sliding_window_pattern") && window) {
@@ -225,6 +218,17 @@ void fillExaone4(Config &config, Decoder &decoder) {
     layer.attention.headNorms = HeadNorms::PerHead;
     layer.rope = !window || layer.isSliding ? 0 : -1;
   }
+}
+
+/// Norms of results.
+void fillExaone4(Config &config, Decoder &decoder) {
+  readCommon(config, decoder, {.vocabulary = 102400, .width = 16384, .keyHeads = 32, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  decoder.names.attentionNorm = decoder.names.feedForwardNorm = "";
+  decoder.names.afterAttentionNorm = "post_attention_layernorm";
+  decoder.names.afterFeedForwardNorm = "post_feedforward_layernorm";
+  setExaoneAttention(config, decoder);
 }
 
 } // namespace ztc::huggingface

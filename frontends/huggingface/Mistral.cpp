@@ -55,6 +55,10 @@ void fillMinistral3(Config &config, Decoder &decoder) {
   RopeContext context = ropeContext(decoder, 1000000);
   context.readsQueryScale = true;
   decoder.ropes = {readRope(config, context)};
+  for (Layer &layer : decoder.layers) {
+    layer.attention.queryScaleBeta = decoder.ropes.front().queryScaleBeta;
+    layer.attention.queryScaleFrom = decoder.ropes.front().queryScaleFrom;
+  }
 }
 
 void fillMixtral(Config &config, Decoder &decoder) {

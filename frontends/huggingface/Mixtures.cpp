@@ -1,4 +1,4 @@
-// Mixtures of experts beside well-known attention: ERNIE 4.5, Hunyuan, MiniMax-M2.
+// Mixtures of experts beside well-known attention: ERNIE 4.5, Hunyuan, MiniMax-M2, Phi-3.5-MoE, K-EXAONE, AFMoE.
 #include "frontends/huggingface/Families.h"
 
 namespace ztc::huggingface {
@@ -88,6 +88,107 @@ void fillMiniMaxM2(Config &config, Decoder &decoder) {
   names.expertUp = "w3";
   names.expertDown = "w2";
   decoder.renamed = {{".block_sparse_moe.", ".mlp."}};
+}
+
+/// LayerNorm, and two experts of those with near scores.
+void fillPhiMoe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 32064, .width = 6400, .keyHeads = 8, .positions = 131072, .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  decoder.norm.kind = NormKind::Layer;
+  decoder.headBias = config.flag("lm_head_bias", false);
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", std::nullopt);
+  for (Layer &layer : decoder.layers)
+    layer.window = window.value_or(0);
+  RopeContext context = ropeContext(decoder, 1000000);
+  context.readsMagnitudes = true;
+  decoder.ropes = {readRope(config, context)};
+  Experts experts{.router = Experts::Router::SparseMixer};
+  experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 16, 2);
+  experts.perToken = 2;
+  experts.nearness = 2 * config.number("router_jitter_noise", 0.01);
+  config.require("num_experts_per_tok", {2});
+  config.harmless({"input_jitter_noise", "hidden_dropout"});
+  decoder.notes.push_back("model_type phimoe: each token goes to the experts that evaluation chooses; transformers "
+                          "draws near ones at random in training (SparseMixer)");
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts, decoder.layers.front().feedForward.width);
+  BlockNames &names = decoder.names;
+  names.feedForward = "block_sparse_moe";
+  names.expertGate = "w1";
+  names.expertUp = "w3";
+  names.expertDown = "w2";
+  decoder.renamed = {{".block_sparse_moe.gate.", ".mlp.router."}, {".block_sparse_moe.", ".mlp."}};
+}
+
+/// EXAONE 4's attention behind norms of inputs, DeepSeek-V3's experts.
+void fillExaoneMoe(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 102400, .width = 16384, .keyHeads = 32, .epsilon = 1e-5};
+  defaults.padding = 0;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  config.harmless({"num_nextn_predict_layers"});
+  setExaoneAttention(config, decoder);
+  config.set("first_k_dense_replace", denseLayers(config, decoder, 1));
+  setDeepSeekExperts(config, decoder,
+                     {.count = 64,
+                      .perToken = 8,
+                      .width = 1024,
+                      .shared = 1,
+                      .scale = 2.5,
+                      .normalised = true,
+                      .countKey = "num_experts",
+                      .sharedKey = "num_shared_experts"});
+  decoder.names.choiceBias = "e_score_correction_bias";
+  decoder.renamed = {{".mlp.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"}};
+}
+
+/// Norms around both halves of a block, a gate behind attention, no rotation where all keys are seen.
+void fillAfMoe(Config &config, Decoder &decoder) {
+  readCommon(config, decoder,
+             {.vocabulary = 200192,
+              .hidden = 2048,
+              .width = 6144,
+              .heads = 16,
+              .headWidth = 128,
+              .positions = 16384,
+              .epsilon = 1e-5});
+  if (decoder.layers.empty())
+    return;
+  bool bias = config.flag("attention_bias", false);
+  setBiases(decoder, bias, bias);
+  std::optional<int64_t> window = config.optionalInteger("sliding_window", 1024);
+  int64_t every = config.integer("global_attn_every_n_layers", 4);
+  setWindows(
+      decoder,
+      slidingLayers(config, decoder, [](int64_t layer, int64_t n) { return (layer + 1) % n != 0; }, every), window);
+  decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
+  for (Layer &layer : decoder.layers) {
+    layer.attention.headNorms = HeadNorms::PerHead;
+    layer.attention.hasOutputGate = true;
+    layer.rope = layer.isSliding ? 0 : -1;
+  }
+  if (config.flag("mup_enabled", false))
+    decoder.embeddingScale = std::sqrt(double(decoder.hidden));
+  Experts experts{
+      .router = Experts::Router::SigmoidThenTop, .normalised = true, .normalisedFrom = 1e-20, .hasChoiceBias = true};
+  experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), 64);
+  experts.perToken = config.integer("num_experts_per_tok", 6);
+  experts.scale = config.number("route_scale", 1);
+  int64_t width = config.integer("moe_intermediate_size", 1408), dense = config.integer("num_dense_layers", 1, 0);
+  experts.sharedWidth = width * config.integer("num_shared_experts", 2, 0);
+  readRouterLoss(config, decoder);
+  setExperts(config, decoder, experts, width, [&](int64_t layer) { return layer < dense; });
+  BlockNames &names = decoder.names;
+  names.afterAttentionNorm = "post_attention_layernorm";
+  names.feedForwardNorm = "pre_mlp_layernorm";
+  names.afterFeedForwardNorm = "post_mlp_layernorm";
+  names.router = "router.gate";
+  names.choiceBias = "expert_bias";
 }
 
 } // namespace ztc::huggingface

@@ -3,13 +3,22 @@
 
 namespace ztc::huggingface {
 
-/// A window needs use_sliding_window, and holds from layer max_window_layers on.
-static void readWindows(Config &config, Decoder &decoder, int64_t firstByDefault = 28) {
+/// Layers with windows where layer_types does not say it: those from max_window_layers on, or the first, third and so
+/// on of those before it (Qwen2-MoE).
+static bool isFromOn(int64_t layer, int64_t first) {
+  return layer >= first;
+}
+static bool isEverySecondBefore(int64_t layer, int64_t end) {
+  return layer % 2 == 0 && layer < end;
+}
+
+/// A window needs use_sliding_window, and holds in some layers.
+static void readWindows(Config &config, Decoder &decoder, int64_t mostByDefault = 28,
+                        bool (*isSliding)(int64_t, int64_t) = isFromOn) {
   bool useWindow = config.flag("use_sliding_window", false);
   std::optional<int64_t> window = config.optionalInteger("sliding_window", 4096, 0);
-  int64_t first = config.optionalInteger("max_window_layers", firstByDefault, 0).value_or(firstByDefault);
-  std::vector<bool> sliding =
-      slidingLayers(config, decoder, [](int64_t layer, int64_t from) { return layer >= from; }, first);
+  int64_t most = config.optionalInteger("max_window_layers", mostByDefault, 0).value_or(mostByDefault);
+  std::vector<bool> sliding = slidingLayers(config, decoder, isSliding, most);
   for (size_t i = 0; i < decoder.layers.size(); ++i)
     if (useWindow && sliding[i])
       decoder.layers[i].window = window.value_or(0);
@@ -129,7 +138,7 @@ void fillQwen2Moe(Config &config, Decoder &decoder) {
   if (decoder.layers.empty())
     return;
   setBiases(decoder, config.flag("qkv_bias", true), false);
-  readWindows(config, decoder);
+  readWindows(config, decoder, 28, isEverySecondBefore);
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   Experts experts{.count = 60, .perToken = 4};
   experts.sharedWidth = config.integer("shared_expert_intermediate_size", 5632);

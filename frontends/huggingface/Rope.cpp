@@ -28,7 +28,7 @@ void stretchLlama3(Rope &rope, double factor, double low, double high, double or
     float wave = float(2 * std::numbers::pi) / frequency;
     if (wave > longWave) {
       frequency /= float(factor);
-    } else if (wave >= shortWave) {
+    } else if (wave >= shortWave && high != low) {
       float smooth = (float(original) / wave - float(low)) / float(high - low);
       frequency = (1 - smooth) * frequency / float(factor) + smooth * frequency;
     }
@@ -140,8 +140,6 @@ private:
 
   void llama3() {
     double factor = needed("factor"), low = needed("low_freq_factor"), high = needed("high_freq_factor");
-    if (high == low)
-      config.fail("low_freq_factor and high_freq_factor are equal");
     stretchLlama3(rope, factor, low, high, original);
     rope.reach = int64_t(factor * original);
   }
@@ -179,6 +177,11 @@ private:
     double factor = config.optionalNumber("factor", std::nullopt).value_or(double(context.positions) / original);
     std::optional<double> given = config.optionalNumber("attention_factor", std::nullopt);
     rope.scale = given ? *given : factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+    if (context.readsMagnitudes) {
+      rope.scale = needed("short_mscale");
+      if (needed("long_mscale") != rope.scale)
+        config.fail("short_mscale and long_mscale differ, which ztc does not build");
+    }
     std::vector<float> waves = powers(rope.theta, rope.width);
     for (size_t i = 0; i < wanted; ++i) {
       rope.frequencies[i] = 1.0f / (float(shorter[i]) * waves[i]);

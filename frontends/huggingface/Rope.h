@@ -19,8 +19,7 @@ struct Rope {
   /// 2)).
   double theta = 0, dynamicFactor = 0;
   double scoreScale = 1; ///< of the scores, where mscale_all_dim is there; DeepSeek's attention alone asks for it
-  /// Queries are multiplied by 1 + beta * log(1 + floor(position / queryScaleFrom)); 0: not.
-  double queryScaleBeta = 0, queryScaleFrom = 0;
+  double queryScaleBeta = 0, queryScaleFrom = 1; ///< of Attention, where the parameters have them
   int64_t reach = 0; ///< tokens in a row that the scaling is made for; 0: it says nothing of it
 };
 
@@ -33,6 +32,7 @@ struct RopeContext {
   bool yarnIsLongrope = false;     ///< Phi-3's old names
   bool readsAlpha = false;         ///< Hunyuan: "dynamic" with alpha is another base, whatever the length of a row
   bool readsQueryScale = false;    ///< Ministral 3: llama_4_scaling_beta
+  bool readsMagnitudes = false;    ///< Phi-3.5-MoE: longrope's short_mscale and long_mscale
 };
 
 /// Reads rope_parameters (version 5), or rope_theta, rope_scaling and partial_rotary_factor (version 4).

@@ -42,7 +42,8 @@ def train(folder, golden, precision, work):
     own = {}
     for name, error in (golden.get("own_errors", {}) if precision == "bf16" else {}).items():
         own[kind(name)] = max(error, own.get(kind(name), 0))
-    first, losses = max(first, 2 * own.get("loss", 0)), max(losses, 2 * own.get("loss", 0))
+    first, losses = max(first, 2 * own.get("loss", 0)), max(losses, 2 * own.get("loss", 0), 2 * own.get("losses", 0))
+    sizes = max(sizes, 2 * own.get("gradient_norms", 0))
     error = abs(steps[0]["loss"] - golden["losses"][0])
     check(f"{folder.name}: {precision}: first loss", error <= first, error)
     mine, want = norms(work / "gradients"), golden["gradients"]

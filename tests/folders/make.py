@@ -113,6 +113,8 @@ FOLDERS = {
     "granite": ("granite", base(embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.7, attention_multiplier=0.3, tie_word_embeddings=True), {"4": version4()}),
     "qwen3-moe": ("qwen3_moe", base(head_dim=12, num_experts=4, moe_intermediate_size=20, norm_topk_prob=False, mlp_only_layers=[0], **EXPERTS), {"4": version4()}),
     "mixtral": ("mixtral", base(num_local_experts=4, sliding_window=6, intermediate_size=28, **EXPERTS), {"4": version4()}),
+    "qwen2-moe": ("qwen2_moe", base(num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, shared_expert_intermediate_size=24, use_sliding_window=True,
+                                    sliding_window=5, max_window_layers=2, mlp_only_layers=[1], **EXPERTS), {"no-types": lambda c: changed(c, ["layer_types"])}),
     "gpt2": ("gpt2", dict(n_embd=40, n_layer=2, n_head=4, vocab_size=97, n_positions=64, initializer_range=0.12, bos_token_id=None, eos_token_id=None, resid_pdrop=0.0,
                           embd_pdrop=0.0, attn_pdrop=0.0, scale_attn_by_inverse_layer_idx=True), {"absent": lambda c: changed(c, ["tie_word_embeddings", "n_inner"], n_ctx=64)}),
     "gpt-oss": ("gpt_oss", base(head_dim=12, num_local_experts=3, sliding_window=5, intermediate_size=24, attention="eager", rope_parameters=rope(
@@ -151,6 +153,23 @@ FOLDERS |= {
                             bos_token_id=None, eos_token_id=None), {}),
 }
 
+FOLDERS |= {
+    "llama4": ("llama4_text", base(head_dim=12, num_hidden_layers=3, num_local_experts=3, intermediate_size=20, intermediate_size_mlp=32, moe_layers=[0, 2],
+                                   num_experts_per_tok=1, no_rope_layers=[1, 0, 1], attention_chunk_size=7, floor_scale=4, attn_scale=0.3, experts="eager",
+                                   rope_parameters=rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=1.0, original_max_position_embeddings=16)), {
+        "4": version4(), "no-types": lambda c: changed(c, ["layer_types"], attn_temperature_tuning=4)}),
+    "phimoe": ("phimoe", base(num_local_experts=3, intermediate_size=24, lm_head_bias=True, attention_bias=True, router_jitter_noise=0.05,
+                              original_max_position_embeddings=32, rope_parameters=rope(
+        "longrope", short_factor=[1.0 + 0.1 * i for i in range(5)], long_factor=[1.0 + 0.7 * i for i in range(5)], short_mscale=1.2, long_mscale=1.2,
+        original_max_position_embeddings=32), **EXPERTS), {"4": version4("type")}),
+    "exaone-moe": ("exaone_moe", base(head_dim=12, num_hidden_layers=3, num_experts=4, moe_intermediate_size=20, sliding_window=5, sliding_window_pattern=2,
+                                      **EXPERTS), {"4": version4(), "no-types": lambda c: changed(c, ["layer_types", "mlp_layer_types"])}),
+    "afmoe": ("afmoe", base(head_dim=12, num_hidden_layers=3, num_experts=3, moe_intermediate_size=20, num_shared_experts=1, sliding_window=5,
+                            global_attn_every_n_layers=2, route_scale=1.7, mup_enabled=True, **EXPERTS), {
+        "4": version4(), "no-types": lambda c: changed(c, ["layer_types"])}),
+    "hyperclovax": ("hyperclovax", base(embedding_multiplier=3.0, logits_scaling=0.4, residual_multiplier=0.7, head_dim=12), {"4": version4()}),
+}
+
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 FOLDERS |= {
     "gemma3-vision": ("gemma3", dict(mm_tokens_per_image=4, vision_config=VISION, text_config=base(
@@ -178,6 +197,15 @@ MORE = {
     "vaultgemma": ("vaultgemma", base(head_dim=10, num_hidden_layers=3, tie_word_embeddings=True, sliding_window=5, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
                                       final_logit_softcapping=3.0, attention="eager"), {}),
     "jais2": ("jais2", base(), {}),
+    "solar-open": ("solar_open", base(head_dim=12, n_routed_experts=4, n_shared_experts=1, n_group=1, topk_group=1, **MOE), {}),
+    "youtu": ("youtu", base(num_key_value_heads=4, **{k: DEEPSEEK[k] for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")}), {}),
+    "exaone4-pattern": ("exaone4", base(num_hidden_layers=3, sliding_window=5, sliding_window_pattern=2), {}),
+    "dots1-window": ("dots1", base(head_dim=12, num_hidden_layers=3, sliding_window=5, max_window_layers=1, n_routed_experts=4, n_shared_experts=1,
+                                   first_k_dense_replace=1, **MOE), {}),
+    "deepseek-v2-groups": ("deepseek_v2", base(num_key_value_heads=4, n_group=2, topk_group=1, topk_method="group_limited_greedy", **DEEPSEEK), {}),
+    "llama4-vision": ("llama4", dict(vision_config=VISION | dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16, pixel_shuffle_ratio=0.5),
+                                     text_config=base(head_dim=12, num_local_experts=3, intermediate_size=20, intermediate_size_mlp=32, num_experts_per_tok=1,
+                                                      attention_chunk_size=7), experts="eager"), {}),
     "llava-next-vision": ("llava_next", dict(vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16), text_config=base(model_type="mistral", head_dim=12)), {}),
     "idefics3-vision": ("idefics3", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),
     "smolvlm-vision": ("smolvlm", dict(vision_config=VISION, text_config=base(model_type="llama", pad_token_id=0)), {}),
@@ -253,15 +281,45 @@ def checkpoint_norms(model, folder):
     return norms
 
 
-def own_errors(model, batch, norms, folder):
-    """How far PyTorch's own loss and gradients in bf16 are off, where that is much: a sum that cancels has few digits in 16 bits, near experts change places."""
+def train(model, batches, after_first, narrow=None):
+    """Losses, norms, and what `after_first` says behind the first backward pass. With `narrow`, a copy in 16 bits computes; weights and optimizer stay fp32."""
+    computes = narrow or model
+    trained, computing = list(model.parameters()), list(computes.parameters())
+    optimizer = torch.optim.AdamW([{"params": [p for p in trained if p.ndim >= 2], "weight_decay": DECAY},
+                                   {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0}], lr=LR, betas=BETAS, eps=1e-8, foreach=False)
+    losses, norms, first = [], [], None
+    for step, (ids, labels) in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        with torch.no_grad():
+            for one, other in zip(computing, trained):
+                one.grad = None
+                if narrow:
+                    one.copy_(other)
+        loss = loss_of(computes, ids, labels)
+        loss.backward()
+        if narrow:
+            for one, other in zip(computing, trained):
+                other.grad = None if one.grad is None else one.grad.float()
+        first = first or after_first()
+        losses.append(loss.item())
+        norms.append(torch.nn.utils.clip_grad_norm_([p for p in trained if p.grad is not None], CLIP, foreach=False).item())
+        optimizer.step()
+    return losses, norms, first
+
+
+def own_errors(model, batches, exact, folder):
+    """How far PyTorch's own losses and gradients in bf16 are off, where that is much: a sum that cancels has few digits in 16 bits, near experts change places."""
     narrow = copy.deepcopy(model).to(torch.bfloat16)
-    loss = loss_of(narrow, *batch)
-    loss.backward()
-    own = abs(loss.item() - loss_of(model, *batch).item())
-    largest = max(norms.values())
-    errors = {n: abs(x - norms[n]) / max(norms[n], 1e-3 * largest) for n, x in checkpoint_norms(narrow, folder).items()}
-    return {n: error for n, error in errors.items() if error > 0.02} | ({"loss": own} if own > 0.003 else {})
+    losses, norms, gradients = train(model, batches, lambda: checkpoint_norms(narrow, folder), narrow)
+    largest = max(exact[2].values())
+    errors = {n: abs(x - exact[2][n]) / max(exact[2][n], 1e-3 * largest) for n, x in gradients.items()}
+    errors = {n: error for n, error in errors.items() if error > 0.02}
+    for key, error, much in (("loss", abs(losses[0] - exact[0][0]), 0.003), ("losses", max(abs(x - y) for x, y in zip(losses, exact[0])), 0.005),
+                             ("gradient_norms", sorted(abs(x - y) / y for x, y in zip(norms, exact[1]))[-2], 0.015)):
+        if error > much:
+            errors[key] = error
+    return errors
 
 
 def make(name):
@@ -276,22 +334,11 @@ def make(name):
     for key, change in FOLDERS[name][2].items():
         (folder / f"config-{key}.json").write_text(json.dumps(change(config), indent=1) + "\n")
     batches = [tokens(config.get("text_config", config)["vocab_size"]) for _ in range(STEPS)]
-    decayed = [p for p in model.parameters() if p.ndim >= 2], [p for p in model.parameters() if p.ndim < 2]
-    optimizer = torch.optim.AdamW([{"params": decayed[0], "weight_decay": DECAY}, {"params": decayed[1], "weight_decay": 0.0}], lr=LR, betas=BETAS, eps=1e-8, foreach=False)
-    losses, norms, gradients, start = [], [], None, copy.deepcopy(model)
-    for step, (ids, labels) in enumerate(batches):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
-        optimizer.zero_grad()
-        loss = loss_of(model, ids, labels)
-        loss.backward()
-        gradients = gradients or checkpoint_norms(model, folder)
-        losses.append(loss.item())
-        norms.append(torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.grad is not None], CLIP, foreach=False).item())
-        optimizer.step()
+    start = copy.deepcopy(model)
+    losses, norms, gradients = train(model, batches, lambda: checkpoint_norms(model, folder))
     (folder / "golden.json").write_text(json.dumps({
         "transformers": transformers.__version__, "batch": BATCH, "seq": SEQUENCE, "steps": STEPS, "losses": losses, "gradient_norms": norms,
-        "gradients": gradients, "own_errors": own_errors(start, batches[0], gradients, folder), "rates": [rate(s) for s in range(STEPS)],
+        "gradients": gradients, "own_errors": own_errors(start, batches, (losses, norms, gradients), folder), "rates": [rate(s) for s in range(STEPS)],
         "optimizer": {"lr": LR, "epsilon": 1e-8, "warmup": WARMUP, "min_lr_ratio": RATIO, "weight_decay": DECAY, "betas": BETAS, "clip": CLIP},
         "input_ids": [b[0].tolist() for b in batches], "labels": [b[1].tolist() for b in batches]}) + "\n")
     print(f"{name}: {sum(f.stat().st_size for f in folder.iterdir()) // 1024} KiB, losses {losses[0]:.4f} to {losses[-1]:.4f}", flush=True)

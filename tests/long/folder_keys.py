@@ -28,6 +28,10 @@ EXEMPT = {  # (model type, key): why
     ("smollm3", "use_sliding_window"): "sliding_window is null in this configuration",
     ("qwen3_moe", "decoder_sparse_step"): "mlp_only_layers decides the one layer that it would change in this configuration",
     ("gpt_bigcode", "num_key_value_heads"): "decided by multi_query",
+    ("llama4_text", "max_position_embeddings"): "the size of a cache that nothing reads; the rotary embedding of this configuration reaches further",
+    ("phimoe", "original_max_position_embeddings"): "taken from rope_parameters where it is there",
+    ("solar_open", "intermediate_size"): "every layer is a mixture, and the shared experts' width is theirs",
+} | {(kind, "head_dim"): "set to qk_rope_head_dim" for kind in ("deepseek_v2", "deepseek_v3", "minicpm3", "glm4_moe_lite", "youtu")
 }
 
 
@@ -55,6 +59,15 @@ def has_modeling_code(options, kind):
         return False
 
 
+# A saved configuration holds lists that others were made of: sliding_window_pattern is read where they are absent.
+DERIVED = "layer_types", "mlp_layer_types", "no_rope_layers", "moe_layers"
+
+
+def has_effect(folder, config, key, value):
+    usual = graph_of(folder, config)
+    return usual is not None and graph_of(folder, config | {key: value}) != usual
+
+
 def graph_of(folder, config):
     (folder / "config.json").write_text(json.dumps(config))
     done = run("ztc", "compile", folder, "--to=import", "--batch=1", "--seq=12", "--precision=fp32", expect=None)
@@ -69,13 +82,14 @@ def examine(kind, options, folder):
     check(f"{kind}: the configuration itself", usual is not None)
     if usual is None:
         return
-    unread = []
+    unread, without = [], {key: value for key, value in own.items() if key not in DERIVED}
     for key, value in own.items():
         changed = other(value)
         if changed is None or HARMLESS.search(key) or (kind, key) in EXEMPT:
             continue
         names = [key, *(alias for alias, name in config.attribute_map.items() if name == key)]
-        if graph_of(folder, own | {key: changed}) == usual and any(re.search(rf"config\.{name}\b|config, \"{name}\"", source) for name in names):
+        if graph_of(folder, own | {key: changed}) == usual and any(re.search(rf"config\.{name}\b|config, \"{name}\"", source) for name in names) \
+                and not has_effect(folder, without, key, changed):
             unread.append(key)
     check(f"{kind}: no key that transformers' model reads is without effect", not unread, unread)
 
