@@ -3,6 +3,7 @@
 #include "compiler/Target/StepWriter.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "runtime/Core/File.h"
+#include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/WeightDigest.h"
 #include <map>
@@ -129,8 +130,6 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
   };
   for (auto [symbol, set] : {Field{bucket.getParameterSlotAttr(), &plan::Bucket::set_parameter_slot},
                              Field{bucket.getGradientSlotAttr(), &plan::Bucket::set_gradient_slot},
-                             Field{bucket.getExpAvgSlotAttr(), &plan::Bucket::set_exp_avg_slot},
-                             Field{bucket.getExpAvgSqSlotAttr(), &plan::Bucket::set_exp_avg_sq_slot},
                              Field{bucket.getMasterSlotAttr(), &plan::Bucket::set_master_slot}}) {
     (record.*set)(kAbsent);
     if (!symbol)
@@ -139,6 +138,17 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
     if (failed(index))
       return failure();
     (record.*set)(*index);
+  }
+  for (auto [name, symbol] :
+       {std::pair("exp_avg", bucket.getExpAvgSlotAttr()), std::pair("exp_avg_sq", bucket.getExpAvgSqSlotAttr())}) {
+    if (!symbol)
+      continue;
+    FailureOr<uint32_t> index = indexOf(bucket, slots, symbol, "slot");
+    if (failed(index))
+      return failure();
+    plan::Bucket::State &state = *record.add_states();
+    state.set_name(name);
+    state.set_slot(*index);
   }
   return success();
 }
@@ -356,6 +366,7 @@ FailureOr<plan::Plan> buildPlan(ModuleOp module, const PlanOptions &options) {
   plan::Plan result;
   if (failed(PlanWriter(module, options, result).write()))
     return failure();
+  recordKernelSignatures(result);
   if (options.withKernels)
     if (Status status = validatePlan(result); !status.isOk())
       return module.emitError("the plan is not valid: ") << status.message(), failure();

@@ -22,18 +22,9 @@ static constexpr uint64_t kLargestFile = uint64_t(4) << 30;
 /// Folders that are being written or removed. Nothing that matches step-* is ever unfinished.
 static constexpr std::string_view kTemporaryPrefix = ".tmp-step-";
 
-namespace {
-struct KindName {
-  StateKind kind;
-  const char *stem;
-};
-} // namespace
-static constexpr KindName kKinds[] = {
-    {StateKind::Model, "model"}, {StateKind::ExpAvg, "exp_avg"}, {StateKind::ExpAvgSq, "exp_avg_sq"}};
-
 uint64_t checkpointBytes(const plan::Plan &plan) {
   uint64_t bytes = uint64_t(64) << 10;
-  for (const KindName &kind : kKinds) {
+  for (const SavedKind &kind : savedKinds(plan)) {
     const FileSet set = planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false);
     bytes += set.fileBytes() + set.fileBytes() / kManifestPieceBytes * 72 + printIndex(set).size();
   }
@@ -100,18 +91,19 @@ namespace {
 
 /// The tensor files of a checkpoint, in the order in which they are written.
 struct CheckpointFiles {
-  CheckpointFiles(const plan::Plan &plan, CompanionFiles companions) : companions(std::move(companions)) {
-    for (const KindName &kind : kKinds)
+  CheckpointFiles(const plan::Plan &plan, CompanionFiles companions)
+      : kinds(savedKinds(plan)), companions(std::move(companions)) {
+    for (const SavedKind &kind : kinds)
       sets.push_back(planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false));
   }
   std::vector<FileToWrite> in(const std::string &folder) const {
     std::vector<FileToWrite> files;
     for (size_t i = 0; i < sets.size(); ++i)
       for (const PlannedFile &file : sets[i].files)
-        files.push_back({&file, kKinds[i].kind, folder + "/" + file.name});
+        files.push_back({&file, kinds[i].kind, folder + "/" + file.name});
     return files;
   }
-  static std::string indexName(size_t kind) { return fmt::format("{}.safetensors.index.json", kKinds[kind].stem); }
+  std::string indexName(size_t kind) const { return fmt::format("{}.safetensors.index.json", kinds[kind].stem); }
   /// Of all files but the manifest, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> names{"trainer.json"};
@@ -126,7 +118,8 @@ struct CheckpointFiles {
     std::sort(names.begin(), names.end());
     return names;
   }
-  std::vector<FileSet> sets;
+  std::vector<SavedKind> kinds;
+  std::vector<FileSet> sets; ///< one for each kind
   CompanionFiles companions; ///< those that were copied, once createFiles() is done
 };
 
@@ -156,7 +149,7 @@ static Status createFiles(CheckpointFiles &files, const TrainerState &state, con
   for (const FileToWrite &file : files.in(folder))
     ZTC_RETURN_IF_ERROR(createTensorFile(*file.planned, file.path));
   for (size_t i = 0; i < files.sets.size(); ++i)
-    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + CheckpointFiles::indexName(i), printIndex(files.sets[i])));
+    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + files.indexName(i), printIndex(files.sets[i])));
   ZTC_RETURN_IF_ERROR(copyCompanions(files.companions, folder, staging));
   return writeSynced(folder + "/trainer.json", printTrainerState(state));
 }
@@ -271,13 +264,12 @@ static Status checkListed(const Manifest &manifest, const std::string &path) {
   std::set<std::string> listed;
   for (const ManifestFile &file : manifest.files)
     listed.insert(file.name);
-  for (const char *needed : {"trainer.json", "model.safetensors.index.json", "exp_avg.safetensors.index.json",
-                             "exp_avg_sq.safetensors.index.json"})
+  for (const char *needed : {"trainer.json", "model.safetensors.index.json"})
     if (!listed.count(needed))
       return dataLoss(fmt::format("the manifest of '{}' does not name {}", path, needed));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listFolder(path));
   for (const std::string &name : names)
-    if (name.ends_with(".safetensors") && !listed.count(name))
+    if ((name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) && !listed.count(name))
       return dataLoss(fmt::format("'{}' holds {}, which its manifest does not name", path, name));
   return Status::ok();
 }
@@ -413,7 +405,7 @@ StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<st
 
 static Status loadOwn(const StateContext &context, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  for (const KindName &kind : kKinds) {
+  for (const SavedKind &kind : savedKinds(context.plan)) {
     ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(path, kind.stem));
     for (const plan::Parameter &parameter : context.plan.parameters()) {
       if (kind.kind != StateKind::Model && !parameter.trainable())

@@ -15,8 +15,11 @@ bool onlyUpdateWritesState(const plan::Plan &plan) {
   std::set<uint32_t> state;
   for (const plan::Bucket &bucket : plan.buckets()) {
     state.insert(bucket.parameter_slot());
-    if (bucket.trainable())
-      state.insert({bucket.master_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot()});
+    if (!bucket.trainable())
+      continue;
+    state.insert(bucket.master_slot());
+    for (const plan::Bucket::State &kept : bucket.states())
+      state.insert(kept.slot());
   }
   for (const plan::Program &program : plan.programs()) {
     if (program.name() != "microstep" && program.name() != "eval")

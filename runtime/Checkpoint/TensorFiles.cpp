@@ -9,18 +9,32 @@
 
 namespace ztc {
 
-uint32_t slotOf(const plan::Bucket &bucket, StateKind kind) {
-  switch (kind) {
+uint32_t slotOf(const plan::Bucket &bucket, const StateKind &kind) {
+  switch (kind.what) {
   case StateKind::Model:
     return bucket.parameter_slot();
-  case StateKind::ExpAvg:
-    return bucket.exp_avg_slot();
-  case StateKind::ExpAvgSq:
-    return bucket.exp_avg_sq_slot();
   case StateKind::Gradient:
     return bucket.gradient_slot();
+  case StateKind::Optimizer:
+    for (const plan::Bucket::State &state : bucket.states())
+      if (state.name() == kind.name)
+        return state.slot();
+    return kAbsent;
   }
   return kAbsent;
+}
+
+std::vector<SavedKind> savedKinds(const plan::Plan &plan) {
+  std::vector<SavedKind> kinds{{StateKind::Model, "model"}};
+  // All trainable buckets have the same states.
+  for (const plan::Bucket &bucket : plan.buckets()) {
+    if (!bucket.trainable())
+      continue;
+    for (const plan::Bucket::State &state : bucket.states())
+      kinds.push_back({{StateKind::Optimizer, state.name()}, state.name()});
+    break;
+  }
+  return kinds;
 }
 
 uint64_t FileSet::fileBytes() const {
@@ -48,7 +62,7 @@ static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters
   return file;
 }
 
-FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, const TypeOfTensor &typeOf,
+FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName) {
   std::vector<const plan::Parameter *> sorted;
   for (const plan::Parameter &parameter : plan.parameters())
@@ -154,7 +168,7 @@ namespace {
 /// One kind of state of one parameter, in memory of this rank, as f32.
 class ParameterState {
 public:
-  ParameterState(const StateContext &context, const plan::Parameter &parameter, StateKind kind)
+  ParameterState(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind)
       : context_(context), parameter_(parameter), bucket_(bucketOf(context.plan, parameter)),
         slot_(slotOf(bucket_, kind)), type_(slotType(context.plan, slot_)),
         master_(kind == StateKind::Model && narrowDataType(type_) ? bucket_.master_slot() : kAbsent) {}
@@ -246,8 +260,8 @@ Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   return file.sync();
 }
 
-StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, float factor,
-                            const std::string &path) {
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, const StateKind &kind,
+                            float factor, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
   ZTC_ASSIGN_OR_RETURN(File file, File::open(path, File::Mode::ReadWrite));
   for (const PlannedTensor &tensor : planned.tensors) {
@@ -275,7 +289,7 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
   return StatusOr<File>(std::move(file));
 }
 
-Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
+Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
                      const std::function<Status(uint64_t, uint64_t, float *)> &fill) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
   const ParameterState state(context, parameter, kind);
@@ -293,9 +307,12 @@ Status checkStateTypes(const plan::Plan &plan) {
   const auto isKnown = [&](uint32_t slot) {
     return slot == kAbsent || slotType(plan, slot) == plan::F32 || narrowDataType(slotType(plan, slot)).has_value();
   };
+  std::vector<StateKind> kinds{StateKind::Gradient};
+  for (const SavedKind &saved : savedKinds(plan))
+    kinds.push_back(saved.kind);
   for (const plan::Parameter &parameter : plan.parameters()) {
     const plan::Bucket &bucket = bucketOf(plan, parameter);
-    for (StateKind kind : {StateKind::Model, StateKind::ExpAvg, StateKind::ExpAvgSq, StateKind::Gradient})
+    for (const StateKind &kind : kinds)
       if (const uint32_t slot = slotOf(bucket, kind); !isKnown(slot))
         return failedPrecondition(fmt::format("'{}' lies in memory as {}: it can be neither saved nor loaded",
                                               parameter.name(), dataTypeName(slotType(plan, slot))));

@@ -14,11 +14,25 @@
 
 namespace ztc {
 
-/// What of a parameter a file holds.
-enum class StateKind { Model, ExpAvg, ExpAvgSq, Gradient };
+/// What of a parameter a file holds: its value, its gradient, or a state of the optimizer, by its name in the plan.
+struct StateKind {
+  enum What { Model, Gradient, Optimizer };
+  StateKind(What what, std::string name = {}) : what(what), name(std::move(name)) {}
+  bool operator==(const StateKind &) const = default;
 
-/// The slot of a bucket that holds this kind.
-uint32_t slotOf(const plan::Bucket &bucket, StateKind kind);
+  What what;
+  std::string name; ///< of Optimizer
+};
+
+/// What a checkpoint of this plan holds, each in files whose names begin with `stem`: model first, then the states.
+struct SavedKind {
+  StateKind kind;
+  std::string stem;
+};
+std::vector<SavedKind> savedKinds(const plan::Plan &plan);
+
+/// The slot of a bucket that holds this kind; kAbsent: it has none.
+uint32_t slotOf(const plan::Bucket &bucket, const StateKind &kind);
 
 /// One tensor of a planned file.
 struct PlannedTensor {
@@ -49,7 +63,7 @@ struct FileSet {
 };
 
 /// Names are "<stem>-00001-of-0000N.safetensors", or "<stem>.safetensors" where `plainName` and one file is enough.
-FileSet planFiles(const plan::Plan &plan, StateKind kind, const std::string &stem, const TypeOfTensor &typeOf,
+FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName);
 
 /// All in f32.
@@ -64,13 +78,13 @@ Status createTensorFile(const PlannedFile &planned, const std::string &path);
 /// Writes what this rank owns of a file's tensors into the file at `path`, which is there: as f32 (masters, where there
 /// are any), multiplied by `factor` and rounded to the planned type; parameters that lie in memory in it go as they
 /// are. Returns the file, which is still to be synced. No agreement with other ranks.
-StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, StateKind kind, float factor,
-                            const std::string &path);
+StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, const StateKind &kind,
+                            float factor, const std::string &path);
 
 /// Fills what this rank's slots hold of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
 /// begin + count) of the parameter as f32. A master is split into parameter and remainder; where there is none the
 /// value is rounded to the slot's type. No agreement with other ranks.
-Status fillParameter(const StateContext &context, const plan::Parameter &parameter, StateKind kind,
+Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
                      const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill);
 
 /// Fails, naming the first, where a parameter or state lies in memory in a type that files cannot be made from: f32, or

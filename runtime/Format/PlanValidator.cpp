@@ -268,15 +268,18 @@ private:
       if (bucket.elements() > kLargest || bucket.decayed() > bucket.elements())
         return dataLoss(fmt::format("{}: {} of {} elements decayed", where, bucket.decayed(), bucket.elements()));
       struct Use {
-        const char *name;
+        std::string name;
         uint32_t slot;
         bool needed;
       };
-      for (const Use &use : {Use{"parameter", bucket.parameter_slot(), true},
-                             Use{"gradient", bucket.gradient_slot(), bucket.trainable()},
-                             Use{"exp_avg", bucket.exp_avg_slot(), bucket.trainable()},
-                             Use{"exp_avg_sq", bucket.exp_avg_sq_slot(), bucket.trainable()},
-                             Use{"master", bucket.master_slot(), hasMaster(bucket)}}) {
+      if (bucket.trainable())
+        ZTC_RETURN_IF_ERROR(checkStates(bucket, where));
+      std::vector<Use> uses{{"parameter", bucket.parameter_slot(), true},
+                            {"gradient", bucket.gradient_slot(), bucket.trainable()},
+                            {"master", bucket.master_slot(), hasMaster(bucket)}};
+      for (const Bucket::State &state : bucket.states())
+        uses.push_back({state.name(), state.slot(), bucket.trainable()});
+      for (const Use &use : uses) {
         // A frozen bucket's further slots are read by nobody, whatever they say.
         if (!use.needed)
           continue;
@@ -292,6 +295,25 @@ private:
       if (hasMaster(bucket))
         ZTC_RETURN_IF_ERROR(checkMaster(bucket, where));
     }
+    return Status::ok();
+  }
+
+  /// The names of states are those of files in checkpoints, and one list for all buckets.
+  Status checkStates(const Bucket &bucket, const std::string &where) const {
+    std::set<std::string_view> names{"model"};
+    for (const Bucket::State &state : bucket.states()) {
+      const std::string &name = state.name();
+      if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos)
+        return dataLoss(fmt::format("{}: a state cannot be called '{}'", where, name));
+      if (!names.insert(name).second)
+        return dataLoss(fmt::format("{}: the name '{}' of a state stands twice, or is the model's", where, name));
+    }
+    const auto first = std::find_if(plan_.buckets().begin(), plan_.buckets().end(),
+                                    [](const Bucket &other) { return other.trainable(); });
+    const auto sameName = [](const Bucket::State &a, const Bucket::State &b) { return a.name() == b.name(); };
+    if (!std::equal(bucket.states().begin(), bucket.states().end(), first->states().begin(), first->states().end(),
+                    sameName))
+      return dataLoss(fmt::format("{}: its states are not those of bucket '{}'", where, first->name()));
     return Status::ok();
   }
 

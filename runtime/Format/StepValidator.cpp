@@ -1,4 +1,5 @@
 #include "runtime/Format/StepValidator.h"
+#include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
 #include <initializer_list>
@@ -185,7 +186,9 @@ private:
     }
     if (launch.extent() > kLargest || launch.grain() > kLargest)
       return dataLoss(fmt::format("range of {} units in grains of {}", launch.extent(), launch.grain()));
-    return Status::ok();
+    ZTC_RETURN_IF_ERROR(checkKernelSignature(plan_, step_, launch.kernel()));
+    return launch.accumulate() == OVERWRITE ? Status::ok()
+                                            : checkKernelSignature(plan_, step_, launch.kernel_add());
   }
 
   /// A kernel over a shard gets shards, a kernel over the whole bucket whole slots of it.

@@ -44,7 +44,7 @@ TEST(NarrowPlan, SlotsHaveTheTypesOfThePolicy) {
       const plan::DataType narrow = precision.precision == "bf16" ? plan::BF16 : plan::F16;
       for (const plan::Bucket &bucket : plan.buckets()) {
         EXPECT_EQ(slotOf(plan, bucket.parameter_slot()).type(), narrow);
-        EXPECT_EQ(slotOf(plan, bucket.exp_avg_slot()).type(), plan::F32);
+        EXPECT_EQ(slotOf(plan, bucket.states(0).slot()).type(), plan::F32);
         ASSERT_NE(bucket.master_slot(), kAbsent);
         const plan::Slot &master = slotOf(plan, bucket.master_slot());
         EXPECT_EQ(master.type(), narrow == plan::BF16 ? plan::I16 : plan::F32);

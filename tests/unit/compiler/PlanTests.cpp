@@ -106,8 +106,11 @@ TEST(Plan, MemoryReportNeedsNoCodeGeneration) {
 TEST(Plan, UpdateWorksInPlace) {
   const plan::Plan &plan = compiled(false);
   std::set<uint32_t> allowed;
-  for (const plan::Bucket &bucket : plan.buckets())
-    allowed.insert({bucket.parameter_slot(), bucket.gradient_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot()});
+  for (const plan::Bucket &bucket : plan.buckets()) {
+    allowed.insert({bucket.parameter_slot(), bucket.gradient_slot()});
+    for (const plan::Bucket::State &state : bucket.states())
+      allowed.insert(state.slot());
+  }
   unsigned flat = 0;
   for (const plan::Step &step : program(plan, "update").steps())
     if (step.launch().flat()) {

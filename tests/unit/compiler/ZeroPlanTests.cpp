@@ -56,8 +56,8 @@ TEST(ZeroPlan, FormsFollowTheStage) {
     for (const plan::Bucket &bucket : plan.buckets()) {
       EXPECT_EQ(kindOf(plan, bucket.parameter_slot()), zero == 3 ? SizeForm::SHARD : SizeForm::FULL);
       EXPECT_EQ(kindOf(plan, bucket.gradient_slot()), zero >= 2 ? SizeForm::SHARD : SizeForm::FULL);
-      EXPECT_EQ(kindOf(plan, bucket.exp_avg_slot()), zero >= 1 ? SizeForm::SHARD : SizeForm::FULL);
-      EXPECT_EQ(kindOf(plan, bucket.exp_avg_sq_slot()), zero >= 1 ? SizeForm::SHARD : SizeForm::FULL);
+      EXPECT_EQ(kindOf(plan, bucket.states(0).slot()), zero >= 1 ? SizeForm::SHARD : SizeForm::FULL);
+      EXPECT_EQ(kindOf(plan, bucket.states(1).slot()), zero >= 1 ? SizeForm::SHARD : SizeForm::FULL);
     }
     for (const plan::Program &program : plan.programs())
       for (const plan::Step &step : program.steps()) {

@@ -63,6 +63,25 @@ TEST(Checkpoint, WhatIsSavedIsLoaded) {
   EXPECT_TRUE(findCheckpoint(*path + "/", second.staging).isOk());
 }
 
+TEST(Checkpoint, HoldsTheStatesThatThePlanNames) {
+  plan::Plan plan = smallPlan();
+  plan.mutable_buckets(0)->mutable_states()->RemoveLast();
+  plan.mutable_buckets(0)->mutable_states(0)->set_name("momentum");
+  const Scratch scratch;
+  TinyRun first(plan), second(plan), adam;
+  first.fill(1);
+  const StatusOr<std::string> path = saveCheckpoint(first.context(), stateAt(1), scratch.path());
+  ASSERT_OK(path.status());
+  EXPECT_EQ(names(*path),
+            (std::vector<std::string>{"manifest.json", "model-00001-of-00001.safetensors",
+                                      "model.safetensors.index.json", "momentum-00001-of-00001.safetensors",
+                                      "momentum.safetensors.index.json", "trainer.json"}));
+  EXPECT_OK(findCheckpoint(scratch.path(), second.staging).status());
+  ASSERT_OK(loadCheckpoint(second.context(), *path));
+  EXPECT_EQ(second.values("layers.0.weight", 1), first.values("layers.0.weight", 1));
+  EXPECT_THAT(loadCheckpoint(adam.context(), *path).message(), HasSubstr("neither exp_avg.safetensors nor"));
+}
+
 /// The bytes of the tensors of a file, by name.
 std::map<std::string, std::string> tensorsOf(const std::string &path) {
   std::map<std::string, std::string> tensors;

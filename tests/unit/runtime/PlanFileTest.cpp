@@ -48,7 +48,7 @@ TEST(PlanFile, DamagedFilesAreNamedByTheirDamage) {
   EXPECT_THAT(message(newer), HasSubstr("version 99"));
   std::string older = good;
   older[8] = 1;
-  EXPECT_THAT(message(older), HasSubstr("version 1, this program reads 2"));
+  EXPECT_THAT(message(older), HasSubstr("version 1, this program reads " + std::to_string(kPlanFormatVersion)));
   for (size_t at : {size_t(30), kPlanHeaderBytes, good.size() - 1}) {
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
@@ -177,6 +177,17 @@ TEST(PlanValidator, EachFactIsChecked) {
        },
        "masters of type i16"},
       {"master slot", [](plan::Plan &p) { p.mutable_buckets(0)->set_master_slot(99); }, "master slot 99"},
+      {"state slot", [](plan::Plan &p) { p.mutable_buckets(0)->mutable_states(0)->set_slot(99); }, "exp_avg slot 99"},
+      {"state without a name", [](plan::Plan &p) { p.mutable_buckets(0)->mutable_states(0)->clear_name(); },
+       "a state cannot be called ''"},
+      {"state elsewhere", [](plan::Plan &p) { p.mutable_buckets(0)->mutable_states(0)->set_name("../x"); },
+       "a state cannot be called '../x'"},
+      {"state twice", [](plan::Plan &p) { p.mutable_buckets(0)->mutable_states(0)->set_name("exp_avg_sq"); },
+       "'exp_avg_sq' of a state stands twice"},
+      {"state of the model's name", [](plan::Plan &p) { p.mutable_buckets(0)->mutable_states(0)->set_name("model"); },
+       "or is the model's"},
+      {"states of one bucket", [](plan::Plan &p) { p.mutable_buckets(1)->set_trainable(true); },
+       "its states are not those of bucket 'block'"},
       {"bucket of two types", [](plan::Plan &p) { p.mutable_parameters(1)->set_type(plan::BF16); },
        "type bf16 in a bucket of f32"},
       {"narrow call without type",

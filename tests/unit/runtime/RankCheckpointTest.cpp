@@ -30,7 +30,7 @@ plan::Plan shardedPlan(plan::SizeForm::Kind parameterKind, plan::SizeForm::Kind 
   plan.mutable_buckets(0)->set_elements(kRows * kColumns + 11);
   for (const plan::Bucket &bucket : plan.buckets())
     for (uint32_t slot :
-         {bucket.parameter_slot(), bucket.gradient_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot()}) {
+         {bucket.parameter_slot(), bucket.gradient_slot(), stateSlot(bucket, 0), stateSlot(bucket, 1)}) {
       if (!bucket.trainable() && slot != bucket.parameter_slot())
         continue;
       plan::SizeForm &size = *plan.mutable_slots(static_cast<int>(slot))->mutable_size();
@@ -87,7 +87,7 @@ struct RankMemory {
   template <typename F> void forEachSlot(F f) {
     for (int b = 0; b < plan.buckets_size(); ++b) {
       const plan::Bucket &bucket = plan.buckets(b);
-      const uint32_t all[] = {bucket.parameter_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot(),
+      const uint32_t all[] = {bucket.parameter_slot(), stateSlot(bucket, 0), stateSlot(bucket, 1),
                               bucket.gradient_slot()};
       for (uint64_t kind = 0; kind < (bucket.trainable() ? 4 : 1); ++kind)
         f(static_cast<uint64_t>(b), kind, all[kind],

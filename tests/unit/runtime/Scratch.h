@@ -54,6 +54,17 @@ inline void addOperand(plan::Step &step, uint32_t slot, plan::Operand::Access ac
   operand.set_access(access);
 }
 
+inline void addState(plan::Bucket &bucket, const char *name, uint32_t slot) {
+  plan::Bucket::State &state = *bucket.add_states();
+  state.set_name(name);
+  state.set_slot(slot);
+}
+
+/// The slot of one of the states, kAbsent where there is none: the bucket is frozen.
+inline uint32_t stateSlot(const plan::Bucket &bucket, int state) {
+  return state < bucket.states_size() ? bucket.states(state).slot() : kAbsent;
+}
+
 /// Two buckets: "block" with a matrix [4, 6], a bias [6] and a norm [5], and the frozen "table" with the tied matrix
 /// [7, 3]. The microstep multiplies, updates copy.
 inline plan::Plan smallPlan() {
@@ -79,8 +90,8 @@ inline plan::Plan smallPlan() {
   block.set_trainable(true);
   block.set_parameter_slot(parameters);
   block.set_gradient_slot(gradients);
-  block.set_exp_avg_slot(first);
-  block.set_exp_avg_sq_slot(second);
+  addState(block, "exp_avg", first);
+  addState(block, "exp_avg_sq", second);
   block.set_master_slot(kAbsent);
   plan::Bucket &frozen = *plan.add_buckets();
   frozen.set_name("table");
@@ -151,8 +162,8 @@ inline void makeNarrow(plan::Plan &plan, plan::DataType type) {
     if (!bucket.trainable())
       continue;
     setType(bucket.gradient_slot(), type);
-    setType(bucket.exp_avg_slot(), plan::BF16);
-    *plan.add_slots() = plan.slots(int(bucket.exp_avg_sq_slot())); // lies as the moments do
+    setType(bucket.states(0).slot(), plan::BF16);
+    *plan.add_slots() = plan.slots(int(bucket.states(1).slot())); // lies as the moments do
     bucket.set_master_slot(uint32_t(plan.slots_size() - 1));
     plan.mutable_slots(plan.slots_size() - 1)->set_name(bucket.name() + " master");
     setType(bucket.master_slot(), type == plan::BF16 ? plan::I16 : plan::F32);

@@ -2,6 +2,7 @@
 // and the bytes on the wire.
 #include "Scratch.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Memory/Planner.h"
 #include "runtime/Memory/Traffic.h"
@@ -83,8 +84,8 @@ plan::Plan shardedPlan() {
   bucket.set_trainable(true);
   bucket.set_parameter_slot(Parameter);
   bucket.set_gradient_slot(Gradient);
-  bucket.set_exp_avg_slot(ExpAvg);
-  bucket.set_exp_avg_sq_slot(ExpAvgSq);
+  addState(bucket, "exp_avg", ExpAvg);
+  addState(bucket, "exp_avg_sq", ExpAvgSq);
   bucket.set_master_slot(kAbsent);
   plan.add_images()->set_target("t");
   plan.mutable_images(0)->set_data("x");
@@ -116,6 +117,7 @@ plan::Plan shardedPlan() {
                    &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
                    &plan::Bindings::set_staging})
     (b.*set)(kAbsent);
+  recordKernelSignatures(plan);
   return plan;
 }
 
@@ -277,7 +279,7 @@ plan::Plan narrowPlan() {
   plan.mutable_slots(NarrowReceive)->mutable_size()->set_only_if_several_ranks(true);
   plan::Bucket &bucket = *plan.mutable_buckets(0);
   bucket.set_parameter_slot(Weights), bucket.set_gradient_slot(Wire), bucket.set_master_slot(Remainder);
-  bucket.set_exp_avg_slot(First), bucket.set_exp_avg_sq_slot(Second);
+  bucket.mutable_states(0)->set_slot(First), bucket.mutable_states(1)->set_slot(Second);
   plan::Program &microstep = *plan.add_programs();
   microstep.set_name("microstep");
   plan::Step &fill = addStep(microstep, "fill", 0);
@@ -308,6 +310,7 @@ plan::Plan narrowPlan() {
   gather.mutable_collective()->set_type(plan::BF16);
   gather.mutable_operands(0)->set_own_shard(true);
   addDone(update, "gather", 3, {Weights});
+  recordKernelSignatures(plan);
   return plan;
 }
 

@@ -30,7 +30,7 @@ struct TinyRun {
     for (const plan::Parameter &parameter : plan.parameters())
       if (parameter.name() == name) {
         const plan::Bucket &bucket = plan.buckets(static_cast<int>(parameter.bucket()));
-        const uint32_t slot[] = {bucket.parameter_slot(), bucket.exp_avg_slot(), bucket.exp_avg_sq_slot(),
+        const uint32_t slot[] = {bucket.parameter_slot(), stateSlot(bucket, 0), stateSlot(bucket, 1),
                                  bucket.gradient_slot()};
         const auto begin = slots[slot[kind]].begin() + static_cast<ptrdiff_t>(parameter.offset());
         return {begin, begin + static_cast<ptrdiff_t>(*elementCount(parameter.shape()))};

@@ -83,6 +83,7 @@ inline plan::Plan makeGpuPlan(uint64_t batch, uint64_t seq, const char *image) {
     version.set_block_threads(1);
     version.set_units_per_block(1);
   }
+  recordKernelSignatures(plan);
   return plan;
 }
 

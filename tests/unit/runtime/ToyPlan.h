@@ -4,6 +4,7 @@
 #pragma once
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
+#include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/plan.pb.h"
@@ -223,14 +224,18 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   bucket.set_trainable(true);
   bucket.set_parameter_slot(Weights);
   bucket.set_gradient_slot(Gradient);
-  bucket.set_exp_avg_slot(Momentum);
-  bucket.set_exp_avg_sq_slot(Squares);
+  for (auto [name, slot] : {std::pair("exp_avg", Momentum), std::pair("exp_avg_sq", Squares)}) {
+    plan::Bucket::State &state = *bucket.add_states();
+    state.set_name(name);
+    state.set_slot(slot);
+  }
   bucket.set_master_slot(kAbsent);
   plan::Parameter &parameter = *plan.add_parameters();
   parameter.set_name("w.weight");
   parameter.add_shape(kVocabulary);
   parameter.set_type(plan::F32);
   parameter.set_trainable(true);
+  recordKernelSignatures(plan);
   return plan;
 }
 
