@@ -1,5 +1,6 @@
 #include "compiler/Analysis/CostModel.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -32,27 +33,6 @@ double workSeconds(const MachineRates &rates, Work work, double flops, double by
   return rates.launchSeconds + std::max(flops / rate, bytes / rates.memoryBytes);
 }
 
-/// Whether the slot of operand `index` holds bf16 or f16.
-static bool isNarrow(const plan::Plan &plan, const plan::Step &step, int index) {
-  if (index >= step.operands_size() || step.operands(index).slot() >= uint32_t(plan.slots_size()))
-    return false;
-  plan::DataType type = plan.slots(int(step.operands(index).slot())).type();
-  return type == plan::BF16 || type == plan::F16;
-}
-
-static Work workOf(const plan::Plan &plan, const plan::Step &step) {
-  switch (step.kind_case()) {
-  case plan::Step::kGemm:
-    return step.gemm().type_a() == plan::F32 ? Work::Product : Work::NarrowProduct;
-  case plan::Step::kLinearCrossEntropy:
-    return isNarrow(plan, step, 0) ? Work::NarrowProduct : Work::Product;
-  case plan::Step::kAttention:
-    return isNarrow(plan, step, 0) ? Work::NarrowAttention : Work::Attention;
-  default:
-    return Work::Kernel;
-  }
-}
-
 /// Shards that a rank sends.
 static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, const plan::Collective &collective) {
   double others = shape.world - 1;
@@ -64,12 +44,28 @@ static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, co
 
 double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const plan::Step &step,
                    const MachineRates &rates) {
-  if (step.has_record() || step.has_wait() || step.has_transfer())
+  const StepDefinition *definition = definitionOf(step);
+  const auto work = [&](Work kind) {
+    return workSeconds(rates, kind, double(step.flops()), double(stepBytes(plan, memory, shape, step)));
+  };
+  switch (definition ? definition->work(plan, step) : StepWork::None) {
+  case StepWork::None:
     return 0;
-  if (step.has_collective())
+  case StepWork::Wire:
     return shape.world == 1 ? 0
                             : rates.launchSeconds + collectiveBytes(plan, shape, step.collective()) / rates.wireBytes;
-  return workSeconds(rates, workOf(plan, step), double(step.flops()), double(stepBytes(plan, memory, shape, step)));
+  case StepWork::Kernel:
+    return work(Work::Kernel);
+  case StepWork::Product:
+    return work(Work::Product);
+  case StepWork::NarrowProduct:
+    return work(Work::NarrowProduct);
+  case StepWork::Attention:
+    return work(Work::Attention);
+  case StepWork::NarrowAttention:
+    return work(Work::NarrowAttention);
+  }
+  return 0;
 }
 
 void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,

@@ -1,4 +1,5 @@
 #include "compiler/Report/KernelUses.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepText.h"
 #include "runtime/Memory/StepBytes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,7 +29,8 @@ public:
 
 private:
   void add(const std::string &program, const plan::Step &step) {
-    if (step.has_record() || step.has_wait() || step.has_transfer())
+    const StepDefinition *definition = definitionOf(step);
+    if (!definition || definition->work(plan, step) == StepWork::None)
       return;
     if (step.has_launch() && step.launch().kernel() < uses.kernels.size()) {
       count(uses.kernels[step.launch().kernel()], program, step);
@@ -44,9 +46,13 @@ private:
       KernelUse &call = uses.calls.back();
       call.what = what;
       call.reason = step.reason();
-      call.executions = callExecutions(plan, step);
+      call.executions = definition->executions(plan, step, hasTarget(/*gpu=*/false), hasTarget(/*gpu=*/true));
     }
     count(uses.calls[found->second], program, step);
+  }
+
+  bool hasTarget(bool gpu) const {
+    return llvm::any_of(plan.images(), [gpu](const plan::Image &image) { return isGpuTarget(image.target()) == gpu; });
   }
 
   /// Tells the kernels that execute a call.

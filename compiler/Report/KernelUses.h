@@ -1,5 +1,6 @@
 // Kernels and library calls of a plan: how often each runs, what it moves and computes, who executes it.
 #pragma once
+#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Memory/Planner.h"
 #include <map>
@@ -9,13 +10,6 @@
 #include <vector>
 
 namespace ztc {
-
-/// Who executes a library call on the host or on a GPU, and why it is that one.
-struct CallExecution {
-  const char *where; ///< "host", "gpu"
-  std::string library, reason;
-  std::vector<uint32_t> kernels; ///< generated ones that it calls; indices in the plan
-};
 
 /// Of one kernel, or of library calls that are equal.
 struct KernelUse {
@@ -33,9 +27,6 @@ struct KernelUses {
   std::vector<KernelUse> calls;   ///< in the order of the plan
 };
 KernelUses collectKernelUses(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory);
-
-/// The place that knows which library executes a step of a plan on the host and on a GPU.
-std::vector<CallExecution> callExecutions(const plan::Plan &plan, const plan::Step &step);
 
 /// How much of a multiprocessor a kernel fills.
 struct Occupancy {

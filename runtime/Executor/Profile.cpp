@@ -1,5 +1,6 @@
 #include "runtime/Executor/Profile.h"
 #include "runtime/Format/StepText.h"
+#include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Memory/StepBytes.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,31 +28,25 @@ struct Row {
   }
 };
 
-const char *kindName(const plan::Step &step) {
-  switch (step.kind_case()) {
-  case plan::Step::kLaunch:
-    return "generated kernels";
-  case plan::Step::kGemm:
-    return "matrix products";
-  case plan::Step::kAttention:
-    return step.attention().grad() ? "attention gradient" : "attention";
-  case plan::Step::kLinearCrossEntropy:
-    return "head and loss";
-  case plan::Step::kGather:
-  case plan::Step::kScatterAdd:
-    return "embedding";
-  case plan::Step::kCopy:
-  case plan::Step::kFill:
-    return "copies and fills";
-  case plan::Step::kCollective:
-    return "collectives";
-  default:
-    return "events";
-  }
+const char *familyOf(const plan::Step &step) {
+  const StepDefinition *definition = definitionOf(step);
+  return definition ? definition->family(step) : "events";
 }
 
-bool isProduct(const plan::Step &step) {
-  return step.has_gemm() || step.has_attention() || step.has_linear_cross_entropy();
+bool isProduct(const plan::Plan &plan, const plan::Step &step) {
+  const StepDefinition *definition = definitionOf(step);
+  switch (definition ? definition->work(plan, step) : StepWork::None) {
+  case StepWork::Product:
+  case StepWork::NarrowProduct:
+  case StepWork::Attention:
+  case StepWork::NarrowAttention:
+    return true;
+  case StepWork::None:
+  case StepWork::Kernel:
+  case StepWork::Wire:
+    return false;
+  }
+  return false;
 }
 
 /// Calls visit(program, step, statistics) for what was executed in training.
@@ -126,7 +121,7 @@ ProfileSummary summarizeProfile(const ProfileSource &source) {
       inSteps += double(statistics.nanoseconds) / 1e9;
       best += double(statistics.count) * double(statistics.shortest) / 1e9;
     }
-    if (isProduct(step))
+    if (isProduct(source.plan, step))
       summary.productFlops += double(statistics.count) * double(statistics.flops) / steps;
   });
   summary.stepSeconds = source.seconds / steps;
@@ -145,7 +140,7 @@ std::vector<ProfileRow> profileRows(const ProfileSource &source) {
       return;
     const std::string what = stepCallText(source.plan, step);
     calls[what].add(statistics, stepBytes(source.plan, source.memory, source.shape, step));
-    products[what] = isProduct(step);
+    products[what] = isProduct(source.plan, step);
   });
   const double steps = double(std::max<uint64_t>(1, source.steps));
   std::vector<ProfileRow> rows;
@@ -162,7 +157,7 @@ std::string profileText(const ProfileSource &source) {
       return;
     uint64_t bytes = stepBytes(source.plan, source.memory, source.shape, step);
     std::string stream = step.stream() ? fmt::format(" (stream {})", step.stream()) : "";
-    kinds[kindName(step) + stream].add(statistics, bytes);
+    kinds[familyOf(step) + stream].add(statistics, bytes);
     std::string what = stepCallText(source.plan, step) + stream;
     calls[source.everyStep ? fmt::format("{} {}: {}", program, step.name(), what) : what].add(statistics, bytes);
   });

@@ -1,4 +1,5 @@
 #include "runtime/Format/OrderValidator.h"
+#include "runtime/Format/Steps/StepDefinition.h"
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -34,7 +35,8 @@ private:
   Status checkStep(const Program &program, const Step &step) {
     if (step.stream() > 1)
       return dataLoss(fmt::format("stream {}, but there are two", step.stream()));
-    if (step.stream() == 1 && !step.has_collective() && !step.has_record() && !step.has_wait())
+    if (const StepDefinition *definition = definitionOf(step);
+        step.stream() == 1 && !(definition && definition->isCommunication()))
       return dataLoss("it computes on the stream of the collectives");
     if (step.only_last_microstep() && program.name() != "microstep")
       return dataLoss("a step of the last micro-step outside of microstep");

@@ -12,26 +12,17 @@
 namespace ztc {
 namespace {
 
-/// Which function prepares which kind of step.
-struct StepKind {
-  plan::Step::KindCase kind;
-  PreparedStep (*prepare)(const CudaPrepare &);
-};
-constexpr std::array kStepKinds = {
-    StepKind{plan::Step::kLaunch, prepareCudaLaunch},
-    StepKind{plan::Step::kGemm, prepareCudaGemm},
-    StepKind{plan::Step::kAttention, prepareCudaAttention},
-    StepKind{plan::Step::kLinearCrossEntropy, prepareCudaLinearCrossEntropy},
-    StepKind{plan::Step::kGather, prepareCudaGather},
-    StepKind{plan::Step::kScatterAdd, prepareCudaScatterAdd},
-    StepKind{plan::Step::kNarrow, prepareCudaNarrow},
-    StepKind{plan::Step::kCopy, prepareCudaCopy},
-    StepKind{plan::Step::kFill, prepareCudaFill},
-    StepKind{plan::Step::kCollective, prepareCudaCollective},
-    StepKind{plan::Step::kRecord, prepareCudaEvent},
-    StepKind{plan::Step::kWait, prepareCudaEvent},
-    StepKind{plan::Step::kTransfer, prepareCudaNothing},
-};
+PreparedStep prepareKind(const CudaPrepare &from) {
+  switch (from.step.kind_case()) {
+#define ZTC_STEP(name)                                                                                                 \
+  case plan::Step::k##name:                                                                                            \
+    return prepareCuda##name(from);
+#include "runtime/Format/Steps/StepKinds.def"
+  case plan::Step::KIND_NOT_SET:
+    break;
+  }
+  return dataLoss("the step is of no known kind");
+}
 
 /// The one allocation on the GPU.
 class CudaArena : public Arena {
@@ -276,19 +267,14 @@ public:
       return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
     const CudaPrepare from{step, context, resources_};
     resources_.board = context.board;
-    for (const StepKind &kind : kStepKinds) {
-      if (kind.kind != step.kind_case())
-        continue;
-      auto prepared = kind.prepare(from);
-      if (!prepared.isOk())
-        return prepared;
-      if (options_.timed)
-        return std::unique_ptr<DeviceStep>(std::make_unique<TimedStep>(std::move(*prepared), from, timer_));
-      if (!options_.synchronous)
-        return prepared;
-      return std::unique_ptr<DeviceStep>(std::make_unique<SynchronousStep>(std::move(*prepared), from));
-    }
-    return dataLoss("the step is of no known kind");
+    PreparedStep prepared = prepareKind(from);
+    if (!prepared.isOk())
+      return prepared;
+    if (options_.timed)
+      return std::unique_ptr<DeviceStep>(std::make_unique<TimedStep>(std::move(*prepared), from, timer_));
+    if (!options_.synchronous)
+      return prepared;
+    return std::unique_ptr<DeviceStep>(std::make_unique<SynchronousStep>(std::move(*prepared), from));
   }
 
   std::string algorithmKey() const override { return cudaAlgorithmKey(resources_); }

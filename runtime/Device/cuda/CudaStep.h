@@ -133,18 +133,8 @@ protected:
 };
 
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
-PreparedStep prepareCudaLaunch(const CudaPrepare &from);
-PreparedStep prepareCudaGemm(const CudaPrepare &from);
-PreparedStep prepareCudaAttention(const CudaPrepare &from);
-PreparedStep prepareCudaLinearCrossEntropy(const CudaPrepare &from);
-PreparedStep prepareCudaGather(const CudaPrepare &from);
-PreparedStep prepareCudaScatterAdd(const CudaPrepare &from);
-PreparedStep prepareCudaNarrow(const CudaPrepare &from);
-PreparedStep prepareCudaCopy(const CudaPrepare &from);
-PreparedStep prepareCudaFill(const CudaPrepare &from);
-PreparedStep prepareCudaCollective(const CudaPrepare &from);
-PreparedStep prepareCudaEvent(const CudaPrepare &from);
-/// Planned-only transfers.
-PreparedStep prepareCudaNothing(const CudaPrepare &from);
+// One function for each kind of step: prepareCudaGemm and so on.
+#define ZTC_STEP(name) PreparedStep prepareCuda##name(const CudaPrepare &from);
+#include "runtime/Format/Steps/StepKinds.def"
 
 } // namespace ztc

@@ -130,6 +130,21 @@ public:
   Status execute(uint32_t) override { return Status::ok(); }
 };
 
+PreparedStep prepareEvent(const CudaPrepare &from, uint32_t number) {
+  if (number >= 1u << 20)
+    return dataLoss(fmt::format("event {} is out of any range", number));
+  std::vector<cuda::Event> &events = from.resources.events;
+  if (events.size() <= number) {
+    events.resize(size_t(number) + 1);
+    from.resources.eventPrograms.resize(size_t(number) + 1);
+  }
+  const CudaDriver &driver = from.resources.driver;
+  if (!events[number])
+    ZTC_RETURN_IF_ERROR(
+        driver.check(driver.cuEventCreate(&events[number], cuda::kEventDisableTiming), "cuEventCreate"));
+  return PreparedStep(std::make_unique<CudaEvent>(from, number));
+}
+
 } // namespace
 
 PreparedStep prepareCudaCopy(const CudaPrepare &from) {
@@ -150,23 +165,15 @@ PreparedStep prepareCudaNarrow(const CudaPrepare &from) {
   return PreparedStep(std::move(step));
 }
 
-PreparedStep prepareCudaEvent(const CudaPrepare &from) {
-  const uint32_t number = from.step.has_record() ? from.step.record().event() : from.step.wait().event();
-  if (number >= 1u << 20)
-    return dataLoss(fmt::format("event {} is out of any range", number));
-  std::vector<cuda::Event> &events = from.resources.events;
-  if (events.size() <= number) {
-    events.resize(size_t(number) + 1);
-    from.resources.eventPrograms.resize(size_t(number) + 1);
-  }
-  const CudaDriver &driver = from.resources.driver;
-  if (!events[number])
-    ZTC_RETURN_IF_ERROR(
-        driver.check(driver.cuEventCreate(&events[number], cuda::kEventDisableTiming), "cuEventCreate"));
-  return PreparedStep(std::make_unique<CudaEvent>(from, number));
+PreparedStep prepareCudaRecord(const CudaPrepare &from) {
+  return prepareEvent(from, from.step.record().event());
 }
 
-PreparedStep prepareCudaNothing(const CudaPrepare &) {
+PreparedStep prepareCudaWait(const CudaPrepare &from) {
+  return prepareEvent(from, from.step.wait().event());
+}
+
+PreparedStep prepareCudaTransfer(const CudaPrepare &) {
   return PreparedStep(std::make_unique<CudaNothing>());
 }
 

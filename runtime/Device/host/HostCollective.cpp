@@ -124,6 +124,15 @@ bool happensByItself(const plan::Step &step) {
   return step.stream() == (step.has_record() ? 0u : 1u);
 }
 
+PreparedStep prepareEvent(const HostPrepare &from, uint32_t event) {
+  if (from.context.shape.world == 1 || happensByItself(from.step))
+    return prepareHostNothing();
+  if (event >= 1u << 20)
+    return dataLoss(fmt::format("event {} is out of any range", event));
+  from.resources.streams.reserveEvent(event);
+  return PreparedStep(std::make_unique<HostEvent>(from.resources.streams, event, from.step.has_wait()));
+}
+
 } // namespace
 
 PreparedStep prepareHostCollective(const HostPrepare &from) {
@@ -132,14 +141,12 @@ PreparedStep prepareHostCollective(const HostPrepare &from) {
   return PreparedStep(std::move(step));
 }
 
-PreparedStep prepareHostEvent(const HostPrepare &from) {
-  if (from.context.shape.world == 1 || happensByItself(from.step))
-    return prepareHostNothing(from);
-  const uint32_t event = from.step.has_record() ? from.step.record().event() : from.step.wait().event();
-  if (event >= 1u << 20)
-    return dataLoss(fmt::format("event {} is out of any range", event));
-  from.resources.streams.reserveEvent(event);
-  return PreparedStep(std::make_unique<HostEvent>(from.resources.streams, event, from.step.has_wait()));
+PreparedStep prepareHostRecord(const HostPrepare &from) {
+  return prepareEvent(from, from.step.record().event());
+}
+
+PreparedStep prepareHostWait(const HostPrepare &from) {
+  return prepareEvent(from, from.step.wait().event());
 }
 
 } // namespace ztc

@@ -5,7 +5,7 @@
 #include "runtime/Device/host/Product.h"
 #include "runtime/Device/host/Sgemm.h"
 #include "runtime/Format/PlanValidator.h"
-#include <array>
+#include "runtime/Format/Steps/StepDefinition.h"
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -40,27 +40,6 @@ public:
     std::memcpy(to, from, bytes);
     return Status::ok();
   }
-};
-
-/// Which function prepares which kind of step.
-struct StepKind {
-  plan::Step::KindCase kind;
-  PreparedStep (*prepare)(const HostPrepare &);
-};
-constexpr std::array kStepKinds = {
-    StepKind{plan::Step::kLaunch, prepareHostLaunch},
-    StepKind{plan::Step::kGemm, prepareHostGemm},
-    StepKind{plan::Step::kAttention, prepareHostAttention},
-    StepKind{plan::Step::kLinearCrossEntropy, prepareHostLinearCrossEntropy},
-    StepKind{plan::Step::kGather, prepareHostGather},
-    StepKind{plan::Step::kScatterAdd, prepareHostScatterAdd},
-    StepKind{plan::Step::kCopy, prepareHostCopy},
-    StepKind{plan::Step::kFill, prepareHostFill},
-    StepKind{plan::Step::kNarrow, prepareHostNarrow},
-    StepKind{plan::Step::kCollective, prepareHostCollective},
-    StepKind{plan::Step::kRecord, prepareHostEvent},
-    StepKind{plan::Step::kWait, prepareHostEvent},
-    StepKind{plan::Step::kTransfer, prepareHostNothing},
 };
 
 class HostDevice : public Device {
@@ -98,11 +77,17 @@ public:
     if (step.stream() > 1)
       return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
     // The thread pool takes one job at a time, and it belongs to stream 0.
-    if (step.stream() == 1 && !step.has_collective() && !step.has_record() && !step.has_wait())
+    const StepDefinition *definition = definitionOf(step);
+    if (step.stream() == 1 && !(definition && definition->isCommunication()))
       return dataLoss("the step is on stream 1, which runs collectives only");
-    for (const StepKind &kind : kStepKinds)
-      if (kind.kind == step.kind_case())
-        return kind.prepare({step, context, resources_});
+    switch (step.kind_case()) {
+#define ZTC_STEP(name)                                                                                                 \
+  case plan::Step::k##name:                                                                                            \
+    return prepareHost##name({step, context, resources_});
+#include "runtime/Format/Steps/StepKinds.def"
+    case plan::Step::KIND_NOT_SET:
+      break;
+    }
     return dataLoss("the step is of no known kind");
   }
 

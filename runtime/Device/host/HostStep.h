@@ -67,18 +67,10 @@ private:
 };
 
 using PreparedStep = StatusOr<std::unique_ptr<DeviceStep>>;
-PreparedStep prepareHostLaunch(const HostPrepare &from);
-PreparedStep prepareHostGemm(const HostPrepare &from);
-PreparedStep prepareHostAttention(const HostPrepare &from);
-PreparedStep prepareHostLinearCrossEntropy(const HostPrepare &from);
-PreparedStep prepareHostGather(const HostPrepare &from);
-PreparedStep prepareHostScatterAdd(const HostPrepare &from);
-PreparedStep prepareHostCopy(const HostPrepare &from);
-PreparedStep prepareHostFill(const HostPrepare &from);
-PreparedStep prepareHostNarrow(const HostPrepare &from);
-PreparedStep prepareHostCollective(const HostPrepare &from);
-PreparedStep prepareHostEvent(const HostPrepare &from);
-/// Planned-only transfers, and whatever happens by itself.
-PreparedStep prepareHostNothing(const HostPrepare &from);
+// One function for each kind of step: prepareHostGemm and so on.
+#define ZTC_STEP(name) PreparedStep prepareHost##name(const HostPrepare &from);
+#include "runtime/Format/Steps/StepKinds.def"
+/// A step that does nothing: whatever happens by itself.
+PreparedStep prepareHostNothing();
 
 } // namespace ztc

@@ -140,8 +140,12 @@ PreparedStep prepareHostNarrow(const HostPrepare &from) {
   return PreparedStep(std::move(step));
 }
 
-PreparedStep prepareHostNothing(const HostPrepare &) {
+PreparedStep prepareHostNothing() {
   return PreparedStep(std::make_unique<HostNothing>());
+}
+
+PreparedStep prepareHostTransfer(const HostPrepare &) {
+  return prepareHostNothing();
 }
 
 } // namespace ztc

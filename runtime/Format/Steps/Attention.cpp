@@ -1,0 +1,118 @@
+// Blocked attention, or its cotangents.
+#include "runtime/Core/Sizes.h"
+#include "runtime/Format/CudnnAttention.h"
+#include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/Steps/StepDefinition.h"
+#include "runtime/Format/Steps/StepExecutions.h"
+#include "runtime/Format/Steps/StepWords.h"
+#include <fmt/format.h>
+#include <initializer_list>
+
+namespace ztc {
+
+using namespace plan;
+
+namespace {
+
+Status checkKernels(const StepCheck &check, const Attention &attention) {
+  const std::string form = fmt::format("{}_{}", kernelTypeSuffix(attention.type()), attention.head_dim());
+  const bool isForGpus = !attention.gpu_kernels().empty();
+  if (!attention.grad()) {
+    ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention" + form}));
+    return check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus);
+  }
+  ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention_delta" + form, "gpu_attention_grad_keys" + form,
+                                                    "gpu_attention_grad_queries" + form}));
+  ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
+  ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_grad_kernel(), "attention_softmax_grad", isForGpus));
+  return check.hostService(attention.row_dot_kernel(), "row_dot", isForGpus);
+}
+
+/// What only a run knows, whether cuDNN is there and what it takes, is left open.
+CallExecution gpuExecution(const Plan &plan, const Step &step) {
+  const Attention &attention = step.attention();
+  const std::string common = "no scores in memory, no atomic sums";
+  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim()))
+    return {"gpu", "own kernels", fmt::format("{}; {}", obstacle, common), gpuKernelsOf(attention)};
+  return {
+      "gpu", "cuDNN or own kernels",
+      fmt::format("cuDNN where it is found and takes no more than the {} of workspace reserved, else own kernels; {}",
+                  formatSize(gpuOperandBytes(plan, step, step.operands_size() - 1)), common),
+      gpuKernelsOf(attention)};
+}
+
+class AttentionDefinition : public StepDefinition {
+public:
+  Status validate(const StepCheck &check) const override {
+    const Attention &attention = check.step.attention();
+    const bool grad = attention.grad();
+    ZTC_RETURN_IF_ERROR(StepCheck::real(attention.type()));
+    ZTC_RETURN_IF_ERROR(checkKernels(check, attention));
+    ZTC_RETURN_IF_ERROR(check.count(grad ? 10 : 6));
+    if (!attention.batch() || !attention.seq() || !attention.heads() || !attention.kv_heads() ||
+        !attention.head_dim() || !attention.block())
+      return dataLoss("attention with a size of zero");
+    if (attention.heads() % attention.kv_heads() != 0)
+      return dataLoss(fmt::format("attention: {} heads over {} key heads", attention.heads(), attention.kv_heads()));
+    const CheckedBytes rows = CheckedBytes(attention.batch()) * attention.seq();
+    const CheckedBytes q = rows * attention.heads() * attention.head_dim(),
+                       kv = rows * attention.kv_heads() * attention.head_dim();
+    const CheckedBytes lse = rows * attention.heads() * 4;
+    struct Use {
+      const char *name;
+      const CheckedBytes *elements;
+    };
+    const std::initializer_list<Use> forward = {{"q", &q}, {"k", &kv}, {"v", &kv}, {"out", &q}, {"lse", nullptr}};
+    const std::initializer_list<Use> backward = {{"q", &q},    {"k", &kv}, {"v", &kv},  {"out", &q}, {"lse", nullptr},
+                                                 {"dout", &q}, {"dq", &q}, {"dk", &kv}, {"dv", &kv}};
+    int index = 0;
+    for (const Use &use : grad ? backward : forward) {
+      ZTC_RETURN_IF_ERROR(
+          check.holds(index, use.name, use.elements ? *use.elements * dataTypeBytes(attention.type()) : lse));
+      ++index;
+    }
+    return Status::ok();
+  }
+
+  std::string text(const Plan &, const Step &step) const override {
+    const Attention &a = step.attention();
+    return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
+                       a.kv_heads(), a.head_dim(), typeText(a.type()), a.causal() ? " causal" : "",
+                       a.window() ? fmt::format(" window {}", a.window()) : "");
+  }
+
+  const char *family(const Step &step) const override {
+    return step.attention().grad() ? "attention gradient" : "attention";
+  }
+
+  StepWork work(const Plan &, const Step &step) const override {
+    return isNarrow(step.attention().type()) ? StepWork::NarrowAttention : StepWork::Attention;
+  }
+
+  std::vector<CallExecution> executions(const Plan &plan, const Step &step, bool host, bool gpu) const override {
+    const Attention &attention = step.attention();
+    std::vector<CallExecution> executions;
+    if (host) {
+      CallExecution execution = hostProduct(attention.type());
+      execution.reason = fmt::format("products of blocks of {} rows up to the diagonal, between them rows by kernels",
+                                     attention.block());
+      execution.kernels = {attention.softmax_kernel()};
+      if (attention.grad())
+        execution.kernels.insert(execution.kernels.end(),
+                                 {attention.softmax_grad_kernel(), attention.row_dot_kernel()});
+      executions.push_back(std::move(execution));
+    }
+    if (gpu)
+      executions.push_back(gpuExecution(plan, step));
+    return executions;
+  }
+};
+
+} // namespace
+
+const StepDefinition &defineAttention() {
+  static const AttentionDefinition definition;
+  return definition;
+}
+
+} // namespace ztc

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# A kind of step is a message, an op, a file of runtime/Format/Steps and a function of each device; nothing else lists the kinds.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+status=0
+fail() {
+  echo "$*"
+  status=1
+}
+kinds=$(sed -n '/oneof kind {/,/}/p' runtime/Format/plan.proto | grep -o '[A-Z][A-Za-z]* [a-z_]* = [0-9]*;')
+[ -n "$kinds" ] || fail "plan.proto has no kinds of steps"
+while read -r message field _; do
+  grep -q "^ZTC_STEP($message)$" runtime/Format/Steps/StepKinds.def || fail "$message is not in StepKinds.def"
+  grep -q "define$message()" "runtime/Format/Steps/$message.cpp" || fail "runtime/Format/Steps/$message.cpp does not define $message"
+  grep -q "Plan_Step<\"$field\"" compiler/Dialect/Plan/PlanSteps.td || fail "PlanSteps.td has no plan.$field"
+  grep -rq "prepareHost$message(const HostPrepare" runtime/Device/host || fail "runtime/Device/host has no prepareHost$message"
+  grep -rq "prepareCuda$message(const CudaPrepare" runtime/Device/cuda || fail "runtime/Device/cuda has no prepareCuda$message"
+done <<<"$kinds"
+[ "$(grep -c '^ZTC_STEP(' runtime/Format/Steps/StepKinds.def)" = "$(wc -l <<<"$kinds")" ] || fail "StepKinds.def has kinds that plan.proto lacks"
+# A list of cases by kind belongs to a definition.
+if grep -rnE 'case (plan::)?Step::k[A-Z][A-Za-z]*:' --include=*.cpp --include=*.h runtime compiler passes; then
+  fail "the kinds of steps are listed there too: ask definitionOf(step), or give StepDefinition a function"
+fi
+exit $status
