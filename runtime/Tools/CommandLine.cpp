@@ -371,6 +371,9 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
   } catch (const std::exception &e) {
     return invalidArgument(oneLine(e.what()));
   }
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0 && !option->get_lnames().empty())
+      options.given.insert("--" + option->get_lnames().front());
   if (options.plan.empty()) // not left to CLI11, which would say so before it names an unknown option
     return invalidArgument("a plan is needed: ztc-run PLAN [options]; see ztc-run --help");
   ZTC_ASSIGN_OR_RETURN(options.schedule, parseScheduleKind(schedule));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <span>
 #include <utility>
 
 namespace ztc {
@@ -167,6 +168,53 @@ Status checkOptions(const RunOptions &options) {
   return checkDependencies(options);
 }
 
+namespace {
+
+/// What only a run that trains looks at, and is not said elsewhere.
+constexpr const char *kTrainingOptions[] = {"--lr",    "--schedule",    "--warmup",    "--min-lr-ratio",
+                                            "--beta1", "--beta2",       "--epsilon",   "--weight-decay",
+                                            "--clip",  "--skip-spikes", "--stop-after"};
+/// What generation does not look at, beside those.
+constexpr const char *kOptionsWithoutText[] = {"--accumulate", "--log-json", "--tensorboard", "--dump-gradients",
+                                               "--profile",    "--trace",    "--overwrite"};
+
+/// Options that were given and are not looked at by what the run does instead of training.
+void addUnusedInsteadOfTraining(const RunOptions &o, std::vector<std::string> &unused) {
+  if (!o.evalOnly && !o.generate)
+    return;
+  const auto add = [&](std::span<const char *const> names) {
+    for (const char *name : names)
+      if (o.given.contains(name))
+        unused.push_back(fmt::format("{} has no effect with {}", name, o.generate ? "--generate" : "--eval-only"));
+  };
+  add(kTrainingOptions);
+  if (o.generate)
+    add(kOptionsWithoutText);
+}
+
+/// Periods and warm-up that are longer than the run: what they ask for never comes.
+void addUnreached(const RunOptions &o, std::vector<std::string> &unused) {
+  if (!o.steps || o.evalOnly || o.generate)
+    return;
+  const std::pair<std::optional<uint64_t>, const char *> periods[]{
+      {o.evalEvery, "--eval-every={} has no effect in a run of {} steps: it evaluates at its end only"},
+      {o.saveEvery, "--save-every={} has no effect in a run of {} steps: it saves at its end only"},
+      {o.sampleEvery, "--sample-every={} has no effect in a run of {} steps: samples come at its end only"},
+  };
+  for (const auto &[period, sentence] : periods)
+    if (period && *period > *o.steps)
+      unused.push_back(fmt::format(fmt::runtime(sentence), *period, *o.steps));
+  if (o.warmup > *o.steps)
+    unused.push_back(fmt::format("--warmup={} is longer than the run of {} steps: the learning rate never reaches --lr",
+                                 o.warmup, *o.steps));
+  const uint64_t evaluations = o.evalEvery ? (*o.steps + *o.evalEvery - 1) / *o.evalEvery : 0;
+  if (o.patience && *o.patience >= evaluations)
+    unused.push_back(fmt::format("--patience={} has no effect: a run of {} steps is evaluated {} times", *o.patience,
+                                 *o.steps, evaluations));
+}
+
+} // namespace
+
 std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &plan) {
   std::vector<std::string> unused;
   const bool samples = o.generate || o.sampleEvery;
@@ -195,12 +243,6 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
        "--weights has no effect with --resume: the checkpoint holds the weights"},
       {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
       {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
-      {o.generate && !o.logJson.empty(), "--log-json has no effect with --generate"},
-      {o.generate && !o.tensorboard.empty(), "--tensorboard has no effect with --generate"},
-      {o.generate && !o.dumpGradients.empty(), "--dump-gradients has no effect with --generate"},
-      {o.generate && o.skipSpikes, "--skip-spikes has no effect with --generate"},
-      {o.generate && !o.profile.empty(), "--profile has no effect with --generate"},
-      {o.generate && !o.trace.empty(), "--trace has no effect with --generate"},
       {o.lossScale && plan.precision() != "fp16",
        fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss", o.plan,
                    plan.precision())},
@@ -208,6 +250,8 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
   for (const auto &[isUnused, sentence] : others)
     if (isUnused)
       unused.push_back(sentence);
+  addUnusedInsteadOfTraining(o, unused);
+  addUnreached(o, unused);
   return unused;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/Train/Schedule.h"
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace ztc {
 /// An option that has a value only where the user gave it, so that one which no run could see is found.
 struct RunOptions {
   std::string plan;
+  std::set<std::string> given; ///< options that the command line or --config has, as "--lr"; empty: nobody asked
 
   // Where it runs.
   std::optional<uint64_t> gpus;

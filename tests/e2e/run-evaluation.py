@@ -39,7 +39,9 @@ with scratch() as work:
 
     before = sorted(work.rglob("*"))
     only = work / "only"
-    done = run("ztc-run", *common, "--eval-only", *sets, "--weights", work / "trained", f"--log-json={only}")
+    done = run("ztc-run", *common, "--eval-only", *sets, "--weights", work / "trained", f"--log-json={only}", "--lr=1", "--skip-spikes=6")
+    check("what only training looks at is a note", all(f"note: {name} has no effect with --eval-only" in done.stderr for name in ("--lr", "--skip-spikes"))
+          and "--log-json" not in done.stderr, done.stderr)
     again = {x["name"]: x for x in evaluations(only)}
     check("--eval-only finds what the run found at its end", all(abs(again[name]["eval_loss"] - last[name]["eval_loss"]) < 1e-6 and again[name]["targets"] == last[name]["targets"]
                                                                  for name in last), (again, last))

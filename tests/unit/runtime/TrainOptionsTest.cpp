@@ -68,8 +68,10 @@ TEST(TrainOptions, BadOnesAreNamed) {
 }
 
 TEST(TrainOptions, HarmlessOnesAreNotes) {
-  RunOptions trial, text;
-  trial.plan = text.plan = "plan.bin";
+  RunOptions trial, text, evaluation;
+  trial.plan = text.plan = evaluation.plan = "plan.bin";
+  evaluation.evalOnly = true;
+  evaluation.evalData = {"x"};
   text.generate = 5;
   text.prompt = "x";
   struct Case {
@@ -98,11 +100,26 @@ TEST(TrainOptions, HarmlessOnesAreNotes) {
       {training(), [](RunOptions &o) { o.resume = "x", o.init = "normal:1"; }, "--init has no effect with --resume"},
       {training(), [](RunOptions &o) { o.schedule = ScheduleKind::Constant, o.minLrRatio = 0.1; }, "schedule=constant"},
       {training(), [](RunOptions &o) { o.lossScale = 1024; }, "--loss-scale has no effect: plan.bin was compiled with"},
-      {text, [](RunOptions &o) { o.logJson = "x"; }, "--log-json has no effect with --generate"},
-      {text, [](RunOptions &o) { o.tensorboard = "x"; }, "--tensorboard has no effect with --generate"},
-      {text, [](RunOptions &o) { o.dumpGradients = "x"; }, "--dump-gradients has no effect with --generate"},
-      {text, [](RunOptions &o) { o.profile = "kernels"; }, "--profile has no effect with --generate"},
-      {text, [](RunOptions &o) { o.trace = "x"; }, "--trace has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--log-json"}; }, "--log-json has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--tensorboard"}; }, "--tensorboard has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--dump-gradients"}; }, "--dump-gradients has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--profile"}; }, "--profile has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--trace"}; }, "--trace has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--lr"}; }, "--lr has no effect with --generate"},
+      {text, [](RunOptions &o) { o.given = {"--seed"}; }, nullptr},
+      {evaluation, [](RunOptions &o) { o.given = {"--skip-spikes"}; }, "--skip-spikes has no effect with --eval-only"},
+      {evaluation, [](RunOptions &o) { o.given = {"--stop-after"}; }, "--stop-after has no effect with --eval-only"},
+      {evaluation, [](RunOptions &o) { o.given = {"--log-json"}; }, nullptr},
+      {training(), [](RunOptions &o) { o.given = {"--lr"}; }, nullptr},
+      {training(), [](RunOptions &o) { o.evalData = {"x"}, o.evalEvery = 11; }, "evaluates at its end only"},
+      {training(), [](RunOptions &o) { o.evalData = {"x"}, o.evalEvery = 1, o.patience = *o.steps; },
+       "--patience=10 has no effect: a run of 10 steps is evaluated 10 times"},
+      {training(), [](RunOptions &o) { o.evalData = {"x"}, o.evalEvery = 1, o.patience = 2; }, nullptr},
+      {training(), [](RunOptions &o) { o.save = "x", o.saveEvery = 10; }, nullptr},
+      {training(), [](RunOptions &o) { o.save = "x", o.saveEvery = 100; }, "saves at its end only"},
+      {training(), [](RunOptions &o) { o.sampleEvery = 11, o.samplePrompts = {"x"}; }, "samples come at its end only"},
+      {training(), [](RunOptions &o) { o.warmup = 11; }, "--warmup=11 is longer than the run of 10 steps"},
+      {training(), [](RunOptions &o) { o.warmup = 10; }, nullptr},
   };
   plan::Plan plan;
   plan.set_precision("fp32");
