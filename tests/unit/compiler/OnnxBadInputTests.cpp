@@ -221,6 +221,35 @@ TEST(OnnxBadInput, HarmlessOddities) {
   }));
 }
 
+/// What PyTorch drops is chance: a graph of training mode is refused, one that drops nothing is taken as it is.
+TEST(OnnxBadInput, DropoutOfTrainingMode) {
+  struct Case {
+    float ratio;
+    bool training, isTaken;
+  };
+  for (const Case &c : {Case{0.5f, true, false}, Case{0.0f, true, true}, Case{0.5f, false, true}}) {
+    OnnxWriter writer = smallModel();
+    writer.floats("ratio", {}, {c.ratio});
+    writer.booleans("training", {}, {c.training});
+    writer.node("Dropout", {"x", "ratio", "training"}, {"y"}, {}, "", "drop");
+    writer.node("MatMul", {"y", "head"}, {"logits"}, {}, "lm_head");
+    TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", writer.bytes());
+    if (!c.isTaken) {
+      refused(path, {"node 'drop' (Dropout): drops elements by chance (training_mode, ratio 0.5", "model.eval()"});
+      continue;
+    }
+    ImportOptions options;
+    options.batch = 2;
+    options.seq = 3;
+    Imported imported = test::import(path, options);
+    ASSERT_TRUE(imported.module) << imported.errors;
+    std::optional<Tensor> logits = forwardLogits(imported, {0, 1, 2, 3, 4, 5});
+    ASSERT_TRUE(logits);
+    EXPECT_DOUBLE_EQ(logits->reals[0], 0.5);
+  }
+}
+
 TEST(OnnxBadInput, NamesAndOpsets) {
   TemporaryFolder folder;
   OnnxWriter twice = smallModel();
