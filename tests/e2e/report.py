@@ -61,7 +61,7 @@ with scratch() as work:
     pages = data_of(memory)["plans"]
     check("ztc memory --html: a part for each row", [x["arena_bytes"] for x in pages] == [x["peak_bytes"] for x in table], [x["arena_bytes"] for x in pages])
     check("with what goes over the wire", sum(pages[1]["sent"].values()) >= table[1]["sent_bytes"] > 0, pages[1]["sent"])
-    drawn("memory", memory, {"both stages": r"ZeRO-0 on 2 ranks[\s\S]*ZeRO-3 on 2 ranks"})
+    drawn("memory", memory, {"both stages": r"ZeRO-0 on 2 ranks[\s\S]*ZeRO-3 on 2 ranks", "the last program's name, within the picture": r'text-anchor="end">transfer<'})
 
     # What cannot be a log.
     (work / "cut.jsonl").write_text(one.read_text()[:-40])

@@ -178,7 +178,9 @@ function memoryTimeline(parent, plan) {
   chart.svg.append(element('svg:line', {x1: LEFT, x2: chart.width - RIGHT, y1: chart.y(plan.arena_bytes), y2: chart.y(plan.arena_bytes), stroke: 'var(--text)', 'stroke-dasharray': '6 3'}));
   for (const {program, begin} of programs) {
     chart.svg.append(element('svg:line', {class: 'cursor', x1: chart.x(begin), x2: chart.x(begin), y1: TOP, y2: chart.height - BOTTOM}));
-    chart.svg.append(element('svg:text', {x: chart.x(begin) + 4, y: TOP + 22}, program));
+    // The name of a short last program would end beyond the picture.
+    const isLeft = chart.x(begin) + 4 + 7 * program.length > chart.width - RIGHT;
+    chart.svg.append(element('svg:text', {x: chart.x(begin) + (isLeft ? -4 : 4), y: TOP + (isLeft ? 36 : 22), 'text-anchor': isLeft ? 'end' : 'start'}, program));
   }
   const legend = element('div', {class: 'legend'});
   const tell = at => {
