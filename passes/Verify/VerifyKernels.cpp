@@ -26,49 +26,58 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
     if (!kernels)
       return;
-    WalkResult checked =
-        kernels.walk([&](Operation *op) { return isa<ModuleOp>(op) ? WalkResult::advance() : WalkResult(check(op)); });
+    // Kernels are many thousands of few kinds of ops: what the kind decides is asked once.
+    DenseMap<OperationName, StringRef> faults;
+    WalkResult checked = kernels.walk([&](Operation *op) -> WalkResult {
+      auto [known, isNew] = faults.try_emplace(op->getName());
+      if (isNew)
+        known->second = faultOf(op);
+      if (!known->second.empty())
+        return op->emitOpError(known->second);
+      // (V3)
+      if (hasFastMathFlags(op))
+        return op->emitOpError("V3: has fast-math flags: its result would be the compiler's choice");
+      return WalkResult::advance();
+    });
     if (checked.wasInterrupted())
       signalPassFailure();
   }
 
-  LogicalResult check(Operation *op) {
+  /// What is wrong with ops of the kind of `op`; empty: nothing.
+  StringRef faultOf(Operation *op) {
     // (V1)
     Dialect *dialect = op->getDialect();
     bool isLow = isa_and_nonnull<LLVM::LLVMDialect, NVVM::NVVMDialect>(dialect);
+    if (isa<ModuleOp>(op))
+      return "";
     if (level == KernelLevel::Lowered && !isLow)
-      return op->emitOpError("V1: lowered kernels consist of ops of llvm and nvvm");
+      return "V1: lowered kernels consist of ops of llvm and nvvm";
     if (!isLow && !isa_and_nonnull<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect, arith::ArithDialect,
                                    math::MathDialect, vector::VectorDialect>(dialect))
-      return op->emitOpError("V1: kernels consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm");
+      return "V1: kernels consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm";
     // (V2)
-    if (leavesOrderOpen(op))
-      return op->emitOpError("V2: leaves the order of its additions open; a kernel writes them out");
+    if (isa<vector::ReductionOp, vector::MultiDimReductionOp, vector::ContractionOp, vector::ScanOp, scf::ReduceOp,
+            scf::ParallelOp, LLVM::vector_reduce_fadd, LLVM::vector_reduce_fmul, LLVM::AtomicRMWOp, NVVM::ReduxOp>(op))
+      return "V2: leaves the order of its additions open; a kernel writes them out";
     // (V3)
-    if (isInexact(op))
-      return op->emitOpError("V3: leaves it open how often, or whether, a result is rounded");
+    if (isa<LLVM::FMulAddOp>(op))
+      return "V3: rounds once or twice, as the target likes; a kernel says which";
     // (V4)
     if (level != KernelLevel::Mapped && codegen::isElementary(op))
-      return op->emitOpError("V4: is a function of a library; ztc-expand-math makes arithmetic of it");
-    return success();
-  }
-
-  static bool leavesOrderOpen(Operation *op) {
-    return isa<vector::ReductionOp, vector::MultiDimReductionOp, vector::ContractionOp, vector::ScanOp, scf::ReduceOp,
-               scf::ParallelOp, LLVM::vector_reduce_fadd, LLVM::vector_reduce_fmul, LLVM::AtomicRMWOp, NVVM::ReduxOp>(
-        op);
+      return "V4: is a function of a library; ztc-expand-math makes arithmetic of it";
+    return "";
   }
 
   /// Flags that let a compiler contract, reassociate or approximate.
-  static bool isInexact(Operation *op) {
-    if (isa<LLVM::FMulAddOp>(op))
-      return true;
-    if (auto flagged = dyn_cast<arith::ArithFastMathInterface>(op))
-      if (auto flags = flagged.getFastMathFlagsAttr(); flags && flags.getValue() != arith::FastMathFlags::none)
-        return true;
-    if (auto flagged = dyn_cast<LLVM::FastmathFlagsInterface>(op))
-      if (auto flags = flagged.getFastmathAttr(); flags && flags.getValue() != LLVM::FastmathFlags::none)
-        return true;
+  static bool hasFastMathFlags(Operation *op) {
+    if (auto flagged = dyn_cast<arith::ArithFastMathInterface>(op)) {
+      auto flags = flagged.getFastMathFlagsAttr();
+      return flags && flags.getValue() != arith::FastMathFlags::none;
+    }
+    if (auto flagged = dyn_cast<LLVM::FastmathFlagsInterface>(op)) {
+      auto flags = flagged.getFastmathAttr();
+      return flags && flags.getValue() != LLVM::FastmathFlags::none;
+    }
     return false;
   }
 };

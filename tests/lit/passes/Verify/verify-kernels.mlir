@@ -70,7 +70,7 @@ func.func private @step()
 module @kernels {
   module @host {
     func.func @v3(%x: f32) -> f32 {
-      // expected-error @+1 {{V3: leaves it open how often, or whether, a result is rounded}}
+      // expected-error @+1 {{V3: has fast-math flags: its result would be the compiler's choice}}
       %y = arith.addf %x, %x fastmath<reassoc> : f32
       return %y : f32
     }
@@ -83,7 +83,7 @@ func.func private @step()
 module @kernels {
   module @host {
     llvm.func @v3(%x: f32) -> f32 {
-      // expected-error @+1 {{V3: leaves it open how often, or whether, a result is rounded}}
+      // expected-error @+1 {{V3: has fast-math flags: its result would be the compiler's choice}}
       %y = llvm.fadd %x, %x {fastmathFlags = #llvm.fastmath<contract>} : f32
       llvm.return %y : f32
     }
@@ -96,7 +96,7 @@ func.func private @step()
 module @kernels {
   module @host {
     llvm.func @v3(%x: f32) -> f32 {
-      // expected-error @+1 {{V3: leaves it open how often, or whether, a result is rounded}}
+      // expected-error @+1 {{V3: rounds once or twice, as the target likes; a kernel says which}}
       %y = llvm.intr.fmuladd(%x, %x, %x) : (f32, f32, f32) -> f32
       llvm.return %y : f32
     }
