@@ -17,7 +17,7 @@ namespace ztc {
 /// Options of phase `codegen`.
 struct CodegenOptions {
   std::vector<std::string> targets{"host"}; ///< host, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt
-  AfterKernels after;
+  AfterKernels after = {};
 };
 
 /// Adds the passes of phase `codegen`, without its verifier.
