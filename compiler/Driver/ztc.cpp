@@ -298,6 +298,8 @@ int run(int argc, char **argv, CompileOptions o) {
   exportModel->add_option("--seq", o.seq, "as in ztc compile, for a graph that fits this length alone")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 24));
+  exportModel->add_option("--freeze", o.freezePattern,
+                          "as in ztc compile: tensors of the checkpoint that nothing in the graph stands for");
   exportModel->add_option("--input", o.inputRoles, "as in ztc compile")
       ->type_name("ROLE=NAME")
       ->allow_extra_args(false);

@@ -36,7 +36,7 @@ bool holdsAngles(const Model &model, const Initializer &initializer) {
   std::string unreadable;
   StringRef bytes = model.bytesOf(initializer, unreadable);
   const int64_t width = initializer.shape.empty() ? 0 : initializer.shape.back(), pairs = width / 2;
-  if (bytes.empty() || !pairs || width % 2)
+  if (bytes.empty() || !pairs || width % 2 || initializer.count() <= 2) // any two numbers are on a circle
     return false;
   HostTensor tensor = HostTensor::fromBytes(initializer, bytes);
   auto squares = [&](int64_t a, int64_t b) {

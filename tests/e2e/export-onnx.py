@@ -6,6 +6,7 @@ run, bit for bit. ZTC_FIXTURES adds the exports of the larger set.
 
 export-onnx.py [REGEX]: of the models no more than those whose "model/export" matches.
 """
+import array
 import os
 import pathlib
 import re
@@ -134,6 +135,21 @@ def checkpoint(work):
     check("a checkpoint gives what the export gives", (work / "of-step.onnx").read_bytes() == (work / "of-export.onnx").read_bytes())
 
 
+def frozen(work):
+    """A tensor that nothing in the graph stands for is named with --freeze, here as in ztc compile."""
+    golden, weights, plan = GOLDEN / "families" / "token-shift", work / "frozen.safetensors", work / "frozen.bin"
+    write_safetensors(weights, read_safetensors(golden / "model.safetensors") | {"layers.0.gate": ([1], array.array("f", [0.5]))})
+    shape, _ = read_safetensors(golden / "data.safetensors")["input_ids"]
+    sized = [golden / "model.onnx", f"--batch={shape[1]}", f"--seq={shape[2]}"]
+    arguments = [*sized, f"--weights={weights}"]
+    done = run("ztc", "compile", *arguments, "--precision=fp32", "--target=host", "-o", plan, expect=None)
+    check("a tensor that would not be trained is refused", done.returncode == 1 and "layers.0.gate" in done.stderr, done.stderr[-200:])
+    run("ztc", "compile", *arguments, "--precision=fp32", "--target=host", "--freeze=gate$", "-o", plan)
+    run("ztc-run", plan, f"--data={golden / 'data.safetensors'}", "--steps=1", "--device=cpu", f"--export={work / 'thawed'}", "--export-dtype=fp32")
+    done = run("ztc", "export", *sized, f"--weights={work / 'thawed'}", "--freeze=gate$", "-o", work / "frozen.onnx", expect=None)
+    check("it is named for the export too", done.returncode == 0, done.stderr[-200:])
+
+
 with scratch() as work:
     for model in sorted([*GOLDEN.glob("*/model.onnx"), *(GOLDEN / "families").glob("*/model.onnx")]):
         data, weights = model.parent / "data.safetensors", model.parent / "model.safetensors"
@@ -147,6 +163,7 @@ with scratch() as work:
         refusals(work, trained)
         external(work, trained)
         checkpoint(work)
+        frozen(work)
     fixtures = os.environ.get("ZTC_FIXTURES")
     for model in sorted(pathlib.Path(fixtures).glob("*-tiny*/*.onnx")) if fixtures else []:
         name = f"{model.parent.name}/{model.stem}"

@@ -275,6 +275,20 @@ TEST_F(Functions, OnesThatStandInTheGraphTrainTheirParameters) {
   EXPECT_GE(imported.argument("model.other"), 0);
 }
 
+/// Two numbers of which neither is round are told from others; they are no angle.
+TEST_F(Functions, TwoNumbersAreEnough) {
+  OnnxWriter writer = begin();
+  writer.floats("softmax_2", {2, 1, 1, 1}, {0.57792157f, 0.42207843f});
+  writer.node("Mul", {"x", "softmax_2"}, {"streams"}, {}, "", "",
+              "%mul_9 : [num_users=1] = (args = (%x, %softmax_2), kwargs = {})");
+  writer.integers("axes", {1}, {0});
+  writer.node("ReduceSum", {"streams", "axes"}, {"y"}, {{"keepdims", int64_t(0)}});
+  std::string onnx = finish(writer);
+  Imported imported = against(onnx, {{"model.layers.0.read", {2}, {0.00364802f, -0.3105994f}}});
+  expectSameLogits(onnx, imported);
+  EXPECT_GE(imported.argument("model.layers.0.read"), 0);
+}
+
 /// 1 + w stands where a norm's weight could; the checkpoint has no tensor of such a name.
 TEST_F(Functions, OnePlusUnderAnotherName) {
   OnnxWriter writer = begin();
