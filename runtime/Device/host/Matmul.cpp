@@ -20,11 +20,10 @@ static dnnl_data_type_t oneDnnType(plan::DataType type) {
   }
 }
 
-/// Whether our own kernels run it. They pack B for each call, which a few rows do not repay.
+/// Whether our own kernels run it: of any number of rows, so that a row has the same bits alone and among others.
 static bool isOwn(const MatmulProblem &problem) {
-  constexpr uint64_t kFewRows = 12;
   const bool isPlain = problem.typeA == plan::F32 && problem.typeB == plan::F32 && problem.typeC == plan::F32;
-  return sgemmTiles() && isPlain && problem.m >= kFewRows;
+  return sgemmTiles() && isPlain;
 }
 
 Matmul::~Matmul() {
@@ -300,7 +299,7 @@ void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
   // More than one block would make the workers wait for each other at each; so large a B is packed tile by tile.
-  if (isOwn(problem) && batch.count == 1 && SgemmPlan(problem).blocks() == 1 &&
+  if (isOwn(problem) && batch.count == 1 && !SgemmPlan(problem).hasFewRows() && SgemmPlan(problem).blocks() == 1 &&
       double(problem.m) * double(problem.n) * double(problem.k) >= kSmallProduct) {
     ZTC_RETURN_IF_ERROR(result.prepareOwn(cache, problem));
     return result;

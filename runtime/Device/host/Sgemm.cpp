@@ -154,6 +154,8 @@ SgemmPlan::Block SgemmPlan::block(size_t index) const {
 }
 
 uint64_t SgemmPlan::packedBytes() const {
+  if (hasFewRows())
+    return (panelOfB_ + tiles_->columns) * sizeof(float);
   return (pieces_ * columns_ / tiles_->columns * panelOfB_ + tiles_->columns) * sizeof(float);
 }
 
@@ -229,8 +231,19 @@ void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *pa
   }
 }
 
+void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, float *packed, float *scratch) const {
+  for (uint64_t column = 0; column < problem_.n; column += tiles_->columns)
+    for (uint64_t k = 0; k < problem_.k; k += depth_) {
+      const Block panel{column, std::min(tiles_->columns, problem_.n - column), k, std::min(depth_, problem_.k - k)};
+      pack(panel, b, 0, 1, packed);
+      multiply(panel, a, packed, c, {0, problem_.m}, {0, 1}, scratch);
+    }
+}
+
 void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch) {
   float *packed = static_cast<float *>(scratch), *packedA = packed + roundUp(plan.packedBytes(), 64) / sizeof(float);
+  if (plan.hasFewRows())
+    return plan.multiplyFewRows(a, b, c, packed, packedA);
   for (size_t index = 0; index < plan.blocks(); ++index) {
     const SgemmPlan::Block block = plan.block(index);
     const uint64_t panels = plan.panels(block);

@@ -31,7 +31,13 @@ public:
   /// Panels of a block, which pack() takes in any parts.
   uint64_t panels(const Block &block) const;
 
-  /// Bytes of a packed block, and what a thread that multiplies wants as scratch. Any alignment of 64 does.
+  /// Whether rows are so few that packing whole blocks of B would not repay: panel by panel, each stays in the first
+  /// cache.
+  bool hasFewRows() const { return problem_.m < kFewRows; }
+  static constexpr uint64_t kFewRows = 12;
+
+  /// Bytes of a packed block (of a panel where rows are few), and what a thread that multiplies wants as scratch. Any
+  /// alignment of 64 does.
   uint64_t packedBytes() const;
   uint64_t scratchBytes() const;
 
@@ -42,6 +48,9 @@ public:
                 float *scratch) const;
   /// Pieces of rows are best multiples of this.
   uint64_t rowGrain() const { return tiles_->rows; }
+
+  /// The product of few rows.
+  void multiplyFewRows(const float *a, const float *b, float *c, float *packed, float *scratch) const;
 
 private:
   /// The part of [begin, begin + depth) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known
@@ -57,7 +66,7 @@ private:
   uint64_t panelOfA_, panelOfB_; ///< floats from one packed panel to the next
 };
 
-/// The whole product in one thread.
+/// The whole product in one thread; bits are those of pack() and multiply() of any blocks.
 void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch);
 /// Bytes that sgemm() wants as scratch. Any alignment of 64 does.
 uint64_t sgemmScratchBytes(const SgemmPlan &plan);

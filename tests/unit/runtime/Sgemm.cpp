@@ -133,6 +133,19 @@ TEST_F(Sgemm, BitsDoNotDependOnTheTile) {
       }
 }
 
+TEST_F(Sgemm, ARowHasTheSameBitsAloneAndAmongOthers) {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true})
+      for (bool add : {false, true}) {
+        Product product(40, 210, 777, transposeA, transposeB, add, 0.7f);
+        std::vector<float> whole = product.run(), few = product.before;
+        for (auto [row, rows] : {std::array<uint64_t, 2>{0, 1}, {1, 2}, {3, 6}, {9, 7}, {16, 11}, {27, 13}})
+          product.run(few, row, rows, 0, 210);
+        EXPECT_EQ(0, std::memcmp(whole.data(), few.data(), whole.size() * sizeof(float)))
+            << "transposes " << transposeA << transposeB << " add " << add;
+      }
+}
+
 /// Blocks of queries as attention has them: the first ones, some behind others, and keys in several pieces of k.
 const std::vector<std::array<uint64_t, 2>> kQueriesAndDiagonals = {{64, 0}, {37, 0}, {50, 78}, {700, 23}};
 
@@ -184,7 +197,8 @@ TEST_F(Sgemm, BitsDoNotDependOnThreads) {
   auto library = OneDnn::load("");
   ASSERT_TRUE(library.isOk()) << library.status().message();
   // One block; several of columns; several of k; rows for fewer workers than there are.
-  const std::vector<std::array<uint64_t, 3>> sizes = {{131, 210, 100}, {75, 1100, 900}, {40, 400, 4100}, {20, 800, 64}};
+  const std::vector<std::array<uint64_t, 3>> sizes = {{131, 210, 100}, {75, 1100, 900}, {40, 400, 4100},
+                                                      {20, 800, 64},   {1, 1500, 900},  {5, 800, 4100}};
   for (auto [m, n, k] : sizes)
     for (bool transposeA : {false, true}) {
       const Product product(m, n, k, transposeA, !transposeA, transposeA, 0.7f);
