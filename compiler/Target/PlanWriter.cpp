@@ -182,7 +182,11 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Weig
       return failure();
     source.set_type(*value);
   }
-  addDigest(source);
+  if (auto shift = dictionary.getAs<FloatAttr>("shift"))
+    if (shift.getValueAsDouble() != 0)
+      source.set_shift(shift.getValueAsDouble());
+  if (!source.path().empty())
+    addDigest(source);
   return success();
 }
 

@@ -169,7 +169,7 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
     (void)fail("cannot add a parameter");
     return std::nullopt;
   }
-  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", {}, {}});
+  params.push_back({found.name, {}, &initializer, found.transposed, forward.getArgument(position), "", 0, {}, {}});
   params.back().places.push_back({&initializer, found.transposed, {}});
   return place->second;
 }

@@ -23,6 +23,7 @@ struct Parameter {
   bool transposed = false;
   mlir::BlockArgument argument;
   std::string stored;                       ///< its name in the checkpoint, where that was held against the graph
+  double shift = 0;                         ///< the initializer holds w + shift, and no checkpoint is given
   std::vector<std::string> transformations; ///< what the graph's initializer has folded into it, for the report
   std::vector<ParameterPlace> places;       ///< more than one where the graph holds copies of a tied tensor
 };

@@ -172,9 +172,8 @@ public:
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (options.weights.empty() && options.message.empty())
       noteConstants(found, *model, names, report);
-    if (options.weights.empty() && options.message.empty() &&
-        failed(checkFolded(emitter, *model, WeightFacts(*model, names, familyOf(config)), report)))
-      return failure();
+    if (options.weights.empty() && options.message.empty())
+      undoFolded(emitter, WeightFacts(*model, names, familyOf(config)), report);
     if (!options.weights.empty() && options.message.empty() &&
         failed(explainWeights(emitter, *model, names, found, options, familyOf(config), report)))
       return failure();

@@ -1,4 +1,5 @@
 #include "frontends/onnx/WeightFacts.h"
+#include "frontends/onnx/ExplainWeights.h"
 
 using llvm::StringRef;
 
@@ -81,8 +82,20 @@ WeightFact WeightFacts::of(const Parameter &parameter) const {
   return {};
 }
 
-mlir::LogicalResult checkFolded(Emitter &emitter, const Model &model, const WeightFacts &facts, ImportReport &report) {
-  llvm::SmallVector<StringRef> shifted, computed;
+/// Trains w where the initializer holds 1 + w.
+static void unshift(Emitter &emitter, StringRef name) {
+  std::vector<Parameter> &parameters = emitter.parameters();
+  size_t index = llvm::find_if(parameters, [&](const Parameter &p) { return p.name == name; }) - parameters.begin();
+  WeightForm form = WeightForm::of(name, parameters[index].transposed);
+  form.shift = 1;
+  applyForm(emitter, index, form, Shape(shapeOf(parameters[index].argument)));
+  for (Parameter &parameter : parameters)
+    if (parameter.stored == name)
+      parameter.shift = form.shift;
+}
+
+void undoFolded(Emitter &emitter, const WeightFacts &facts, ImportReport &report) {
+  std::vector<std::string> shifted, computed;
   for (const Parameter &parameter : emitter.parameters()) {
     WeightFact fact = facts.of(parameter);
     if (fact.kind == WeightFact::Kind::OnePlus)
@@ -90,19 +103,13 @@ mlir::LogicalResult checkFolded(Emitter &emitter, const Model &model, const Weig
     else if (fact.kind == WeightFact::Kind::Unknown)
       computed.push_back(parameter.name);
   }
-  auto listed = [](llvm::ArrayRef<StringRef> names) {
-    std::string text = names[0].str();
-    return names.size() > 1 ? text + " and " + std::to_string(names.size() - 1) + " more" : text;
-  };
   if (!computed.empty())
-    report.notes.push_back("the exporter computed what the graph holds as " + listed(computed) +
-                           ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
-  if (shifted.empty())
-    return mlir::success();
-  return mlir::emitError(mlir::UnknownLoc::get(emitter.function().getContext()))
-         << model.path << ": the graph holds 1 + w of " << listed(shifted)
-         << ", where checkpoints of this family hold w: exported under its name it would be wrong; give the checkpoint "
-            "with --weights, or compile the Hugging Face folder itself";
+    report.notes.push_back(
+        "the exporter computed what the graph holds as " + computed[0] +
+        (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
+        ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
+  for (const std::string &name : shifted)
+    unshift(emitter, name);
 }
 
 } // namespace ztc::importer

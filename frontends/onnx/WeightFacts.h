@@ -34,9 +34,9 @@ private:
   llvm::StringMap<llvm::SmallVector<std::pair<unsigned, unsigned>, 2>> readers; ///< initializer -> (node, operand)
 };
 
-/// Without a checkpoint: refuses what the graph holds as 1 + w, which would be exported under the checkpoint's name,
-/// and notes what the exporter computed otherwise.
-llvm::LogicalResult checkFolded(Emitter &emitter, const Model &model, const WeightFacts &facts, ImportReport &report);
+/// Without a checkpoint: trains w where the graph holds 1 + w of it, which is what a checkpoint of the family has under
+/// that name, and notes what the exporter computed otherwise.
+void undoFolded(Emitter &emitter, const WeightFacts &facts, ImportReport &report);
 
 /// Families whose RMS norms (of Nemotron: LayerNorms) multiply by 1 + w, as transformers 4 and 5 write them.
 bool hasShiftedNorms(llvm::StringRef family);

@@ -15,6 +15,7 @@ struct Source {
   uint64_t offset = 0, length = 0, fileSize = 0;
   std::string type;
   bool transposed = false;
+  double shift = 0; ///< added to what is read there
 };
 
 DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
@@ -24,7 +25,8 @@ DictionaryAttr attributeOf(OpBuilder &builder, const Source &source) {
                                     builder.getNamedAttr("length", number(source.length)),
                                     builder.getNamedAttr("type", builder.getStringAttr(source.type)),
                                     builder.getNamedAttr("transpose", builder.getBoolAttr(source.transposed)),
-                                    builder.getNamedAttr("file_size", number(source.fileSize))});
+                                    builder.getNamedAttr("file_size", number(source.fileSize)),
+                                    builder.getNamedAttr("shift", builder.getF64FloatAttr(source.shift))});
 }
 
 std::string absolute(llvm::StringRef path) {
@@ -78,7 +80,7 @@ LogicalResult fromCheckpoint(Emitter &emitter, const std::string &weights, std::
     if (isNew)
       (void)llvm::sys::fs::file_size(path, size->second);
     sources[i] =
-        Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false};
+        Source{path, found->tensor->offset, found->tensor->bytes, size->second, found->tensor->typeName, false, 0};
   }
   if (!problems.empty())
     return emitError(loc) << weights << ": weights do not fit the graph:" << problems;
@@ -96,9 +98,9 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
-        sources[i] =
-            Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type,
-                   parameter.transposed};
+        sources[i] = Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(),
+                            model.fileSize,       type,                   parameter.transposed,
+                            -parameter.shift};
       else
         report.notes.push_back(parameter.name +
                                " stands in the ONNX file in a form that cannot be read in place; give --weights");
@@ -116,13 +118,18 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
                   " ends at " + std::to_string(initializer.offset + initializer.length);
       continue;
     }
-    sources[i] = Source{absolute(path), initializer.offset, initializer.length, fileSize, type, parameter.transposed};
+    sources[i] = Source{absolute(path), initializer.offset,   initializer.length, fileSize,
+                        type,           parameter.transposed, -parameter.shift};
   }
   std::string list;
   for (const std::string &path : missing)
     list += (list.empty() ? "" : ", ") + path;
   if (!problems.empty())
     return emitError(loc) << model.path << ": external data is truncated:" << problems;
+  // What is added to fresh ones is known without them.
+  for (auto [source, parameter] : llvm::zip(sources, emitter.parameters()))
+    if (!source && parameter.shift != 0)
+      source = Source{"", 0, 0, 0, "F32", false, -parameter.shift};
   // A graph without any weights was exported so; one that has some lost its data file.
   if (!missing.empty() && holdsBytes)
     return emitError(loc) << model.path << ": its external data " << list

@@ -167,7 +167,8 @@ static Status initialize(const StateContext &context, double deviation, uint64_t
   for (const plan::Parameter &parameter : context.plan.parameters()) {
     const uint64_t stream = hashName(parameter.name());
     const bool random = parameter.shape_size() >= 2;
-    const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f;
+    // Where the model adds 1 to it, as norms of some families do, it begins at 0.
+    const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f + float(parameter.source().shift());
     ZTC_RETURN_IF_ERROR(
         fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
           if (random)
@@ -204,11 +205,13 @@ static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
 /// `sample` takes from every tensor, also where this rank holds no part of it.
 static Status loadOwn(const StateContext &context, const WeightOptions &options, Sha256 &sample) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor) {
+  const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double scale, double shift) {
     takeSample(sample, tensor);
     return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
       readElements(tensor, begin, count, out);
       forgetElements(tensor, begin, count);
+      if (scale != 1 || shift != 0)
+        std::transform(out, out + count, out, [&](float value) { return static_cast<float>(scale * value + shift); });
       // Such a model trains to nothing, or spoils itself later than anybody looks.
       const float *bad = std::find_if(out, out + count, [](float value) { return !std::isfinite(value); });
       if (bad != out + count)
@@ -222,7 +225,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
     ZTC_RETURN_IF_ERROR(weights.check(context.plan));
     for (const plan::Parameter &parameter : context.plan.parameters())
-      ZTC_RETURN_IF_ERROR(load(parameter, weights.stored(parameter)));
+      ZTC_RETURN_IF_ERROR(load(parameter, weights.stored(parameter), 1, 0));
     return Status::ok();
   }
   if (options.initDeviation)
@@ -233,7 +236,8 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     // A rank reads its range of every tensor; the whole of one is checked by one rank.
     const bool check = index++ % context.world() == context.rank();
     ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(parameter, check));
-    ZTC_RETURN_IF_ERROR(load(parameter, tensor));
+    const plan::WeightSource &source = parameter.source();
+    ZTC_RETURN_IF_ERROR(load(parameter, tensor, source.has_scale() ? source.scale() : 1, source.shift()));
   }
   return Status::ok();
 }

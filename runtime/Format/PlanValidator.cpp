@@ -3,6 +3,7 @@
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StepValidator.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <set>
 #include <string_view>
@@ -374,6 +375,8 @@ private:
   }
 
   static Status checkSource(const WeightSource &source, uint64_t count, const std::string &where) {
+    if (!std::isfinite(source.shift()) || !std::isfinite(source.scale()))
+      return dataLoss(where + ": what its values are scaled or shifted by is not a finite number");
     if (source.path().empty())
       return Status::ok();
     const std::optional<uint64_t> bytes = times(count, dataTypeBytes(source.type()));

@@ -189,8 +189,9 @@ std::optional<Tensor> loadParameter(func::FuncOp function, unsigned index) {
     return std::nullopt;
   int64_t columns = tensor.rank() == 2 ? tensor.shape[1] : 1, rows = tensor.count() / columns;
   bool transposed = source.getAs<BoolAttr>("transpose").getValue();
+  const double shift = source.getAs<FloatAttr>("shift").getValueAsDouble();
   for (int64_t i = 0; i < tensor.count(); ++i)
-    tensor.reals[i] = transposed ? values[i % columns * rows + i / columns] : values[i];
+    tensor.reals[i] = (transposed ? values[i % columns * rows + i / columns] : values[i]) + shift;
   return tensor;
 }
 
