@@ -5,11 +5,12 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
+#include <chrono>
 
 namespace ztc::importer {
 namespace {
 
-constexpr unsigned kVersion = 2; ///< of what is looked for: results of an older search are not taken
+constexpr unsigned kVersion = 3; ///< of what is looked for: results of an older search are not taken
 
 /// "" where there is no home either.
 std::string pathOf(const std::string &key) {
@@ -22,6 +23,19 @@ std::string pathOf(const std::string &key) {
     return "";
   llvm::sys::path::append(path, "weights-" + key + ".json");
   return std::string(path);
+}
+
+/// Removes what was kept long ago: comparing again costs a read of the files, keeping costs space for ever.
+void removeOld(llvm::StringRef folder) {
+  constexpr std::chrono::hours kKept(90 * 24);
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const llvm::StringRef name = llvm::sys::path::filename(entry->path());
+    llvm::sys::fs::file_status status;
+    if (name.starts_with("weights-") && name.ends_with(".json") && !llvm::sys::fs::status(entry->path(), status) &&
+        std::chrono::system_clock::now() - status.getLastModificationTime() > kKept)
+      llvm::sys::fs::remove(entry->path());
+  }
 }
 
 } // namespace
@@ -61,6 +75,7 @@ void keepMatches(const std::string &key, const nlohmann::json &matches) {
   std::string path = pathOf(key);
   if (path.empty() || llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
     return;
+  removeOld(llvm::sys::path::parent_path(path));
   // Another compilation may read it meanwhile.
   llvm::SmallString<256> temporary;
   int file;

@@ -19,7 +19,7 @@ struct ExportOptions {
   /// F32, BF16 or F16 for all tensors, rounded to nearest even. Without: each has the type that its weights had, and
   /// what the plan computes in where they are not known.
   std::optional<plan::DataType> type;
-  CompanionSource companions;
+  CompanionSource companions = {};
   /// Of --weights, by parameter name; the plan knows those of its own sources.
   std::map<std::string, plan::DataType> weightTypes;
   uint64_t shardBytes = kDefaultShardBytes;

@@ -1,7 +1,10 @@
 // A graph's weights held against a checkpoint: each transformation that exporters leave behind is found and undone, and
 // without the rule that knows it the import stops instead of training other numbers.
 #include "CheckpointValues.h"
+#include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace ztc;
@@ -291,6 +294,19 @@ TEST_F(WeightsModel, AnotherCheckpointNeedsProof) {
   std::filesystem::remove(folder.path / "config.json");
   expectSameLogits(folded, imported);
   expectSameLogits(folded, alone);
+}
+
+TEST_F(WeightsModel, WhatWasKeptLongAgoIsForgotten) {
+  const std::filesystem::path cache = folder.path / "cache", old = cache / "weights-0.json",
+                              young = cache / "weights-1.json";
+  std::filesystem::create_directories(cache);
+  for (const auto &file : {old, young})
+    std::ofstream(file) << "[]";
+  std::filesystem::last_write_time(old, std::filesystem::last_write_time(young) - std::chrono::hours(91 * 24));
+  Weights w;
+  EXPECT_TRUE(against(graph(w), safetensors(plainCheckpoint(w))).module);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young));
 }
 
 TEST_F(WeightsModel, AFactorThatAnotherCheckpointDoesNotTellIsRefused) {
