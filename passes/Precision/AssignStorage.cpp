@@ -108,7 +108,7 @@ private:
   void assignParameters() {
     for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
       BlockArgument argument = function.getArgument(index);
-      if (exceptions.hasParameter(function, index))
+      if (exceptions.keepsParameter(function, index))
         excepted.insert(argument);
       else
         setElement(argument, narrow);

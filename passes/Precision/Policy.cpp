@@ -133,6 +133,11 @@ bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
   return any;
 }
 
+bool Exceptions::keepsParameter(func::FuncOp function, unsigned index) {
+  const bool isVector = cast<RankedTensorType>(function.getArgument(index).getType()).getRank() < 2;
+  return hasParameter(function, index) || (isVector && graph::isFrozen(function, index));
+}
+
 bool Exceptions::hasLocation(Location loc) {
   if (patterns.empty())
     return false;

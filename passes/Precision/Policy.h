@@ -37,6 +37,10 @@ public:
 
   /// Whether the argument is a parameter whose checkpoint name, or a tied one, matches.
   bool hasParameter(mlir::func::FuncOp function, unsigned index);
+  /// Whether the policy leaves the argument f32, a parameter: it matches, or it is a vector that is not trained, as a
+  /// router's correction of choices is. Such a vector has no master copy, so that rounding it would change what an
+  /// export writes; it is as small as a statistic. A frozen matrix is stored narrow.
+  bool keepsParameter(mlir::func::FuncOp function, unsigned index);
   /// Whether the module path that the op has as its location matches.
   bool hasLocation(mlir::Location loc);
   /// Whether the policy leaves this op f32: its layer matches, or a parameter that it reads as it is or broadcast.

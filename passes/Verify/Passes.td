@@ -34,7 +34,7 @@ def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
     (N1) `graph.precision` is fp32, bf16 or fp16; a float is f32 or the precision's narrow type, but for the moments of `@update`.
     (N2) an op stores its floats as its row of the policy table says, or else, where it has none, in one type; only what `graph.kept_fp32`
     excepts is f32 throughout.
-    (N3) a parameter is narrow in all functions, or f32 in all where it is excepted; loss, gradients and logits are f32.
+    (N3) a parameter is narrow in all functions, or f32 in all where it is excepted or a vector that is not trained; loss, gradients and logits are f32.
     (N4) in `@update` a gradient has its parameter's type, both moments one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
     beside an f16 one an f32 master, beside f32 none.
     (N5) a value is rounded once to a type, and what is widened is not rounded back.

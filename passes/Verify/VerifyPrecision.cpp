@@ -47,7 +47,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
     for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
       Type element = elementOf(function.getArgument(index));
       StringRef name = graph::argString(function, index, graph::kName);
-      Type expected = narrow && !exceptions.hasParameter(function, index) ? narrow : f32;
+      Type expected = narrow && !exceptions.keepsParameter(function, index) ? narrow : f32;
       Type before = known.try_emplace(name, element).first->second;
       if (element != expected || before != element)
         return function.emitOpError("N3: parameter '") << name << "' is " << element << ", expected " << expected;
