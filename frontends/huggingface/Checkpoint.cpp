@@ -19,13 +19,15 @@ StatusOr<Checkpoint> Checkpoint::open(const std::string &folder) {
 
 std::string Checkpoint::ownName(const std::string &name) const {
   std::string own = !base.empty() && name.starts_with(base) ? prefix + name.substr(base.size()) : headPrefix + name;
-  if (!files || renamed.empty() || files->find(own))
+  const auto isThere = [&](const std::string &path) { return files->find(path) || files->hasModule(path); };
+  if (!files || renamed.empty() || isThere(own))
     return own;
-  std::string other = own;
+  std::string other = own + "."; // parts that are exchanged end with a module
   for (const auto &[from, to] : renamed)
     if (size_t at = other.find(from); at != std::string::npos)
       other.replace(at, from.size(), to);
-  return files->find(other) ? other : own;
+  other.pop_back();
+  return isThere(other) ? other : own;
 }
 
 bool Checkpoint::has(const std::string &name) const {

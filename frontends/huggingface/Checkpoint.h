@@ -31,7 +31,7 @@ public:
   const std::vector<std::string> &problems() const { return missing; }
   /// A name that the checkpoint lacks is looked up with these parts of it exchanged.
   void setRenamed(std::vector<std::pair<std::string, std::string>> parts) { renamed = std::move(parts); }
-  /// A checkpoint's own name of what the model calls `name`.
+  /// A checkpoint's own name of what the model calls `name`, a tensor or a module.
   std::string ownName(const std::string &name) const;
 
 private:

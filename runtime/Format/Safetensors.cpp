@@ -221,6 +221,12 @@ std::optional<SafetensorsCollection::Found> SafetensorsCollection::find(std::str
   return Found{file, file->find(name)};
 }
 
+bool SafetensorsCollection::hasModule(std::string_view module) const {
+  const std::string below = std::string(module) + ".";
+  const auto it = fileOfName_.lower_bound(below);
+  return it != fileOfName_.end() && it->first.starts_with(below);
+}
+
 SafetensorsLayout layoutSafetensors(const std::vector<SafetensorsSpec> &specs) {
   SafetensorsLayout layout;
   // Written by hand: the header keeps the order of the data, and nothing depends on a JSON library's taste.

@@ -64,6 +64,8 @@ public:
   /// `stem` names the files in a folder: "<stem>.safetensors", "<stem>.safetensors.index.json".
   static StatusOr<SafetensorsCollection> open(const std::string &fileOrFolder, const std::string &stem = "model");
   std::optional<Found> find(std::string_view name) const;
+  /// Whether a tensor's name is `module`, a dot and more.
+  bool hasModule(std::string_view module) const;
   const std::vector<std::unique_ptr<SafetensorsFile>> &files() const { return files_; }
 
 private:

@@ -140,7 +140,11 @@ TEST(Safetensors, FoldersWithAndWithoutIndex) {
     EXPECT_FALSE(SafetensorsCollection::open(scratch.path()).isOk()) << bad;
   }
   EXPECT_OK(removeAll(scratch.path(index)));
-  scratch.write("model.safetensors", fileOf({{"w", plan::F32, {2}}}));
+  scratch.write("model.safetensors", fileOf({{"w", plan::F32, {2}}, {"block.norm.weight", plan::F32, {2}}}));
+  EXPECT_TRUE(SafetensorsCollection::open(scratch.path())->hasModule("block"));
+  EXPECT_TRUE(SafetensorsCollection::open(scratch.path())->hasModule("block.norm"));
+  for (const char *none : {"w", "block.norm.weight", "bloc", ""})
+    EXPECT_FALSE(SafetensorsCollection::open(scratch.path())->hasModule(none)) << none;
   EXPECT_TRUE(SafetensorsCollection::open(scratch.path())->find("w").has_value());
   EXPECT_TRUE(SafetensorsCollection::open(scratch.path("model.safetensors"))->find("w").has_value());
 }
