@@ -58,7 +58,7 @@ with scratch() as work:
         print("skip the package: a build folder with the compiler and the tests is needed")
         finish()
     packed = subprocess.run([ROOT / "tests/gpu/pack.sh", f"--build={BIN.parent}", "--models=tied", work / "ztc-gpu.tar.gz"],
-                            capture_output=True, text=True, timeout=400)
+                            capture_output=True, text=True, timeout=900)
     check("packs", packed.returncode == 0, packed.stdout[-200:] + packed.stderr[-1500:])
     if packed.returncode:
         finish()

@@ -29,7 +29,7 @@ def build(preset):
                 break
         else:
             return folder
-        print(log)
+        print(f"note: with CMAKE_UNITY_BUILD={unity} it does not build; names that two files share: runtime/CMakeLists.txt has those that are compiled alone\n{log}")
     if "libclang_rt" in log:
         print("left out: this compiler has no libraries of sanitizers")
         sys.exit(77)
