@@ -104,10 +104,9 @@ void undoFolded(Emitter &emitter, const WeightFacts &facts, ImportReport &report
       computed.push_back(parameter.name);
   }
   if (!computed.empty())
-    report.notes.push_back(
-        "the exporter computed what the graph holds as " + computed[0] +
-        (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
-        ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
+    report.notes.push_back("the exporter computed what the graph holds as " + computed[0] +
+                           (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
+                           ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
   for (const std::string &name : shifted)
     unshift(emitter, name);
 }

@@ -98,9 +98,9 @@ LogicalResult fromModel(Emitter &emitter, const Model &model, std::vector<std::o
     if (!initializer.isExternal) {
       holdsBytes = true;
       if (initializer.hasFileOffset)
-        sources[i] = Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(),
-                            model.fileSize,       type,                   parameter.transposed,
-                            -parameter.shift};
+        sources[i] =
+            Source{absolute(model.path), initializer.fileOffset, initializer.bytes.size(), model.fileSize, type,
+                   parameter.transposed, -parameter.shift};
       else
         report.notes.push_back(parameter.name +
                                " stands in the ONNX file in a form that cannot be read in place; give --weights");
