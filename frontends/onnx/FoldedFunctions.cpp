@@ -202,7 +202,9 @@ private:
 
   bool explain(const Initializer &constant, std::optional<Match> &match) const {
     std::vector<double> all = elementsOf(viewOf(model, constant));
-    if (all.empty() || holdsAngles(model, constant))
+    // A mask's -inf is computed from no parameter, though log(0) of one is equal to it.
+    const bool isFinite = llvm::all_of(all, [](double x) { return std::isfinite(x); });
+    if (all.empty() || !isFinite || holdsAngles(model, constant))
       return true;
     ConstantCore core(constant.shape, std::move(all));
     const bool weak = isWeak(core.elements);
@@ -248,7 +250,7 @@ private:
     bool isElementItself = false;
     auto isEqual = [&](const FoldedFunction &function, double y, double wantedValue) {
       double size = std::max(std::fabs(y), function.hasOne ? 1.0 : 0.0);
-      return std::fabs(y - wantedValue) <= 8 * rounding * size;
+      return std::isfinite(y) && std::fabs(y - wantedValue) <= 8 * rounding * size;
     };
     const bool isSame =
         isWhole && llvm::all_of(llvm::zip(source.elements, core.elements), [&](auto pair) {
