@@ -18,7 +18,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # the libraries that the programs are lin
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ztc-run)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "ztc-run trains what ztc compiled, without Python, a framework or LLVM.")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libdnnl2")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME ztc)
 set(CPACK_COMPONENT_COMPILER_DESCRIPTION "ztc compiles ONNX graphs and Hugging Face folders into training steps; headers and a CMake package for plugins.")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS "ztc-run (= ${PROJECT_VERSION})")

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 runtime_only=0
 [ "${1:-}" = --runtime-only ] && runtime_only=1
 
-runtime_packages=(clang-22 lld-22 libprotobuf-dev protobuf-compiler libdnnl-dev libgloo-dev nlohmann-json3-dev
+runtime_packages=(clang-22 lld-22 libprotobuf-dev protobuf-compiler libgloo-dev nlohmann-json3-dev
   libcli11-dev libyaml-cpp-dev libtomlplusplus-dev libgtest-dev libgmock-dev libfmt-dev libpcre2-dev libutf8proc-dev cmake ninja-build ccache git ca-certificates
   python3 python3-venv python3-pip)
 compiler_packages=(libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev clang-format-22

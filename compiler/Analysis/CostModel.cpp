@@ -10,7 +10,7 @@ namespace ztc {
 
 MachineRates hostRates(unsigned threads) {
   double t = threads;
-  // Of one core: oneDNN's f32 products with AVX2; narrow ones are widened first. Eight cores fill the memory channels.
+  // Of one core: f32 products with AVX2; narrow ones are widened first. Eight cores fill the memory channels.
   return {"host", 90e9 * t, 80e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6};
 }
 

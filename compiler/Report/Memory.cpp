@@ -13,7 +13,7 @@ using llvm::raw_ostream;
 
 namespace ztc {
 
-/// Host memory beside the arena: program text, oneDNN, thread stacks and staging; measured, not planned.
+/// Host memory beside the arena: program text, thread stacks and staging; measured, not planned.
 static constexpr uint64_t kHostBytes = 64ull << 20;
 
 void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan &memory, const std::string &file,

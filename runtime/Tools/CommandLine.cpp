@@ -90,9 +90,9 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
   devices
       .option(
           "--instruction-set", o.instructionSet, "SET",
-          "x86-64-v3 (AVX2) or x86-64-v4 (AVX-512): use nothing wider, e.g. for the bits of another machine; default: "
-          "the best that plan and processor have")
-      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4"}));
+          "x86-64-v3 (AVX2), x86-64-v4 (AVX-512) or avx512-bf16 (with VDPBF16PS): use nothing wider, e.g. for the bits "
+          "of another machine; default: the best that plan and processor have")
+      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "avx512-bf16"}));
   devices.option("--nodes", o.nodes, "N",
                  "number of hosts (default 1); ztc-run is started on each with its --node-rank");
   devices.option("--node-rank", o.nodeRank, "I", "index of this host; rank 0 is on host 0");

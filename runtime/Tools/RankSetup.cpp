@@ -211,7 +211,6 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
       return failedPrecondition(fmt::format("--instruction-set {}", limited.message()));
   HostDeviceOptions host;
   host.threads = threads;
-  host.oneDnnLibrary = variable(environment, "ZTC_LIBDNNL");
   return createHostDevice(std::move(host));
 }
 

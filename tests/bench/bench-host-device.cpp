@@ -47,7 +47,7 @@ struct Bench {
   /// Prints the best of the repetitions: what the machine can do when nobody else uses it.
   void run(const std::string &name, double flops) {
     auto fail = [&](const Status &status) { std::printf("%-44s %s\n", name.c_str(), status.message().c_str()); };
-    auto device = createHostDevice({threads, "", {{"nothing", nothing}}});
+    auto device = createHostDevice({threads, {{"nothing", nothing}}});
     if (!device.isOk())
       return fail(device.status());
     MemoryPlan memory;

@@ -39,7 +39,7 @@ inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunctio
       options.libraries.useCudnn = !cudnn || std::string(cudnn) != "0";
       return createCudaDevice(options);
     };
-  return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, "", kernels}); };
+  return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, kernels}); };
 }
 
 /// A plan in the making. Slots lie one behind the other; a program runs its steps in order.

@@ -75,20 +75,33 @@ for model, sizes in models:
         fused = [k for k in alike if one[k] != two[k]]
         check(f"{name}: {len(alike)} kernels with fused products: as many of each operation", alike and not fused, [(k, dict(one[k]), dict(two[k])) for k in fused])
 
-# A run may be told to use nothing wider than AVX2: in f32 with the bits that the processor's best gives.
+# A run may be told to use nothing wider than a set: in f32 with the bits that the processor's best gives, in bf16 with those of all processors that
+# lack AVX512-BF16. No bits depend on the number of threads.
+SETS = {"x86-64-v3": ("x86-64-v3", "in f32 panels"), "x86-64-v4": ("x86-64-v4", "in f32 panels"), "avx512-bf16": ("x86-64-v4", "by AVX512-BF16")}
 with scratch() as work:
-    plan = compile_golden(work, "grouped")
-    losses = {}
-    for name in ("x86-64-v3", "x86-64-v4", ""):
-        log = work / f"log{name}"
-        done = run("ztc-run", plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--device=cpu", "--steps=4", "--no-save", f"--log-json={log}",
-                   *([f"--instruction-set={name}"] if name else []), expect=None)
-        if done.returncode == 0:
-            head, steps = read_log(log)
-            losses[name] = [(x["loss"], x["grad_norm"]) for x in steps]
-            if name:
-                check(f"--instruction-set={name}: the log names it", name in json.dumps(head), head)
-        else:
-            check(f"--instruction-set={name}: a processor that lacks it", done.returncode == 1 and "--instruction-set x86-64-v4: this processor" in done.stderr, done.stderr)
-    check(f"equal bits with {', '.join(losses)}", all(x == losses[""] for x in losses.values()) and len(losses[""]) == 4, losses)
+    for precision in ("fp32", "bf16"):
+        (work / precision).mkdir()
+        plan = compile_golden(work / precision, "grouped", f"--precision={precision}", batch=5, seq=61)
+        losses = {}
+        for name in (*SETS, ""):
+            for threads in (1, 2, 3):
+                log = work / f"log{precision}{name}{threads}"
+                done = run("ztc-run", plan, "--device=cpu", f"--threads={threads}", "--steps=4", "--no-save", f"--log-json={log}",
+                           *([f"--instruction-set={name}"] if name else []), expect=None)
+                if done.returncode != 0:
+                    check(f"--instruction-set={name}: a processor that lacks it", done.returncode == 1 and f"--instruction-set {name}: this processor" in done.stderr, done.stderr)
+                    break
+                head, steps = read_log(log)
+                losses.setdefault(name, []).append([(x["loss"], x["grad_norm"]) for x in steps])
+                kernels, products = SETS.get(name, ("", ""))
+                device = head["versions"]["device"]
+                check(f"{precision}, --instruction-set={name or 'not given'}: the log says what is used", kernels in device and (precision == "fp32" or products in device), head["versions"])
+        check(f"{precision}: the same bits with 1, 2 and 3 threads", all(x[0] == x[1] == x[2] and len(x[0]) == 4 for x in losses.values()), losses)
+        best = losses.pop("avx512-bf16", losses[""])
+        check(f"{precision}: the widest is what a run takes by itself", best == losses.pop(""), best)
+        if precision == "fp32":
+            losses["the widest"] = best
+        check(f"{precision}: equal bits with {', '.join(losses)}", all(x == losses["x86-64-v3"] for x in losses.values()), losses)
+        near = all(abs(a - b) < 0.01 * b for (a, _), (b, _) in zip(best[0], losses["x86-64-v3"][0]))
+        check(f"{precision}: the widest agrees with the plainest", near, (best[0], losses["x86-64-v3"][0]))
 finish()

@@ -63,10 +63,13 @@ with scratch() as work:
         (work / "shim.c").write_text(SHIM)
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", work / "shim.so", work / "shim.c", "-ldl"], check=True)
         environment = {**os.environ, "LD_PRELOAD": str(work / "shim.so"), "SHIM_OUT": str(work / "shim.txt")}
-        run("ztc-run", plan, *data, "--steps=100", f"--save={work / 'ck'}", "--save-every=10", "--keep=1", f"--eval-data={GOLDEN / 'grouped' / 'data.safetensors'}",
-            "--eval-every=7", "--accumulate=2", "--overwrite", f"--log-json={work / 'log'}", env=environment)
-        seen, largest = (work / "shim.txt").read_text().split()
-        check("no allocation above 64 KiB after the first step", seen == "0", f"{seen} of up to {largest} bytes")
+        for precision in ("fp32", "bf16", "fp16"):
+            (work / precision).mkdir()
+            narrow = compile_golden(work / precision, "grouped", f"--precision={precision}")
+            run("ztc-run", narrow, *data, "--steps=100", f"--save={work / precision / 'ck'}", "--save-every=10", "--keep=1", f"--eval-data={GOLDEN / 'grouped' / 'data.safetensors'}",
+                "--eval-every=7", "--accumulate=2", "--overwrite", f"--log-json={work / 'log'}", env=environment)
+            seen, largest = (work / "shim.txt").read_text().split()
+            check(f"{precision}: no allocation above 64 KiB after the first step", seen == "0", f"{seen} of up to {largest} bytes")
 
     # Resident memory between step 50 and step 150 and beyond, read from outside.
     log = work / "long"

@@ -79,8 +79,6 @@ Status run(const plan::Plan &plan, Numbers inputs, std::FILE *file) {
   const PlanShape shape{1, 1, 2};
   HostDeviceOptions options;
   options.threads = 2;
-  if (const char *library = std::getenv("ZTC_LIBDNNL"))
-    options.oneDnnLibrary = library;
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createHostDevice(options));
   ZTC_ASSIGN_OR_RETURN(MemoryPlan memory, planMemory(plan, shape));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::create(plan, memory, shape, 0, *device, nullptr));

@@ -51,8 +51,6 @@ struct Rank {
 
   Status start() {
     HostDeviceOptions options;
-    if (const char *library = std::getenv("ZTC_LIBDNNL"))
-      options.oneDnnLibrary = library;
     ZTC_ASSIGN_OR_RETURN(device, createHostDevice(options));
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, rank, *device, communicator));

@@ -17,7 +17,7 @@ kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image/ {prin
 mkdir download && (cd download && apt-get download -q "$kernel" >/dev/null)
 dpkg-deb -x download/*.deb kernel
 
-# What runs there: the tests and a plan, each program with its libraries, and oneDNN.
+# What runs there: the tests and a plan, each program with its libraries.
 guest=$work/guest
 mkdir -p "$guest"/{bin,proc,dev,tmp}
 cp "$(command -v busybox)" "$guest/bin/busybox"
@@ -32,10 +32,6 @@ for program in ztc-run ztc-runtime-tests; do
   install -s "$bin/$program" "$guest/bin/$program"
   with_libraries "$bin/$program"
 done
-dnnl=$(ldconfig -p | grep -o '/[^ ]*libdnnl.so.2$' | head -1)
-mkdir -p "$guest$(dirname "$dnnl")"
-cp -L "$dnnl" "$guest$dnnl"
-with_libraries "$dnnl"
 model=$root/tests/golden/grouped
 mkdir -p "$guest$model"
 cp "$model"/* "$guest$model/"

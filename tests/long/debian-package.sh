@@ -19,9 +19,8 @@ cp -r "$root/samples/passes" "$work/sample"
 "$work/sample/build.sh" "$work/compiler/usr/lib/cmake/Ztc" "$work/sample/out"
 "$work/compiler/usr/bin/ztc" compile "$model/model.onnx" --batch=2 --seq=16 --load-pass-plugin="$work/sample/out/LayerCosts.so" -o "$work/again.bin" | grep 'layer 1'
 
-# The program alone: what it is linked with, and oneDNN, which its package recommends, with what that needs.
-dnnl=$(ldconfig -p | grep -o '/[^ ]*libdnnl.so.2$' | head -1)
-for library in $dnnl $(ldd "$work/run/usr/bin/ztc-run" "$dnnl" | grep -oE '/[^ :]+\.so[^ :]*' | sort -u); do
+# The program alone, with what it is linked with.
+for library in $(ldd "$work/run/usr/bin/ztc-run" | grep -oE '/[^ :]+\.so[^ :]*' | sort -u); do
   mkdir -p "$work/run$(dirname "$library")"
   cp -L "$library" "$work/run$library"
 done

@@ -22,11 +22,12 @@ public:
     uint32_t workers = resources_.pool.threads();
     ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {workers, scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
-    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      const auto get = [&](MatmulProblem problem, Causal causal) { return cache->get(masked(problem, block, causal)); };
+      const auto get = [&](MatmulProblem problem, Causal causal) {
+        return resources_.matmuls.get(masked(problem, block, causal));
+      };
       ZTC_ASSIGN_OR_RETURN(products.scores,
                            get(scoresProblem(block, float(attention.scale()), queries, keys), Causal::Scores));
       ZTC_ASSIGN_OR_RETURN(products.mix, get(mixProblem(block, scores, keys, queries), Causal::Left));
@@ -37,9 +38,10 @@ public:
 
   Status execute(uint32_t) override {
     // Later blocks see more columns and cost more.
-    return runTasks(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
-      return run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
+    resources_.pool.forEach(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
+      run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
     });
+    return Status::ok();
   }
 
 private:
@@ -48,18 +50,17 @@ private:
     const Matmul *scores = nullptr, *mix = nullptr;
   };
 
-  bool run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
+  void run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
     const QueryBlock &block = blocks_[index];
     uint64_t kvHead = head / (heads_ / kvHeads_);
     std::byte *scratch = pointer<std::byte>(Scratch) + worker * scratchBytes_;
     float *scores = reinterpret_cast<float *>(scratch);
     float *lse = pointer<float>(Lse) + rowOffset(batch, head, block.row);
     uint64_t queries = queryOffset(batch, head, block.row), keys = keyOffset(batch, kvHead, block.column);
-    if (!products_[index].scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores))
-      return false;
+    products_[index].scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores);
     void *buffers[] = {scores, lse};
     softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
-    return products_[index].mix->execute(worker, scores, pointer<float>(V) + keys, pointer<float>(Out) + queries);
+    products_[index].mix->execute(worker, scores, pointer<float>(V) + keys, pointer<float>(Out) + queries);
   }
 
   KernelFunction softmax_ = nullptr;
@@ -84,11 +85,12 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {resources_.pool.threads(), scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmaxGrad_, resources_.kernels.find(attention.softmax_grad_kernel()));
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
-    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     const RowLayout queries = queryLayout(plan::F32), keys = keyLayout(plan::F32), scores{plan::F32, ld_};
     for (const QueryBlock &block : blocks_) {
       Products products;
-      const auto get = [&](MatmulProblem problem, Causal causal) { return cache->get(masked(problem, block, causal)); };
+      const auto get = [&](MatmulProblem problem, Causal causal) {
+        return resources_.matmuls.get(masked(problem, block, causal));
+      };
       ZTC_ASSIGN_OR_RETURN(products.scores,
                            get(scoresProblem(block, float(attention.scale()), queries, keys), Causal::Scores));
       ZTC_ASSIGN_OR_RETURN(products.dscores, get(scoresProblem(block, 1, queries, keys), Causal::Scores));
@@ -100,8 +102,9 @@ public:
   }
 
   Status execute(uint32_t) override {
-    return runTasks(batch_ * kvHeads_,
-                    [&](uint32_t worker, uint64_t task) { return run(worker, task / kvHeads_, task % kvHeads_); });
+    resources_.pool.forEach(batch_ * kvHeads_,
+                            [&](uint32_t worker, uint64_t task) { run(worker, task / kvHeads_, task % kvHeads_); });
+    return Status::ok();
   }
 
 private:
@@ -110,21 +113,19 @@ private:
   };
   enum Operands { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Scratch };
 
-  bool run(uint32_t worker, uint64_t batch, uint64_t kvHead) const {
+  void run(uint32_t worker, uint64_t batch, uint64_t kvHead) const {
     for (uint64_t position = 0; position < seq_; ++position) {
       uint64_t at = keyOffset(batch, kvHead, position);
       std::memset(pointer<float>(DK) + at, 0, dim_ * sizeof(float));
       std::memset(pointer<float>(DV) + at, 0, dim_ * sizeof(float));
     }
     uint64_t group = heads_ / kvHeads_;
-    bool good = true;
     for (uint64_t head = kvHead * group; head < (kvHead + 1) * group; ++head)
       for (size_t index = 0; index < blocks_.size(); ++index)
-        good &= runBlock(worker, batch, head, kvHead, index);
-    return good;
+        runBlock(worker, batch, head, kvHead, index);
   }
 
-  bool runBlock(uint32_t worker, uint64_t batch, uint64_t head, uint64_t kvHead, size_t index) const {
+  void runBlock(uint32_t worker, uint64_t batch, uint64_t head, uint64_t kvHead, size_t index) const {
     const QueryBlock &block = blocks_[index];
     const Products &products = products_[index];
     std::byte *scratch = pointer<std::byte>(Scratch) + worker * scratchBytes_;
@@ -133,8 +134,8 @@ private:
     float *delta = reinterpret_cast<float *>(scratch + 2 * scoresBytes_); // rowsum(dout * out)
     uint64_t queries = queryOffset(batch, head, block.row), keys = keyOffset(batch, kvHead, block.column);
     float *dout = pointer<float>(DOut) + queries;
-    bool good = products.scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores);
-    good &= products.dscores->execute(worker, dout, pointer<float>(V) + keys, dscores);
+    products.scores->execute(worker, pointer<float>(Q) + queries, pointer<float>(K) + keys, scores);
+    products.dscores->execute(worker, dout, pointer<float>(V) + keys, dscores);
 
     int64_t rows = int64_t(block.rows), rowElements = int64_t(heads_ * dim_);
     void *dotBuffers[] = {dout, pointer<float>(Out) + queries, delta};
@@ -143,10 +144,9 @@ private:
     void *gradBuffers[] = {scores, dscores, pointer<float>(Lse) + rowOffset(batch, head, block.row), delta};
     softmaxGrad_(gradBuffers, kernelScalars(block).data(), 0, rows);
 
-    good &= products.spread->execute(worker, scores, dout, pointer<float>(DV) + keys);
-    good &= products.mix->execute(worker, dscores, pointer<float>(K) + keys, pointer<float>(DQ) + queries);
-    good &= products.spread->execute(worker, dscores, pointer<float>(Q) + queries, pointer<float>(DK) + keys);
-    return good;
+    products.spread->execute(worker, scores, dout, pointer<float>(DV) + keys);
+    products.mix->execute(worker, dscores, pointer<float>(K) + keys, pointer<float>(DQ) + queries);
+    products.spread->execute(worker, dscores, pointer<float>(Q) + queries, pointer<float>(DK) + keys);
   }
 
   KernelFunction softmaxGrad_ = nullptr, rowDot_ = nullptr;

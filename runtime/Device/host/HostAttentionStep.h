@@ -4,7 +4,6 @@
 #include "runtime/Format/ScratchSizes.h"
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -55,17 +54,6 @@ protected:
       blocks_.push_back(piece);
     }
     return Status::ok();
-  }
-
-  /// Calls task(worker, index) for all indices. A task returns whether it went well.
-  template <typename Task> Status runTasks(uint64_t count, Task task) const {
-    std::atomic<bool> good{true};
-    resources_.pool.forEach(count, [&](uint32_t worker, uint64_t index) {
-      if (!task(worker, index))
-        good.store(false, std::memory_order_relaxed);
-    });
-    return good.load(std::memory_order_relaxed) ? Status::ok()
-                                                : internalError("oneDNN failed to execute a matrix product");
   }
 
   /// scale * (rows of q) (columns of k)^T into scratch rows of f32.

@@ -3,7 +3,6 @@
 #include "runtime/Device/host/HostLimits.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/Product.h"
-#include "runtime/Device/host/Sgemm.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include <cstring>
@@ -44,9 +43,7 @@ public:
 
 class HostDevice : public Device {
 public:
-  explicit HostDevice(HostDeviceOptions options) : options_(std::move(options)), resources_(options_.threads) {
-    resources_.oneDnnLibrary = options_.oneDnnLibrary;
-  }
+  explicit HostDevice(HostDeviceOptions options) : options_(std::move(options)), resources_(options_.threads) {}
 
   std::string name() const override { return "host"; }
 
@@ -54,10 +51,8 @@ public:
     std::string text = fmt::format("host, {} thread{}", threads(), threads() == 1 ? "" : "s");
     if (!resources_.kernels.target().empty())
       text += ", " + resources_.kernels.target();
-    if (resources_.matmuls)
-      text += (sgemmTiles() ? ", own f32 products, " : ", ") + resources_.matmuls->library().version;
-    if (resources_.matmuls && precision_ != plan::F32)
-      text += ", " + productPath(resources_.matmuls->library(), precision_);
+    if (precision_ != plan::F32)
+      text += ", " + productPath(precision_);
     return text;
   }
 
@@ -105,7 +100,7 @@ public:
   StatusOr<std::unique_ptr<ArenaReader>> createReader() override {
     return std::unique_ptr<ArenaReader>(std::make_unique<HostArenaReader>());
   }
-  uint64_t libraryBytes() const override { return resources_.matmuls ? resources_.matmuls->scratchpadBytes() : 0; }
+  uint64_t libraryBytes() const override { return resources_.matmuls.scratchpadBytes(); }
   StatusOr<DeviceLimits> measureLimits() override { return measureHostLimits(resources_, precision_); }
   void setTrace(TraceRecorder *trace) override {
     resources_.pool.setTrace(trace);

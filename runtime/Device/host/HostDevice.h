@@ -1,4 +1,4 @@
-// The CPU as a device: one thread pool, generated kernels, oneDNN for matrix products.
+// The CPU as a device: one thread pool, generated kernels, matrix products of our own.
 #pragma once
 #include "runtime/Device/Device.h"
 #include <cstdint>
@@ -13,13 +13,12 @@ namespace ztc {
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end);
 
 struct HostDeviceOptions {
-  uint32_t threads = 1;      ///< workers, the calling thread among them
-  std::string oneDnnLibrary; ///< empty: the usual names; main fills it from ZTC_LIBDNNL
+  uint32_t threads = 1; ///< workers, the calling thread among them
   /// Kernels found here by name are taken instead of those in the plan's images: a seam for tests.
   std::vector<std::pair<std::string, KernelFunction>> kernels;
 };
 
-/// Fails (FailedPrecondition) only on nonsense options; a missing oneDNN is reported by the first step that needs it.
+/// Fails (FailedPrecondition) only on nonsense options.
 StatusOr<std::unique_ptr<Device>> createHostDevice(HostDeviceOptions options);
 
 } // namespace ztc

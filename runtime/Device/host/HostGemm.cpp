@@ -47,13 +47,12 @@ public:
     }
 
     accumulate_ = gemm.accumulate();
-    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
     if (accumulate_ != plan::ADD) {
-      ZTC_ASSIGN_OR_RETURN(overwrite_, Product::prepare(*cache, problem, batch));
+      ZTC_ASSIGN_OR_RETURN(overwrite_, Product::prepare(resources_.matmuls, problem, batch));
     }
     if (accumulate_ != plan::OVERWRITE) {
       problem.add = true;
-      ZTC_ASSIGN_OR_RETURN(add_, Product::prepare(*cache, problem, batch));
+      ZTC_ASSIGN_OR_RETURN(add_, Product::prepare(resources_.matmuls, problem, batch));
     }
     return Status::ok();
   }
@@ -61,7 +60,8 @@ public:
   Status execute(uint32_t microstep) override {
     const Product &product = addsNow(accumulate_, microstep) ? add_ : overwrite_;
     std::byte *panels = panelBytes_ ? pointer<std::byte>(3) : nullptr;
-    return product.execute(resources_.pool, pointer(0), pointer(1), pointer(2), panels, panelBytes_);
+    product.execute(resources_.pool, pointer(0), pointer(1), pointer(2), panels, panelBytes_);
+    return Status::ok();
   }
 
 private:

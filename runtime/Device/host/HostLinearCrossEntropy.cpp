@@ -62,7 +62,7 @@ public:
     bool addToHead = addsNow(accumulate_, microstep);
     for (uint64_t row = 0; row < tokens_; row += chunk_) {
       uint64_t rows = std::min(chunk_, tokens_ - row);
-      ZTC_RETURN_IF_ERROR(runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead));
+      runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead);
       addToHead = true;
       const float *losses = rowLosses();
       for (uint64_t i = 0; i < rows; ++i)
@@ -84,8 +84,8 @@ private:
   };
 
   Status prepareProducts(uint64_t rows, Products &products) {
-    ZTC_ASSIGN_OR_RETURN(MatmulCache * cache, resources_.matmulCache());
-    narrowsLogits_ = narrowType_ && multipliesNatively(cache->library(), type_);
+    MatmulCache &cache = resources_.matmuls;
+    narrowsLogits_ = narrowType_ && multipliesNatively(type_);
     const plan::DataType dlogitsType = narrowsLogits_ ? type_ : plan::F32;
     const uint64_t ldDLogits = narrowsLogits_ ? 2 * ld_ : ld_;
     MatmulProblem logits;
@@ -97,7 +97,7 @@ private:
     logits.ldc = ld_;
     logits.transposeB = true;
     logits.typeA = logits.typeB = type_;
-    ZTC_ASSIGN_OR_RETURN(products.logits, Product::prepare(*cache, logits));
+    ZTC_ASSIGN_OR_RETURN(products.logits, Product::prepare(cache, logits));
     if (!training_)
       return Status::ok();
     MatmulProblem dhidden;
@@ -109,7 +109,7 @@ private:
     dhidden.ldc = width_;
     dhidden.typeA = dlogitsType;
     dhidden.typeB = dhidden.typeC = type_;
-    ZTC_ASSIGN_OR_RETURN(products.dhidden, Product::prepare(*cache, dhidden));
+    ZTC_ASSIGN_OR_RETURN(products.dhidden, Product::prepare(cache, dhidden));
     MatmulProblem dhead;
     dhead.m = vocabulary_;
     dhead.n = width_;
@@ -120,9 +120,9 @@ private:
     dhead.transposeA = true;
     dhead.typeA = dlogitsType;
     dhead.typeB = type_;
-    ZTC_ASSIGN_OR_RETURN(products.dheadOverwrite, Product::prepare(*cache, dhead));
+    ZTC_ASSIGN_OR_RETURN(products.dheadOverwrite, Product::prepare(cache, dhead));
     dhead.add = true;
-    ZTC_ASSIGN_OR_RETURN(products.dheadAdd, Product::prepare(*cache, dhead));
+    ZTC_ASSIGN_OR_RETURN(products.dheadAdd, Product::prepare(cache, dhead));
     return Status::ok();
   }
 
@@ -131,12 +131,12 @@ private:
     return reinterpret_cast<float *>(pointer<std::byte>(Scratch) + scratchBytes(chunk_ * ld_));
   }
 
-  Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
+  void runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
     ThreadPool &pool = resources_.pool;
     std::byte *panels = narrowType_ ? pointer<std::byte>(panels_) : nullptr;
     const uint64_t rowOffset = row * width_ * dataTypeBytes(type_);
     const std::byte *hidden = pointer<std::byte>(Hidden) + rowOffset;
-    ZTC_RETURN_IF_ERROR(products.logits.execute(pool, hidden, pointer(Head), logits(), panels, panelBytes_));
+    products.logits.execute(pool, hidden, pointer(Head), logits(), panels, panelBytes_);
     int32_t *targets = pointer<int32_t>(Targets) + row;
     void *training[] = {logits(), targets, training_ ? pointer(Scale) : nullptr, rowLosses()};
     void *lossOnly[] = {logits(), targets, rowLosses()};
@@ -147,11 +147,11 @@ private:
         narrow(reinterpret_cast<uint16_t *>(logits() + r * ld_), logits() + r * ld_, vocabulary_, *narrowType_);
     });
     if (!training_)
-      return Status::ok();
-    ZTC_RETURN_IF_ERROR(products.dhidden.execute(pool, logits(), pointer(Head), pointer<std::byte>(DHidden) + rowOffset,
-                                                 panels, panelBytes_));
+      return;
+    products.dhidden.execute(pool, logits(), pointer(Head), pointer<std::byte>(DHidden) + rowOffset, panels,
+                             panelBytes_);
     const Product &dhead = addToHead ? products.dheadAdd : products.dheadOverwrite;
-    return dhead.execute(pool, logits(), hidden, pointer(DHead), panels, panelBytes_);
+    dhead.execute(pool, logits(), hidden, pointer(DHead), panels, panelBytes_);
   }
 
   plan::DataType type_ = plan::F32;

@@ -1,6 +1,6 @@
 // Attention and its gradient over bf16 and f16: as HostAttention.cpp, with scores, softmax and sums over blocks and
-// heads in f32. The service kernels round P and dS, which stay f32 in scratch; results are rounded once. Where oneDNN
-// has no instruction for the type, rows of q, k and v pass through f32 panels.
+// heads in f32. The service kernels round P and dS, which stay f32 in scratch; results are rounded once. Where the
+// processor has no instruction for the type, rows of q, k and v pass through f32 panels.
 #include "runtime/Device/host/HostAttentionStep.h"
 #include "runtime/Device/host/Product.h"
 #include "runtime/Format/NarrowDataType.h"
@@ -26,8 +26,7 @@ protected:
     scratchBytes_ = narrowAttentionScratchBytes(seq_, dim_, blockRows_, attention.grad());
     wholeBytes_ = scratchBytes(seq_ * dim_);
     rowsBytes_ = scratchBytes(blockRows_ * dim_);
-    ZTC_ASSIGN_OR_RETURN(cache_, resources_.matmulCache());
-    native_ = multipliesNatively(cache_->library(), attention.type());
+    native_ = multipliesNatively(attention.type());
     const RowLayout panel{plan::F32, dim_};
     queries_ = native_ ? queryLayout(attention.type()) : panel;
     keys_ = native_ ? keyLayout(attention.type()) : panel;
@@ -35,6 +34,10 @@ protected:
     return Status::ok();
   }
 
+  /// A product of a block, with what its mask spares.
+  StatusOr<const Matmul *> get(const QueryBlock &block, const MatmulProblem &problem, Causal causal) const {
+    return resources_.matmuls.get(masked(problem, block, causal));
+  }
   /// `rows` rows of a head as f32, close to each other.
   void widenHead(float *panel, const uint16_t *from, uint64_t rows, uint64_t ld) const {
     for (uint64_t row = 0; row < rows; ++row)
@@ -56,7 +59,6 @@ protected:
   uint64_t keyStride() const { return kvHeads_ * dim_; }
 
   NarrowType type_ = NarrowType::Bf16;
-  MatmulCache *cache_ = nullptr;
   bool native_ = false;
   RowLayout queries_, keys_, scores_;       ///< operands of products
   uint64_t panelsAt_ = 0;                   ///< in a worker's scratch: behind the scores
@@ -83,17 +85,18 @@ public:
     for (const QueryBlock &block : blocks_) {
       Products products;
       ZTC_ASSIGN_OR_RETURN(products.scores,
-                           cache_->get(scoresProblem(block, float(attention.scale()), queries_, keys_)));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache_->get(mixProblem(block, scores_, keys_, queries_)));
+                           get(block, scoresProblem(block, float(attention.scale()), queries_, keys_), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.mix, get(block, mixProblem(block, scores_, keys_, queries_), Causal::Left));
       products_.push_back(products);
     }
     return Status::ok();
   }
 
   Status execute(uint32_t) override {
-    return runTasks(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
-      return run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
+    resources_.pool.forEach(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
+      run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
     });
+    return Status::ok();
   }
 
 private:
@@ -102,7 +105,7 @@ private:
     const Matmul *scores = nullptr, *mix = nullptr;
   };
 
-  bool run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
+  void run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
     const QueryBlock &block = blocks_[index];
     const Products &products = products_[index];
     std::byte *scratch = scratchOf(Scratch, worker);
@@ -116,19 +119,19 @@ private:
     uint16_t *out = pointer<uint16_t>(Out) + queries;
     void *buffers[] = {scores, pointer<float>(Lse) + rowOffset(batch, head, block.row)};
     if (native_) {
-      bool good = products.scores->execute(worker, q, k, scores);
+      products.scores->execute(worker, q, k, scores);
       softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
       narrowScores(scores, block);
-      return products.mix->execute(worker, scores, v, out) && good;
+      products.mix->execute(worker, scores, v, out);
+      return;
     }
     widenHead(queryPanel, q, block.rows, queryStride());
     widenHead(keyPanel, k, block.columns, keyStride());
-    bool good = products.scores->execute(worker, queryPanel, keyPanel, scores);
+    products.scores->execute(worker, queryPanel, keyPanel, scores);
     softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
     widenHead(keyPanel, v, block.columns, keyStride());
-    good &= products.mix->execute(worker, scores, keyPanel, queryPanel);
+    products.mix->execute(worker, scores, keyPanel, queryPanel);
     narrowHead(out, queryPanel, block.rows, queryStride());
-    return good;
   }
 
   KernelFunction softmax_ = nullptr;
@@ -157,18 +160,20 @@ public:
     for (const QueryBlock &block : blocks_) {
       Products products;
       ZTC_ASSIGN_OR_RETURN(products.scores,
-                           cache_->get(scoresProblem(block, float(attention.scale()), queries_, keys_)));
-      ZTC_ASSIGN_OR_RETURN(products.dscores, cache_->get(scoresProblem(block, 1, queries_, keys_)));
-      ZTC_ASSIGN_OR_RETURN(products.mix, cache_->get(mixProblem(block, scores_, keys_, queries_)));
-      ZTC_ASSIGN_OR_RETURN(products.spread, cache_->get(spreadProblem(block, scores_, queries_, sums)));
+                           get(block, scoresProblem(block, float(attention.scale()), queries_, keys_), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.dscores, get(block, scoresProblem(block, 1, queries_, keys_), Causal::Scores));
+      ZTC_ASSIGN_OR_RETURN(products.mix, get(block, mixProblem(block, scores_, keys_, queries_), Causal::Left));
+      ZTC_ASSIGN_OR_RETURN(products.spread,
+                           get(block, spreadProblem(block, scores_, queries_, sums), Causal::LeftTransposed));
       products_.push_back(products);
     }
     return Status::ok();
   }
 
   Status execute(uint32_t) override {
-    return runTasks(batch_ * kvHeads_,
-                    [&](uint32_t worker, uint64_t task) { return run(worker, task / kvHeads_, task % kvHeads_); });
+    resources_.pool.forEach(batch_ * kvHeads_,
+                            [&](uint32_t worker, uint64_t task) { run(worker, task / kvHeads_, task % kvHeads_); });
+    return Status::ok();
   }
 
 private:
@@ -199,7 +204,7 @@ private:
             floats(rows + 2 * rowsBytes_)};
   }
 
-  bool run(uint32_t worker, uint64_t batch, uint64_t kvHead) const {
+  void run(uint32_t worker, uint64_t batch, uint64_t kvHead) const {
     const Panels panels = panelsOf(worker);
     const uint64_t keys = keyOffset(batch, kvHead, 0), group = heads_ / kvHeads_;
     if (!native_) {
@@ -208,16 +213,14 @@ private:
     }
     std::memset(panels.dk, 0, seq_ * dim_ * sizeof(float));
     std::memset(panels.dv, 0, seq_ * dim_ * sizeof(float));
-    bool good = true;
     for (uint64_t head = kvHead * group; head < (kvHead + 1) * group; ++head)
       for (size_t index = 0; index < blocks_.size(); ++index)
-        good &= runBlock(worker, panels, batch, head, index);
+        runBlock(worker, panels, batch, head, index);
     narrowHead(pointer<uint16_t>(DK) + keys, panels.dk, seq_, keyStride());
     narrowHead(pointer<uint16_t>(DV) + keys, panels.dv, seq_, keyStride());
-    return good;
   }
 
-  bool runBlock(uint32_t worker, const Panels &panels, uint64_t batch, uint64_t head, size_t index) const {
+  void runBlock(uint32_t worker, const Panels &panels, uint64_t batch, uint64_t head, size_t index) const {
     const QueryBlock &block = blocks_[index];
     const Products &products = products_[index];
     const uint64_t queries = queryOffset(batch, head, block.row),
@@ -242,8 +245,8 @@ private:
       v = panels.v + column;
       dqTo = panels.dq;
     }
-    bool good = products.scores->execute(worker, q, k, panels.scores);
-    good &= products.dscores->execute(worker, dout, v, panels.dscores);
+    products.scores->execute(worker, q, k, panels.scores);
+    products.dscores->execute(worker, dout, v, panels.dscores);
     void *gradBuffers[] = {panels.scores, panels.dscores, pointer<float>(Lse) + rowOffset(batch, head, block.row),
                            panels.delta};
     softmaxGrad_(gradBuffers, kernelScalars(block).data(), 0, rows);
@@ -251,12 +254,11 @@ private:
       narrowScores(panels.scores, block);
       narrowScores(panels.dscores, block);
     }
-    good &= products.spread->execute(worker, panels.scores, dout, panels.dv + column);
-    good &= products.mix->execute(worker, panels.dscores, k, dqTo);
-    good &= products.spread->execute(worker, panels.dscores, q, panels.dk + column);
+    products.spread->execute(worker, panels.scores, dout, panels.dv + column);
+    products.mix->execute(worker, panels.dscores, k, dqTo);
+    products.spread->execute(worker, panels.dscores, q, panels.dk + column);
     if (!native_)
       narrowHead(dq, panels.dq, block.rows, queryStride());
-    return good;
   }
 
   KernelFunction softmaxGrad_ = nullptr, rowDot_ = nullptr;

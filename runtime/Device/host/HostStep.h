@@ -18,12 +18,9 @@ struct HostResources {
   ThreadPool pool;
   HostStreams streams;
   KernelLibrary kernels;
-  /// Made by the first step that multiplies matrices.
-  std::unique_ptr<MatmulCache> matmuls;
-  std::string oneDnnLibrary;
+  MatmulCache matmuls;
 
-  explicit HostResources(uint32_t threads) : pool(threads) {}
-  StatusOr<MatmulCache *> matmulCache();
+  explicit HostResources(uint32_t threads) : pool(threads), matmuls(threads) {}
 };
 
 /// What a step kind's prepare function gets.

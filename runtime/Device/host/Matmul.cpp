@@ -1,144 +1,47 @@
 #include "runtime/Device/host/Matmul.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <type_traits>
 
 namespace ztc {
 
-static dnnl_data_type_t oneDnnType(plan::DataType type) {
-  switch (type) {
-  case plan::F32:
-    return dnnl_f32;
-  case plan::BF16:
-    return dnnl_bf16;
-  case plan::F16:
-    return dnnl_f16;
-  default:
-    return dnnl_data_type_undef;
-  }
+bool multipliesAsStored(const MatmulProblem &problem) {
+  const auto all = [&](plan::DataType type) { return problem.typeA == type && problem.typeB == type; };
+  if (all(plan::F32))
+    return problem.typeC == plan::F32;
+  return all(plan::BF16) && problem.typeC != plan::F16 && hasBf16Gemm();
 }
 
-/// Whether our own kernels run it: of any number of rows, so that a row has the same bits alone and among others.
-static bool isOwn(const MatmulProblem &problem) {
-  const bool isPlain = problem.typeA == plan::F32 && problem.typeB == plan::F32 && problem.typeC == plan::F32;
-  return sgemmTiles() && isPlain;
+static std::variant<SgemmPlan, Bf16GemmPlan> makePlan(const MatmulProblem &problem) {
+  if (problem.typeA == plan::F32)
+    return SgemmPlan(problem);
+  return Bf16GemmPlan(problem);
 }
 
-Matmul::~Matmul() {
-  for (PerWorker &worker : workers_)
-    for (dnnl_memory_t memory : {worker.a, worker.b, worker.c, worker.scratchpad})
-      if (memory)
-        library_.dnnl_memory_destroy(memory);
-  if (primitive_)
-    library_.dnnl_primitive_destroy(primitive_);
+/// What a plan's functions take operands as.
+template <class Plan> using ElementOf = std::conditional_t<std::is_same_v<Plan, SgemmPlan>, float, uint16_t>;
+
+/// Whether B's panels are packed one by one, because rows are too few to repay more.
+static bool hasFewRows(const MatmulProblem &problem) {
+  return problem.m < SgemmPlan::kFewRows;
 }
 
-Status Matmul::create(const MatmulProblem &problem, uint32_t workers) {
-  if (isOwn(problem)) {
-    own_.emplace(problem);
-    implementation_ = "own";
-    scratchpadBytes_ = sgemmScratchBytes(*own_);
-    return Status::ok();
-  }
-  const OneDnn &dnnl = library_;
-  // A primitive is made for the number of threads of the thread that makes it.
-  dnnl.makeThreadSingle();
-  auto fail = [&](const char *what, dnnl_status_t status) {
-    return unavailable(fmt::format("{} cannot multiply ({}, {}) by ({}, {}) of type {} on this processor: {} says {}",
-                                   dnnl.version, problem.m, problem.k, problem.k, problem.n,
-                                   plan::DataType_Name(problem.typeA), what, int(status)));
-  };
-  auto describe = [&](dnnl_memory_desc_t &desc, uint64_t rows, uint64_t columns, uint64_t ld, bool transpose,
-                      plan::DataType type) {
-    dnnl_dims_t sizes = {dnnl_dim_t(rows), dnnl_dim_t(columns)};
-    dnnl_dims_t strides = {transpose ? 1 : dnnl_dim_t(ld), transpose ? dnnl_dim_t(ld) : 1};
-    return dnnl.dnnl_memory_desc_init_by_strides(&desc, 2, sizes, oneDnnType(type), strides);
-  };
-  dnnl_memory_desc_t a, b, c;
-  dnnl_status_t status = describe(a, problem.m, problem.k, problem.lda, problem.transposeA, problem.typeA);
-  if (status == dnnl_success)
-    status = describe(b, problem.k, problem.n, problem.ldb, problem.transposeB, problem.typeB);
-  if (status == dnnl_success)
-    status = describe(c, problem.m, problem.n, problem.ldc, false, problem.typeC);
-  dnnl_matmul_desc_t operation;
-  if (status == dnnl_success)
-    status = dnnl.dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c);
-  if (status != dnnl_success)
-    return fail("dnnl_matmul_desc_init", status);
+Matmul::Matmul(const MatmulCache &cache, const MatmulProblem &problem) : cache_(cache), plan_(makePlan(problem)) {}
 
-  dnnl_primitive_attr_t attributes;
-  status = dnnl.dnnl_primitive_attr_create(&attributes);
-  if (status != dnnl_success)
-    return fail("dnnl_primitive_attr_create", status);
-  std::unique_ptr<dnnl_primitive_attr, dnnl_status_t (*)(dnnl_primitive_attr_t)> attributesOwner(
-      attributes, dnnl.dnnl_primitive_attr_destroy);
-  dnnl.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-  if (problem.alpha != 1)
-    status = dnnl.dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &problem.alpha);
-  if (status == dnnl_success && problem.add) {
-    dnnl_post_ops_t postOps;
-    status = dnnl.dnnl_post_ops_create(&postOps);
-    if (status == dnnl_success) {
-      dnnl.dnnl_post_ops_append_sum(postOps, 1.0f);
-      status = dnnl.dnnl_primitive_attr_set_post_ops(attributes, postOps);
-      dnnl.dnnl_post_ops_destroy(postOps);
-    }
-  }
-  if (status != dnnl_success)
-    return fail("dnnl_primitive_attr_set", status);
-
-  dnnl_primitive_desc_t descriptor;
-  status = dnnl.dnnl_primitive_desc_create(&descriptor, &operation, attributes, dnnl.engine, nullptr);
-  if (status != dnnl_success)
-    return fail("dnnl_primitive_desc_create", status);
-  std::unique_ptr<dnnl_primitive_desc, dnnl_status_t (*)(dnnl_primitive_desc_t)> descriptorOwner(
-      descriptor, dnnl.dnnl_primitive_desc_destroy);
-  const char *implementation = nullptr;
-  if (dnnl.dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &implementation) == dnnl_success &&
-      implementation)
-    implementation_ = implementation;
-  const dnnl_memory_desc_t *scratchpad = dnnl.dnnl_primitive_desc_query_md(descriptor, dnnl_query_scratchpad_md, 0);
-  scratchpadBytes_ = scratchpad ? dnnl.dnnl_memory_desc_get_size(scratchpad) : 0;
-  status = dnnl.dnnl_primitive_create(&primitive_, descriptor);
-  if (status != dnnl_success)
-    return fail("dnnl_primitive_create", status);
-
-  workers_.resize(workers);
-  for (PerWorker &worker : workers_) {
-    auto makeMemory = [&](dnnl_memory_t &memory, const dnnl_memory_desc_t &desc) {
-      if (status == dnnl_success)
-        status = dnnl.dnnl_memory_create(&memory, &desc, dnnl.engine, DNNL_MEMORY_NONE);
-    };
-    makeMemory(worker.a, a);
-    makeMemory(worker.b, b);
-    makeMemory(worker.c, c);
-    if (scratchpadBytes_)
-      makeMemory(worker.scratchpad, *scratchpad);
-  }
-  return status == dnnl_success ? Status::ok() : fail("dnnl_memory_create", status);
+uint64_t Matmul::scratchpadBytes() const {
+  if (const auto *plan = std::get_if<SgemmPlan>(&plan_))
+    return sgemmScratchBytes(*plan);
+  return bf16GemmScratchBytes(std::get<Bf16GemmPlan>(plan_));
 }
 
-bool Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
-  if (own_) {
-    sgemm(*own_, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c),
-          cache_.scratchpad(worker));
-    return true;
-  }
-  const OneDnn &dnnl = library_;
-  dnnl.makeThreadSingle();
-  const PerWorker &memory = workers_[worker];
-  bool good = dnnl.dnnl_memory_set_data_handle(memory.a, const_cast<void *>(a)) == dnnl_success;
-  good &= dnnl.dnnl_memory_set_data_handle(memory.b, const_cast<void *>(b)) == dnnl_success;
-  good &= dnnl.dnnl_memory_set_data_handle(memory.c, c) == dnnl_success;
-  dnnl_exec_arg_t arguments[4] = {{DNNL_ARG_SRC, memory.a}, {DNNL_ARG_WEIGHTS, memory.b}, {DNNL_ARG_DST, memory.c}};
-  int count = 3;
-  if (memory.scratchpad) {
-    good &= dnnl.dnnl_memory_set_data_handle(memory.scratchpad, cache_.scratchpad(worker)) == dnnl_success;
-    arguments[count++] = {DNNL_ARG_SCRATCHPAD, memory.scratchpad};
-  }
-  return good && dnnl.dnnl_primitive_execute(primitive_, cache_.streams_[worker], count, arguments) == dnnl_success;
+void Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
+  std::byte *scratch = cache_.scratchpad(worker);
+  if (const auto *plan = std::get_if<SgemmPlan>(&plan_))
+    return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c), scratch);
+  bf16Gemm(std::get<Bf16GemmPlan>(plan_), static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b), c,
+           scratch);
 }
 
 /// Scratch is made in pages.
@@ -148,27 +51,17 @@ void MatmulCache::FreeDeleter::operator()(void *p) const {
   std::free(p);
 }
 
-MatmulCache::MatmulCache(const OneDnn &library, uint32_t workers)
-    : library_(library), streams_(workers), scratchpads_(workers) {
-  for (dnnl_stream_t &stream : streams_)
-    if (library.dnnl_stream_create(&stream, library.engine, dnnl_stream_default_flags) != dnnl_success)
-      stream = nullptr;
-}
-
-MatmulCache::~MatmulCache() {
-  primitives_.clear();
-  for (dnnl_stream_t stream : streams_)
-    if (stream)
-      library_.dnnl_stream_destroy(stream);
-}
-
 StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
-  std::unique_ptr<Matmul> &slot = primitives_[problem];
+  if (!sgemmTiles())
+    return unavailable("matrix products need a processor with AVX2 and FMA (x86-64-v3)");
+  if (!multipliesAsStored(problem))
+    return internalError(
+        fmt::format("no product of {} by {} as they lie", dataTypeName(problem.typeA), dataTypeName(problem.typeB)));
+  std::unique_ptr<Matmul> &slot = products_[problem];
   if (slot)
     return slot.get();
-  std::unique_ptr<Matmul> made(new Matmul(library_, *this));
-  ZTC_RETURN_IF_ERROR(made->create(problem, workers()));
-  ZTC_RETURN_IF_ERROR(growScratchpads(made->scratchpadBytes_));
+  std::unique_ptr<Matmul> made(new Matmul(*this, problem));
+  ZTC_RETURN_IF_ERROR(growScratchpads(made->scratchpadBytes()));
   slot = std::move(made);
   return slot.get();
 }
@@ -189,13 +82,13 @@ Status MatmulCache::growScratchpads(uint64_t bytes) {
   return Status::ok();
 }
 
-Status MatmulCache::reserve(const SgemmPlan &plan) {
-  const uint64_t bytes = (plan.packedBytes() + kScratchGrain - 1) / kScratchGrain * kScratchGrain;
+Status MatmulCache::reserve(uint64_t packedBytes, uint64_t scratchBytes) {
+  const uint64_t bytes = (packedBytes + kScratchGrain - 1) / kScratchGrain * kScratchGrain;
   if (bytes > packedBytes_) {
     packedBytes_ = bytes;
     ZTC_RETURN_IF_ERROR(grow(packed_, bytes));
   }
-  return growScratchpads(plan.scratchBytes());
+  return growScratchpads(scratchBytes);
 }
 
 namespace {
@@ -210,39 +103,16 @@ struct Tiling {
   uint64_t rows = 1, columns = 1;
 };
 
-/// The number of workers that a product is cut for. oneDNN's bits depend on the size of a piece, so all T of one class
-/// share their pieces, and with them their bits: 1 and 2, 3 to 8, 9 to 32, and so on.
-uint64_t workerClass(uint32_t workers) {
-  uint64_t size = 2;
-  while (size < workers)
-    size *= 4;
-  return size;
-}
-
-/// What is known of the library's sgemm: it packs both operands of a call, which costs 1/rows + 1/columns of the work;
-/// where that sum exceeds a threshold of its own it reads them where they lie, which is slower.
-double librarySpeed(const MatmulProblem &problem, Tiling tiling) {
-  constexpr double kReadsInPlace = 0.0038, kInPlaceSpeed = 0.9, kPacking = 10;
-  double sides = double(tiling.rows) / double(problem.m) + double(tiling.columns) / double(problem.n);
-  return (sides < kReadsInPlace ? 1 : kInPlaceSpeed) / (1 + kPacking * sides);
-}
-
-/// Our own kernels pack B once for each tile of rows, and A, where it is transposed, once for each of columns.
-double ownSpeed(const MatmulProblem &problem, Tiling tiling) {
-  constexpr double kPacking = 4;
+/// How good a tiling is for `workers`, from 0 to 1: B is packed once for each tile of rows, and A, where it is
+/// transposed, once for each of columns. More tiles than workers even out what else happens on the machine.
+double quality(const MatmulProblem &problem, uint64_t batch, Tiling tiling, uint64_t workers) {
+  constexpr double kPacking = 4, kUneven = 0.1;
   double packed = double(tiling.rows) / double(problem.m);
   if (problem.transposeA)
     packed += double(tiling.columns) / double(problem.n);
-  return 1 / (1 + kPacking * packed);
-}
-
-/// How good a tiling is for `workers`, from 0 to 1. More tiles than workers even out what else happens on the machine.
-double quality(const MatmulProblem &problem, uint64_t batch, Tiling tiling, uint64_t workers) {
-  constexpr double kUneven = 0.1;
-  double speed = isOwn(problem) ? ownSpeed(problem, tiling) : librarySpeed(problem, tiling);
   uint64_t tiles = batch * tiling.rows * tiling.columns, rounds = (tiles + workers - 1) / workers;
   double busy = double(tiles) / double(rounds * workers);
-  return speed * busy * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
+  return busy / (1 + kPacking * packed) * (1 - kUneven * std::min(1.0, double(workers) / double(tiles)));
 }
 
 Tiling chooseTiling(const MatmulProblem &problem, uint64_t batch, uint64_t workers) {
@@ -259,49 +129,60 @@ Tiling chooseTiling(const MatmulProblem &problem, uint64_t batch, uint64_t worke
   return best;
 }
 
+/// Whether workers pack a product's B together. They wait for each other at each block: f32 ones, whose B is cut along
+/// k too, are tiles instead where there are several.
+bool sharesB(const MatmulProblem &problem, uint64_t batch) {
+  if (batch != 1 || hasFewRows(problem) || double(problem.m) * double(problem.n) * double(problem.k) < kSmallProduct)
+    return false;
+  return problem.typeA != plan::F32 || SgemmPlan(problem).blocks() == 1;
+}
+
 } // namespace
 
-Status ParallelMatmul::prepareOwn(MatmulCache &cache, const MatmulProblem &problem) {
+Status ParallelMatmul::prepareShared(MatmulCache &cache, const MatmulProblem &problem) {
   const uint64_t workers = cache.workers();
-  own_.emplace(Own{SgemmPlan(problem)});
+  shared_.emplace(Shared{makePlan(problem)});
   // Columns are cut too where there are few rows: a panel of B is to be read from the first cache most of the time.
   constexpr uint64_t kRowsOfPiece = 72, kFewestRows = 24;
   if (problem.m < workers * kFewestRows) {
-    own_->rows = uint32_t(std::max<uint64_t>(1, problem.m / kRowsOfPiece));
-    own_->columns = uint32_t((workers + own_->rows - 1) / own_->rows);
+    shared_->rows = uint32_t(std::max<uint64_t>(1, problem.m / kRowsOfPiece));
+    shared_->columns = uint32_t((workers + shared_->rows - 1) / shared_->rows);
   }
   cache_ = &cache;
-  return cache.reserve(own_->plan);
+  return std::visit([&](const auto &plan) { return cache.reserve(plan.packedBytes(), plan.scratchBytes()); },
+                    shared_->plan);
 }
 
-void ParallelMatmul::executeOwn(ThreadPool &pool, const float *a, const float *b, float *c) const {
-  const SgemmPlan &plan = own_->plan;
-  auto *packed = reinterpret_cast<float *>(cache_->packed());
-  const SgemmPlan::Block block = plan.block(0);
-  const uint64_t panels = plan.panels(block);
-  pool.parallelFor(panels, 1, [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, b, begin, end, packed); });
-  const auto scratch = [&](uint32_t worker) { return reinterpret_cast<float *>(cache_->scratchpad(worker)); };
+template <class Plan>
+void ParallelMatmul::executeShared(const Plan &plan, ThreadPool &pool, const void *a, const void *b, void *c) const {
+  using Element = ElementOf<Plan>;
+  const auto *left = static_cast<const Element *>(a), *right = static_cast<const Element *>(b);
+  std::byte *packed = cache_->packed();
   const uint64_t m = plan.problem().m;
-  const uint64_t kGrain = (18 + plan.rowGrain() - 1) / plan.rowGrain() * plan.rowGrain(); // the pool gives out twice it
-  if (own_->columns == 1) {
-    pool.parallelFor(m, kGrain, [&](uint32_t worker, uint64_t begin, uint64_t end) {
-      plan.multiply(block, a, packed, c, {begin, end}, {0, panels}, scratch(worker));
+  const uint64_t grain = (18 + plan.rowGrain() - 1) / plan.rowGrain() * plan.rowGrain(); // the pool gives out twice it
+  for (size_t index = 0; index < plan.blocks(); ++index) {
+    const typename Plan::Block block = plan.block(index);
+    const uint64_t panels = plan.panels(block);
+    pool.parallelFor(panels, 1,
+                     [&](uint32_t, uint64_t begin, uint64_t end) { plan.pack(block, right, begin, end, packed); });
+    if (shared_->columns == 1) {
+      pool.parallelFor(m, grain, [&](uint32_t worker, uint64_t begin, uint64_t end) {
+        plan.multiply(block, left, packed, c, {begin, end}, {0, panels}, cache_->scratchpad(worker));
+      });
+      continue;
+    }
+    pool.forEach(uint64_t(shared_->rows) * shared_->columns, [&](uint32_t worker, uint64_t i) {
+      const WorkRange rows = splitRange(m, plan.rowGrain(), uint32_t(i % shared_->rows), shared_->rows);
+      const WorkRange part = splitRange(panels, 1, uint32_t(i / shared_->rows), shared_->columns);
+      plan.multiply(block, left, packed, c, rows, part, cache_->scratchpad(worker));
     });
-    return;
   }
-  pool.forEach(uint64_t(own_->rows) * own_->columns, [&](uint32_t worker, uint64_t i) {
-    const WorkRange rows = splitRange(m, plan.rowGrain(), uint32_t(i % own_->rows), own_->rows);
-    const WorkRange part = splitRange(panels, 1, uint32_t(i / own_->rows), own_->columns);
-    plan.multiply(block, a, packed, c, rows, part, scratch(worker));
-  });
 }
 
 StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem, Batch batch) {
   ParallelMatmul result;
-  // More than one block would make the workers wait for each other at each; so large a B is packed tile by tile.
-  if (isOwn(problem) && batch.count == 1 && !SgemmPlan(problem).hasFewRows() && SgemmPlan(problem).blocks() == 1 &&
-      double(problem.m) * double(problem.n) * double(problem.k) >= kSmallProduct) {
-    ZTC_RETURN_IF_ERROR(result.prepareOwn(cache, problem));
+  if (sgemmTiles() && multipliesAsStored(problem) && sharesB(problem, batch.count)) {
+    ZTC_RETURN_IF_ERROR(result.prepareShared(cache, problem));
     return result;
   }
   uint64_t bytesA = dataTypeBytes(problem.typeA), bytesB = dataTypeBytes(problem.typeB),
@@ -310,14 +191,14 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
   Tiling tiling;
   result.parallel_ = products >= kSmallProduct && cache.workers() > 1;
   if (products >= kSmallProduct)
-    tiling = chooseTiling(problem, batch.count, workerClass(cache.workers()));
+    tiling = chooseTiling(problem, batch.count, cache.workers());
   // Whole register tiles: a rest in the last piece only.
-  const uint64_t rowGrain = isOwn(problem) ? 12 : 8, columnGrain = 16;
+  constexpr uint64_t kRowGrain = 12, kColumnGrain = 32;
   for (uint64_t item = 0; item < batch.count; ++item)
     for (uint32_t column = 0; column < tiling.columns; ++column)
       for (uint32_t row = 0; row < tiling.rows; ++row) {
-        WorkRange rows = splitRange(problem.m, rowGrain, row, uint32_t(tiling.rows));
-        WorkRange columns = splitRange(problem.n, columnGrain, column, uint32_t(tiling.columns));
+        WorkRange rows = splitRange(problem.m, kRowGrain, row, uint32_t(tiling.rows));
+        WorkRange columns = splitRange(problem.n, kColumnGrain, column, uint32_t(tiling.columns));
         if (rows.empty() || columns.empty())
           continue;
         MatmulProblem tile = problem;
@@ -334,25 +215,19 @@ StatusOr<ParallelMatmul> ParallelMatmul::prepare(MatmulCache &cache, const Matmu
   return result;
 }
 
-Status ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c) const {
-  if (own_) {
-    executeOwn(pool, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c));
-    return Status::ok();
-  }
-  std::atomic<bool> good{true};
+void ParallelMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c) const {
+  if (shared_)
+    return std::visit([&](const auto &plan) { executeShared(plan, pool, a, b, c); }, shared_->plan);
   auto work = [&](uint32_t worker, size_t index) {
     const Tile &tile = tiles_[index];
-    if (!tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a,
-                              static_cast<const std::byte *>(b) + tile.b, static_cast<std::byte *>(c) + tile.c))
-      good.store(false, std::memory_order_relaxed);
+    tile.matmul->execute(worker, static_cast<const std::byte *>(a) + tile.a, static_cast<const std::byte *>(b) + tile.b,
+                         static_cast<std::byte *>(c) + tile.c);
   };
   if (parallel_)
     pool.forEach(tiles_.size(), work);
   else
     for (size_t index = 0; index < tiles_.size(); ++index)
       work(0, index);
-  return good.load(std::memory_order_relaxed) ? Status::ok()
-                                              : internalError("oneDNN failed to execute a matrix product");
 }
 
 } // namespace ztc

@@ -2,21 +2,19 @@
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
-#include <atomic>
 #include <fmt/format.h>
 #include <map>
 #include <utility>
 
 namespace ztc {
 
-bool multipliesNatively(const OneDnn &library, plan::DataType type) {
-  return type == plan::F32 || (type == plan::BF16 && *library.bf16Instructions() != 0);
+bool multipliesNatively(plan::DataType type) {
+  return type == plan::F32 || (type == plan::BF16 && hasBf16Gemm());
 }
 
-std::string productPath(const OneDnn &library, plan::DataType type) {
+std::string productPath(plan::DataType type) {
   return fmt::format("{} products {}", dataTypeName(type),
-                     multipliesNatively(library, type) ? fmt::format("by {}", library.bf16Instructions())
-                                                       : std::string("in f32 panels"));
+                     multipliesNatively(type) ? "by AVX512-BF16" : "in f32 panels");
 }
 
 namespace {
@@ -125,7 +123,7 @@ StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulP
   return result;
 }
 
-bool WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c,
+void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c,
                         std::byte *panels) const {
   const MatmulProblem &p = problem_;
   const Operand left{static_cast<const std::byte *>(a) + tile.item * batch_.strideA * dataTypeBytes(p.typeA), p.lda,
@@ -145,35 +143,25 @@ bool WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
   for (const Block &block : blocks_[tile.blocks]) {
     const float *blockA = left.block(tile.row, tile.rows, block.begin, block.depth, panelA);
     const float *blockB = right.block(tile.column, tile.columns, block.begin, block.depth, panelB);
-    if (!block.matmul->execute(worker, blockA, blockB, sum))
-      return false;
+    block.matmul->execute(worker, blockA, blockB, sum);
   }
   for (uint64_t row = 0; narrowC && row < tile.rows; ++row)
     narrow(rounded + row * p.ldc, panelC + row * ldPanel, tile.columns, *narrowC);
-  return true;
 }
 
-Status WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
-                              uint64_t panelBytes) const {
-  std::atomic<bool> good{true};
-  auto work = [&](uint32_t worker, size_t index) {
-    if (!run(tiles_[index], worker, a, b, c, panels + worker * panelBytes))
-      good.store(false, std::memory_order_relaxed);
-  };
+void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
+                            uint64_t panelBytes) const {
+  auto work = [&](uint32_t worker, size_t index) { run(tiles_[index], worker, a, b, c, panels + worker * panelBytes); };
   if (parallel_)
     pool.forEach(tiles_.size(), work);
   else
     for (size_t index = 0; index < tiles_.size(); ++index)
       work(0, index);
-  return good.load(std::memory_order_relaxed) ? Status::ok()
-                                              : internalError("oneDNN failed to execute a matrix product");
 }
 
 StatusOr<Product> Product::prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch) {
   Product result;
-  const auto isWidened = [&](plan::DataType type) { return !multipliesNatively(cache.library(), type); };
-  result.widens_ = isWidened(problem.typeA) || isWidened(problem.typeB) || isWidened(problem.typeC) ||
-                   problem.typeA != problem.typeB;
+  result.widens_ = !multipliesAsStored(problem);
   if (result.widens_) {
     ZTC_ASSIGN_OR_RETURN(result.widened_, WidenedMatmul::prepare(cache, problem, batch));
   } else {

@@ -1,4 +1,4 @@
-// Matrix products of any type: by oneDNN where it multiplies the type on this processor, else in panels that are
+// Matrix products of any type: as they lie where the processor has instructions for the type, else in panels that are
 // widened to f32.
 #pragma once
 #include "runtime/Device/host/Matmul.h"
@@ -10,11 +10,12 @@
 
 namespace ztc {
 
-/// The one place that decides: whether oneDNN multiplies matrices of this type as they are.
-bool multipliesNatively(const OneDnn &library, plan::DataType type);
+/// Whether matrices of this type are multiplied as they are.
+bool multipliesNatively(plan::DataType type);
 
-/// How products of this narrow type are computed, in words: "bf16 products by AMX", "f16 products in f32 panels".
-std::string productPath(const OneDnn &library, plan::DataType type);
+/// How products of this narrow type are computed, in words: "bf16 products by AVX512-BF16", "f16 products in f32
+/// panels".
+std::string productPath(plan::DataType type);
 
 /// A product (or a batch of equal ones) whose narrow matrices pass through f32: tiles of the output, blocks of k one
 /// after the other, added up in f32 and rounded to nearest even once. A matrix that is f32 is read and written where it
@@ -25,7 +26,7 @@ public:
   static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
                                          WidenedTile largest = {});
   /// `panels`: for each worker `panelBytes`, one behind the other.
-  Status execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const;
+  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const;
 
 private:
   /// A block of k: elements [begin, begin + depth), and its product for a tile.
@@ -37,7 +38,7 @@ private:
     uint64_t item, row, rows, column, columns;
     size_t blocks; ///< index into blocks_
   };
-  bool run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels) const;
+  void run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels) const;
   StatusOr<std::vector<Block>> prepareBlocks(MatmulCache &cache, uint64_t rows, uint64_t columns) const;
 
   MatmulProblem problem_;
@@ -55,9 +56,11 @@ public:
     return prepare(cache, problem, ParallelMatmul::Batch());
   }
   /// `panels` and `panelBytes` as WidenedMatmul takes them; f32 needs none.
-  Status execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
-                 uint64_t panelBytes) const {
-    return widens_ ? widened_.execute(pool, a, b, c, panels, panelBytes) : plain_.execute(pool, a, b, c);
+  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const {
+    if (widens_)
+      widened_.execute(pool, a, b, c, panels, panelBytes);
+    else
+      plain_.execute(pool, a, b, c);
   }
 
 private:

@@ -5,6 +5,7 @@
 #include "runtime/Device/host/Sgemm.h"
 #include "runtime/Core/CpuFeatures.h"
 #include <algorithm>
+#include <cstring>
 #include <immintrin.h>
 
 #define ZTC_AVX2 __attribute__((target("avx2,fma")))
@@ -16,6 +17,9 @@ namespace {
 /// KiB; a block of B, packed as a whole, is at most so many floats and shares the third cache with what else is there.
 /// Bits depend on the depth, so it is one for all instruction sets.
 constexpr uint64_t kDepth = 384, kRows = 96, kBlockOfB = 768 * 1024, kColumns = 1536;
+/// Rows of A that lie a multiple of this apart share one or two sets of the first cache, which holds eight: a tile that
+/// reads more of them at once has them copied, `kPadding` floats further apart than they are long.
+constexpr uint64_t kAliasBytes = 2048, kPadding = 16;
 /// How many rows ahead of the one that is packed the cache is told of.
 constexpr uint64_t kAhead = 4;
 
@@ -159,7 +163,13 @@ uint64_t SgemmPlan::packedBytes() const {
   return (pieces_ * columns_ / tiles_->columns * panelOfB_ + tiles_->columns) * sizeof(float);
 }
 
+bool SgemmPlan::copiesA() const {
+  return !problem_.transposeA && tiles_->rows > 8 && problem_.lda * sizeof(float) % kAliasBytes == 0;
+}
+
 uint64_t SgemmPlan::scratchBytes() const {
+  if (copiesA())
+    return kRows * (depth_ + kPadding) * sizeof(float);
   return problem_.transposeA ? roundUp(kRows / tiles_->rows * panelOfA_ * sizeof(float), 64) : 0;
 }
 
@@ -167,10 +177,10 @@ uint64_t SgemmPlan::panels(const Block &block) const {
   return (block.columns + tiles_->columns - 1) / tiles_->columns;
 }
 
-void SgemmPlan::pack(const Block &block, const float *b, uint64_t begin, uint64_t end, float *packed) const {
+void SgemmPlan::pack(const Block &block, const float *b, uint64_t begin, uint64_t end, void *packed) const {
   const uint64_t ldb = problem_.ldb, first = begin * tiles_->columns, column = block.column + first;
   const uint64_t columns = std::min(end * tiles_->columns, block.columns) - first;
-  float *to = packed + begin * panelOfB_;
+  float *to = static_cast<float *>(packed) + begin * panelOfB_;
   for (uint64_t k = 0; k < block.depth; k += depth_, to += panels(block) * panelOfB_) {
     const uint64_t depth = std::min(depth_, block.depth - k);
     if (problem_.transposeB)
@@ -180,11 +190,12 @@ void SgemmPlan::pack(const Block &block, const float *b, uint64_t begin, uint64_
   }
 }
 
-void SgemmPlan::multiply(const Block &block, const float *a, const float *packed, float *c, WorkRange rows,
-                         WorkRange panels, float *scratch) const {
+void SgemmPlan::multiply(const Block &block, const float *a, const void *packed, void *c, WorkRange rows,
+                         WorkRange panels, void *scratch) const {
   const uint64_t chunk = evenPiece(rows.end - rows.begin, kRows, tiles_->rows);
   for (uint64_t row = rows.begin; row < rows.end; row += chunk)
-    multiplyRows(block, a, packed, c, row, std::min(chunk, rows.end - row), panels, scratch);
+    multiplyRows(block, a, static_cast<const float *>(packed), static_cast<float *>(c), row,
+                 std::min(chunk, rows.end - row), panels, static_cast<float *>(scratch));
 }
 
 WorkRange SgemmPlan::neededDepth(uint64_t row, uint64_t rows, uint64_t begin, uint64_t depth) const {
@@ -198,13 +209,15 @@ WorkRange SgemmPlan::neededDepth(uint64_t row, uint64_t rows, uint64_t begin, ui
 
 void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *packed, float *c, uint64_t first,
                              uint64_t rows, WorkRange range, float *scratch) const {
-  const bool packsA = problem_.transposeA;
-  const uint64_t lda = problem_.lda, ldc = problem_.ldc;
+  const bool packsA = problem_.transposeA, copies = copiesA();
+  const uint64_t lda = problem_.lda, ldCopy = depth_ + kPadding, ldc = problem_.ldc;
   for (uint64_t k = 0; k < block.depth; k += depth_, packed += panels(block) * panelOfB_) {
     const uint64_t depth = std::min(depth_, block.depth - k), at = block.k + k;
     const bool add = problem_.add || at > 0;
     if (packsA)
       packTransposed(a + at * lda + first, lda, depth, rows, tiles_->rows, panelOfA_, scratch);
+    for (uint64_t row = 0; copies && row < rows; ++row)
+      std::memcpy(scratch + row * ldCopy, a + (first + row) * lda + at, depth * sizeof(float));
     for (uint64_t panel = range.begin; panel < range.end; ++panel) {
       const uint64_t column = panel * tiles_->columns, width = std::min(tiles_->columns, block.columns - column);
       const float *from = packed + panel * panelOfB_;
@@ -217,21 +230,23 @@ void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *pa
           continue;
         const SgemmTiles::Kernel kernel =
             (2 * width <= tiles_->columns ? tiles_->narrow : tiles_->whole)[packsA][height - 1];
-        const float *left = packsA ? scratch + row / tiles_->rows * panelOfA_ + needed.begin * tiles_->rows
-                                   : a + (first + row) * lda + at + needed.begin;
+        const float *left = packsA   ? scratch + row / tiles_->rows * panelOfA_ + needed.begin * tiles_->rows
+                            : copies ? scratch + row * ldCopy + needed.begin
+                                     : a + (first + row) * lda + at + needed.begin;
+        const uint64_t ldLeft = copies ? ldCopy : lda;
         const float *right = from + needed.begin * tiles_->columns;
         const uint64_t length = needed.end - needed.begin;
         float *to = c + (first + row) * ldc + block.column + column;
         if (width == tiles_->columns || 2 * width == tiles_->columns)
-          kernel(length, left, lda, right, to, ldc, add, problem_.alpha);
+          kernel(length, left, ldLeft, right, to, ldc, add, problem_.alpha);
         else
-          multiplyNarrowTile(kernel, height, width, length, left, lda, right, to, ldc, add, problem_.alpha);
+          multiplyNarrowTile(kernel, height, width, length, left, ldLeft, right, to, ldc, add, problem_.alpha);
       }
     }
   }
 }
 
-void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, float *packed, float *scratch) const {
+void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, void *packed, void *scratch) const {
   for (uint64_t column = 0; column < problem_.n; column += tiles_->columns)
     for (uint64_t k = 0; k < problem_.k; k += depth_) {
       const Block panel{column, std::min(tiles_->columns, problem_.n - column), k, std::min(depth_, problem_.k - k)};
@@ -241,7 +256,7 @@ void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, float 
 }
 
 void sgemm(const SgemmPlan &plan, const float *a, const float *b, float *c, void *scratch) {
-  float *packed = static_cast<float *>(scratch), *packedA = packed + roundUp(plan.packedBytes(), 64) / sizeof(float);
+  std::byte *packed = static_cast<std::byte *>(scratch), *packedA = packed + roundUp(plan.packedBytes(), 64);
   if (plan.hasFewRows())
     return plan.multiplyFewRows(a, b, c, packed, packedA);
   for (size_t index = 0; index < plan.blocks(); ++index) {

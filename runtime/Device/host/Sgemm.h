@@ -42,17 +42,19 @@ public:
   uint64_t scratchBytes() const;
 
   /// Packs panels [begin, end) of a block.
-  void pack(const Block &block, const float *b, uint64_t begin, uint64_t end, float *packed) const;
+  void pack(const Block &block, const float *b, uint64_t begin, uint64_t end, void *packed) const;
   /// Rows of op(A) by panels of the packed block.
-  void multiply(const Block &block, const float *a, const float *packed, float *c, WorkRange rows, WorkRange panels,
-                float *scratch) const;
+  void multiply(const Block &block, const float *a, const void *packed, void *c, WorkRange rows, WorkRange panels,
+                void *scratch) const;
   /// Pieces of rows are best multiples of this.
   uint64_t rowGrain() const { return tiles_->rows; }
 
   /// The product of few rows.
-  void multiplyFewRows(const float *a, const float *b, float *c, float *packed, float *scratch) const;
+  void multiplyFewRows(const float *a, const float *b, float *c, void *packed, void *scratch) const;
 
 private:
+  /// Whether rows of A are copied before they are multiplied.
+  bool copiesA() const;
   /// The part of [begin, begin + depth) of k, counted from `begin`, where rows [row, row + rows) of op(A) are not known
   /// to be zero.
   WorkRange neededDepth(uint64_t row, uint64_t rows, uint64_t begin, uint64_t depth) const;

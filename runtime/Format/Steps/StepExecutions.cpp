@@ -3,14 +3,11 @@
 namespace ztc {
 
 CallExecution hostProduct(plan::DataType type) {
-  constexpr const char *kLibrary = "own f32 products; oneDNN for few rows";
+  constexpr const char *kLibrary = "own products";
   if (type == plan::F32)
     return {"host", kLibrary, "tiles of the result, shared out to the threads", {}};
   if (type == plan::BF16)
-    return {"host",
-            kLibrary,
-            "oneDNN's in bf16 where the processor has AVX512-BF16 or AMX, else f32 panels of widened operands",
-            {}};
+    return {"host", kLibrary, "in bf16 where the processor has AVX512-BF16, else f32 panels of widened operands", {}};
   return {"host", kLibrary, "f32 panels of widened operands", {}};
 }
 

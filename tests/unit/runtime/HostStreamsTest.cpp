@@ -171,7 +171,7 @@ struct Rank {
   Status open(plan::Plan record, uint32_t rank, uint32_t world, uint32_t accumulate, Communicator *communicator) {
     plan = std::move(record);
     shape = {world, accumulate, 1};
-    ZTC_ASSIGN_OR_RETURN(device, createHostDevice({1, "", kKernels}));
+    ZTC_ASSIGN_OR_RETURN(device, createHostDevice({1, kKernels}));
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, rank, *device, communicator, &board));
     ZTC_ASSIGN_OR_RETURN(arena, device->allocateArena(memory.arenaBytes));

@@ -28,8 +28,6 @@ std::vector<uint16_t> narrowed(const std::vector<float> &values, NarrowType type
 }
 
 TEST(ProductTest, PanelsOfAnySizeGiveTheSameBits) {
-  StatusOr<const OneDnn *> library = OneDnn::load("");
-  ASSERT_TRUE(library.isOk()) << library.status().message();
   constexpr uint64_t kM = 150, kN = 201, kK = 133;
   const std::vector<float> a = wholeNumbers(kM * kK, 1), b = wholeNumbers(kK * kN, 2);
   for (plan::DataType type : {plan::BF16, plan::F16})
@@ -51,15 +49,14 @@ TEST(ProductTest, PanelsOfAnySizeGiveTheSameBits) {
         problem.transposeB = transposeB;
         problem.typeA = problem.typeB = problem.typeC = type;
         ThreadPool pool(2);
-        MatmulCache cache(**library, 2);
+        MatmulCache cache(2);
         for (WidenedTile tile : {WidenedTile{}, {64, 64, 512}, {100, 7, 133}, {1, 300, 50}, {33, 50, 1}}) {
           auto product = WidenedMatmul::prepare(cache, problem, {}, tile);
           ASSERT_TRUE(product.isOk()) << product.status().message();
           const uint64_t panelBytes = matmulScratchBytes(kM, kN, kK, tile);
           std::vector<std::byte> panels(2 * panelBytes);
           std::vector<uint16_t> got(want.size(), 0xffff);
-          ASSERT_TRUE(
-              product->execute(pool, narrowA.data(), narrowB.data(), got.data(), panels.data(), panelBytes).isOk());
+          product->execute(pool, narrowA.data(), narrowB.data(), got.data(), panels.data(), panelBytes);
           EXPECT_EQ(got, want) << dataTypeName(type) << " " << transposeA << transposeB << " tile " << tile.rows
                                << " x " << tile.columns << " x " << tile.depth;
         }

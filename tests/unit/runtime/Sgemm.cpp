@@ -33,7 +33,8 @@ struct Product {
     problem.m = m;
     problem.n = n;
     problem.k = k;
-    problem.lda = (transposeA ? m : k) + 3;
+    // Some rows of A lie so far apart that they share a set of the cache, and are copied.
+    problem.lda = !transposeA && k == 1200 ? 2048 : (transposeA ? m : k) + 3;
     problem.ldb = (transposeB ? k : n) + 5;
     problem.ldc = n + 1;
     problem.transposeA = transposeA;
@@ -194,8 +195,6 @@ TEST_F(Sgemm, ZerosBehindTheDiagonalAreLeftOut) {
 }
 
 TEST_F(Sgemm, BitsDoNotDependOnThreads) {
-  auto library = OneDnn::load("");
-  ASSERT_TRUE(library.isOk()) << library.status().message();
   // One block; several of columns; several of k; rows for fewer workers than there are.
   const std::vector<std::array<uint64_t, 3>> sizes = {{131, 210, 100}, {75, 1100, 900}, {40, 400, 4100},
                                                       {20, 800, 64},   {1, 1500, 900},  {5, 800, 4100}};
@@ -204,13 +203,13 @@ TEST_F(Sgemm, BitsDoNotDependOnThreads) {
       const Product product(m, n, k, transposeA, !transposeA, transposeA, 0.7f);
       const std::vector<float> want = product.run();
       for (uint32_t threads : {1u, 2u, 3u, 7u}) {
-        MatmulCache cache(**library, threads);
+        MatmulCache cache(threads);
         ThreadPool pool(threads);
         auto parallel = ParallelMatmul::prepare(cache, product.problem);
         ASSERT_TRUE(parallel.isOk()) << parallel.status().message();
         for (int repetition = 0; repetition < 2; ++repetition) {
           std::vector<float> c = product.before;
-          ASSERT_TRUE(parallel->execute(pool, product.a.data(), product.b.data(), c.data()).isOk());
+          parallel->execute(pool, product.a.data(), product.b.data(), c.data());
           EXPECT_EQ(0, std::memcmp(want.data(), c.data(), want.size() * sizeof(float)))
               << m << "x" << n << "x" << k << " transposes " << transposeA << " threads " << threads;
         }

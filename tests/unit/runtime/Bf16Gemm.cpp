@@ -1,0 +1,235 @@
+// Products of bf16 matrices by AVX512-BF16, held against the chain that its header promises, bit by bit.
+#include "runtime/Device/host/Bf16Gemm.h"
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Device/host/Matmul.h"
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace ztc {
+namespace {
+
+/// A product with operands of its own, which end where their last row ends.
+struct Operands {
+  MatmulProblem problem;
+  std::mt19937 random{1};
+  std::vector<uint16_t> a, b;
+  std::vector<float> before;
+
+  Operands(uint64_t m, uint64_t n, uint64_t k, bool transposeA, bool transposeB, bool add, plan::DataType typeC) {
+    problem.m = m;
+    problem.n = n;
+    problem.k = k;
+    // Some rows of A lie so far apart that they share a set of the cache, and are copied.
+    problem.lda = !transposeA && k == 1200 ? 2048 : (transposeA ? m : k) + 3;
+    problem.ldb = (transposeB ? k : n) + 5;
+    problem.ldc = n + 1;
+    problem.transposeA = transposeA;
+    problem.transposeB = transposeB;
+    problem.add = add;
+    problem.alpha = add ? 0.375f : 1;
+    problem.typeA = problem.typeB = plan::BF16;
+    problem.typeC = typeC;
+    a = values(((transposeA ? k : m) - 1) * problem.lda + (transposeA ? m : k));
+    b = values(((transposeB ? n : k) - 1) * problem.ldb + (transposeB ? k : n));
+    for (uint64_t i = 0; i < m * problem.ldc; ++i)
+      before.push_back(fromBf16(values(1)[0]));
+  }
+
+  std::vector<uint16_t> values(uint64_t count) {
+    std::uniform_real_distribution<float> distribution(-1, 1);
+    std::vector<uint16_t> result(count);
+    for (uint16_t &x : result)
+      x = toBf16(distribution(random));
+    return result;
+  }
+  float elementA(uint64_t i, uint64_t l) const {
+    return fromBf16(a[problem.transposeA ? l * problem.lda + i : i * problem.lda + l]);
+  }
+  float elementB(uint64_t l, uint64_t j) const {
+    return fromBf16(b[problem.transposeB ? j * problem.ldb + l : l * problem.ldb + j]);
+  }
+  /// What Bf16Gemm.h says of an element.
+  float want(uint64_t i, uint64_t j) const {
+    float sum = 0;
+    for (uint64_t l = 0; l < problem.k; l += 2) {
+      if (l + 1 < problem.k)
+        sum = std::fma(elementA(i, l + 1), elementB(l + 1, j), sum);
+      sum = std::fma(elementA(i, l), elementB(l, j), sum);
+    }
+    const volatile float scaled = problem.alpha * sum; // not one operation with the sum that follows
+    const float value = problem.add ? before[i * problem.ldc + j] + scaled : float(scaled);
+    return problem.typeC == plan::BF16 ? fromBf16(toBf16(value)) : value;
+  }
+
+  /// C in its own type.
+  struct Result {
+    plan::DataType type;
+    std::vector<float> wide;
+    std::vector<uint16_t> narrow;
+    void *at(uint64_t element) {
+      return type == plan::BF16 ? static_cast<void *>(narrow.data() + element) : wide.data() + element;
+    }
+    float operator[](uint64_t element) const { return type == plan::BF16 ? fromBf16(narrow[element]) : wide[element]; }
+    bool operator==(const Result &other) const { return wide == other.wide && narrow == other.narrow; }
+  };
+  Result start() const {
+    Result c{problem.typeC, {}, {}};
+    for (float x : before) {
+      c.wide.push_back(x);
+      c.narrow.push_back(toBf16(x));
+    }
+    return c;
+  }
+
+  /// The tile of C at (row, column).
+  void run(Result &c, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns) const {
+    MatmulProblem tile = problem;
+    tile.m = rows;
+    tile.n = columns;
+    const Bf16GemmPlan plan(tile);
+    std::vector<std::byte> memory(bf16GemmScratchBytes(plan) + 64);
+    void *scratch = memory.data();
+    size_t room = memory.size();
+    std::align(64, bf16GemmScratchBytes(plan), scratch, room);
+    bf16Gemm(plan, a.data() + row * (problem.transposeA ? 1 : problem.lda),
+             b.data() + column * (problem.transposeB ? problem.ldb : 1), c.at(row * problem.ldc + column), scratch);
+  }
+  Result run() const {
+    Result c = start();
+    run(c, 0, problem.m, 0, problem.n);
+    return c;
+  }
+};
+
+class Bf16Gemm : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!hasBf16Gemm())
+      GTEST_SKIP() << "the kernels need AVX512-BF16";
+  }
+};
+
+TEST_F(Bf16Gemm, HasTheBitsOfTheChain) {
+  const std::vector<std::array<uint64_t, 3>> sizes = {{1, 1, 1},     {12, 32, 8},   {7, 17, 9},     {13, 48, 385},
+                                                      {96, 300, 40}, {5, 33, 2},    {25, 80, 2100}, {30, 30, 1200},
+                                                      {11, 16, 33},  {40, 40, 2047}};
+  for (auto [m, n, k] : sizes)
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true})
+        for (bool add : {false, true})
+          for (plan::DataType typeC : {plan::F32, plan::BF16}) {
+            const Operands product(m, n, k, transposeA, transposeB, add, typeC);
+            const auto c = product.run();
+            uint64_t wrong = 0;
+            for (uint64_t i = 0; i < m; ++i) {
+              for (uint64_t j = 0; j < n; ++j)
+                wrong += c[i * product.problem.ldc + j] != product.want(i, j);
+              wrong += c[i * product.problem.ldc + n] != product.before[i * product.problem.ldc + n];
+            }
+            EXPECT_EQ(wrong, 0u) << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB << " add "
+                                 << add << " C " << plan::DataType_Name(typeC);
+          }
+}
+
+TEST_F(Bf16Gemm, DenormalsAreZeroAndNansStay) {
+  Operands product(2, 4, 2, false, false, false, plan::F32);
+  product.a = {0x3f80, 0x0001, 0, 0, 0, 0x3f80, 0x7fc0}; // 1, a denormal; 1, NaN
+  product.b = {0x0001, 0x3f80, 0x4b80, 0x7f80, 0, 0, 0, 0, 0, 0x4b80, 0x4b80, 0, 0x3f80};
+  const auto c = product.run();
+  EXPECT_EQ(c[0], 0); // denormal times one, and denormal times 2^24
+  EXPECT_EQ(c[1], 1);
+  EXPECT_EQ(c[2], 0x1p24f);
+  EXPECT_EQ(c[3], INFINITY);
+  for (int column = 0; column < 4; ++column)
+    EXPECT_TRUE(std::isnan(c[product.problem.ldc + uint64_t(column)]));
+}
+
+TEST_F(Bf16Gemm, BitsDoNotDependOnTheTile) {
+  for (plan::DataType typeC : {plan::F32, plan::BF16})
+    for (bool transposeA : {false, true})
+      for (bool transposeB : {false, true}) {
+        const Operands product(131, 210, 777, transposeA, transposeB, true, typeC);
+        const auto whole = product.run();
+        auto pieces = product.start();
+        for (auto [row, rows] : {std::array<uint64_t, 2>{0, 1}, {1, 49}, {50, 12}, {62, 69}})
+          for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
+            product.run(pieces, row, rows, column, columns);
+        EXPECT_TRUE(whole == pieces) << "transposes " << transposeA << transposeB;
+      }
+}
+
+TEST_F(Bf16Gemm, WhatTheMaskSparesIsLeftOut) {
+  for (auto [queries, diagonal] : {std::array<uint64_t, 2>{64, 0}, {37, 0}, {50, 77}, {700, 23}}) {
+    const uint64_t keys = queries + diagonal;
+    Operands scores(queries, keys, 24, false, true, false, plan::F32);
+    const auto whole = scores.run();
+    scores.problem.causal = Causal::Scores;
+    scores.problem.diagonal = diagonal;
+    const auto some = scores.run();
+    uint64_t wrong = 0, untouched = 0;
+    for (uint64_t i = 0; i < queries; ++i)
+      for (uint64_t j = 0; j < keys; ++j) {
+        const uint64_t at = i * scores.problem.ldc + j;
+        if (j <= i + diagonal)
+          wrong += some[at] != whole[at];
+        else
+          untouched += some[at] == scores.before[at];
+      }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_GT(untouched + 44 * queries, queries * (queries - 1) / 2);
+    for (bool transposed : {false, true}) {
+      Operands product(transposed ? keys : queries, 24, transposed ? queries : keys, transposed, false, true,
+                       plan::F32);
+      for (uint64_t i = 0; i < queries; ++i)
+        for (uint64_t j = i + diagonal + 1; j < keys; ++j)
+          product.a[i * product.problem.lda + j] = 0;
+      const auto all = product.run();
+      product.problem.causal = transposed ? Causal::LeftTransposed : Causal::Left;
+      product.problem.diagonal = diagonal;
+      EXPECT_TRUE(product.run() == all) << queries << " queries, diagonal " << diagonal << ", transposed "
+                                        << transposed;
+    }
+  }
+}
+
+TEST_F(Bf16Gemm, BitsDoNotDependOnThreads) {
+  // One block; several of columns; rows for fewer workers than there are; a row alone.
+  const std::vector<std::array<uint64_t, 3>> sizes = {
+      {131, 210, 100}, {75, 2100, 900}, {40, 400, 4100}, {20, 800, 64}, {1, 1500, 900}};
+  for (auto [m, n, k] : sizes)
+    for (bool transposeA : {false, true}) {
+      const Operands product(m, n, k, transposeA, !transposeA, transposeA, transposeA ? plan::F32 : plan::BF16);
+      const auto want = product.run();
+      for (uint32_t threads : {1u, 2u, 3u, 7u}) {
+        MatmulCache cache(threads);
+        ThreadPool pool(threads);
+        auto parallel = ParallelMatmul::prepare(cache, product.problem);
+        ASSERT_TRUE(parallel.isOk()) << parallel.status().message();
+        for (int repetition = 0; repetition < 2; ++repetition) {
+          auto c = product.start();
+          parallel->execute(pool, product.a.data(), product.b.data(), c.at(0));
+          EXPECT_TRUE(want == c) << m << "x" << n << "x" << k << " transposes " << transposeA << " threads " << threads;
+        }
+      }
+    }
+}
+
+TEST_F(Bf16Gemm, EqualProblemsShareAProduct) {
+  MatmulCache cache(1);
+  MatmulProblem problem;
+  problem.m = problem.n = problem.k = problem.lda = problem.ldb = problem.ldc = 32;
+  auto first = cache.get(problem), second = cache.get(problem);
+  problem.typeA = problem.typeB = plan::BF16;
+  auto third = cache.get(problem);
+  ASSERT_TRUE(first.isOk() && second.isOk() && third.isOk());
+  EXPECT_EQ(*first, *second);
+  EXPECT_NE(*first, *third);
+}
+
+} // namespace
+} // namespace ztc
