@@ -3,6 +3,7 @@
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/Session.h"
+#include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Report/Report.h"
 #include "compiler/Report/ReportPage.h"
 #include "compiler/Support/Nesting.h"
@@ -175,6 +176,9 @@ int runCompile(const CompileOptions &given) {
     return fail(what);
   if (std::string what = unwritable(options.output); !what.empty())
     return fail(what);
+  if (options.verify)
+    if (int status = verifyPasses(options))
+      return status;
   Session session(options);
   if (!session.isValid())
     return 2;

@@ -53,6 +53,7 @@ struct CompileOptions {
   std::string from, to;        ///< phase names: start from IR after `from`; stop after `to`
   std::string remarks;         ///< regular expression over the passes whose remarks are printed
   std::string remarksFile;     ///< YAML file for remarks
+  bool verify = false;         ///< each pass is held to what it keeps, on a small form of the model
   bool printPipeline = false;  ///< the passes of each phase are printed, as ztc-opt takes them
   std::set<std::string> given; ///< options that the command line names, without dashes
 };

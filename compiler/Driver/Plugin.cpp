@@ -19,6 +19,18 @@ llvm::ArrayRef<ztc::PhaseInfo> ztc::allPhases() {
   return phases;
 }
 
+std::vector<std::string> ztc::PhaseHooks::kernelPasses() const {
+  std::vector<std::string> names;
+  for (const auto &[level, hooks] : afterKernels_)
+    for (const Hook &hook : hooks) {
+      std::unique_ptr<Pass> pass = hook.factory();
+      names.push_back(("pass '" + (pass->getArgument().empty() ? pass->getName() : pass->getArgument()) +
+                       "' of plugin " + hook.plugin)
+                          .str());
+    }
+  return names;
+}
+
 /// The text of the note that ztc_add_plugin writes; empty where there is none.
 static llvm::Expected<std::string> stampOf(llvm::MemoryBufferRef file) {
   auto object = llvm::object::ObjectFile::createObjectFile(file);
@@ -74,6 +86,7 @@ LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks, std::string *id
   llvm::Expected<PassPlugin> plugin = PassPlugin::load(path);
   if (!plugin)
     return refuse(llvm::toString(plugin.takeError()));
+  hooks.setPlugin(plugin->getPluginName().str());
   plugin->registerPassRegistryCallbacks();
   if (void *address = dlsym(library, "ztcRegisterPhaseHooks"))
     reinterpret_cast<void (*)(PhaseHooks &)>(address)(hooks);

@@ -5,6 +5,8 @@
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Driver/RunningPass.h"
+#include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Support/Location.h"
 #include "compiler/Support/Nesting.h"
 #include "frontends/huggingface/Folder.h"
@@ -134,6 +136,8 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     if (!isa<UnknownLoc>(diagnostic.getLocation()))
       stream << diagnostic.getLocation() << ": ";
     stream << "error: " << diagnostic;
+    if (!runningPass().empty())
+      stream << " (" << runningPass() << ")";
     llvm::errs() << printable(seesIr() ? text : inPlainWords(std::move(text))) << "\n";
     llvm::errs().flush();
     return success();
@@ -158,6 +162,8 @@ void Session::collect(Messages &messages) {
     text += (text.empty() ? "" : ": ") + diagnostic.str();
     for (Diagnostic &note : diagnostic.getNotes())
       text += "\n  " + note.str();
+    if (!runningPass().empty())
+      text += " (" + runningPass() + ")";
     if (!seesIr())
       text = inPlainWords(std::move(text));
     (diagnostic.getSeverity() == DiagnosticSeverity::Error ? messages.errors : messages.others)
@@ -374,6 +380,14 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   TimingScope scope = mlirOptions->scope(info.name);
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(true);
+  hooks.forgetPasses();
+  if (!opts.plugins.empty())
+    pm.addInstrumentation(notePasses(hooks, info.phase));
+  const bool isFollowed = passVerifier && info.phase <= Phase::Schedule;
+  if (isFollowed && !passVerifier->hasBegun())
+    passVerifier->begin(*moduleRef);
+  if (isFollowed)
+    pm.addInstrumentation(passVerifier->instrumentation(info.phase, opts.precision));
   if (failed(addPhaseWithHooks(info.phase, pm)) || failed(mlirOptions->apply(pm, scope)))
     return failure();
   addPhaseVerifier(info.phase, pm);
@@ -393,6 +407,8 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
           << info.name << ")\n";
     return failure();
   }
+  if (isFollowed && failed(passVerifier->endPhase(info.phase, *moduleRef, opts.precision)))
+    return failure();
   recordOptions(*moduleRef, opts, freshWeights, info.phase);
   return dump(info);
 }

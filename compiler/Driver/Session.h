@@ -15,6 +15,8 @@
 
 namespace ztc {
 
+class PassVerifier;
+
 /// What the sizes of a plan depend on, for reports and the budget: `world` ranks and the options' micro-steps, on a
 /// GPU where one of the plan's `targets` is one; with --threads, or without such a target, on a host with that many
 /// threads (by default its cores, shared out).
@@ -38,6 +40,9 @@ public:
     std::vector<std::string> errors, others;
   };
   void collect(Messages &messages);
+  /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
+  void verify(PassVerifier &verifier) { passVerifier = &verifier; }
+  PhaseHooks &phaseHooks() { return hooks; }
   /// The phase that `run` ended in with an error.
   std::optional<Phase> failedPhase() const { return failed_; }
   /// The import tells `target` how the file's tensors follow from the weights.
@@ -100,6 +105,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
   ImportReport report;
   importer::WriteBack *writeBack = nullptr;
+  PassVerifier *passVerifier = nullptr;
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;

@@ -1,7 +1,9 @@
-// ztc-opt: runs single passes on IR text, as mlir-opt does, with ztc's dialects and passes.
+// ztc-opt: runs single passes on IR text, as mlir-opt does, with ztc's dialects and passes. `--ztc-same=A.mlir,B.mlir`
+// holds what two files compute against each other.
 #include "compiler/Driver/PhasePipelines.h"
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Driver/VerifyPasses.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,5 +31,12 @@ int main(int argc, char **argv) {
   ztc::registerPhasePipelines();
   mlir::DialectRegistry registry;
   ztc::registerAllDialects(registry);
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef files(argv[i]);
+    if (!files.consume_front("--ztc-same="))
+      continue;
+    const auto [one, other] = files.split(',');
+    return ztc::compareSteps(registry, one.str(), other.str());
+  }
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ztc's pass driver\n", registry));
 }

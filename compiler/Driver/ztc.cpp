@@ -231,6 +231,8 @@ int run(int argc, char **argv, CompileOptions o) {
   CLI::App *compile = app.add_subcommand("compile", "compile a model into a plan");
   addCommon(*compile, o);
   compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
+  compile->add_flag("--verify", o.verify,
+                    "hold each pass to what it keeps, on a small form of the model: loss, gradients, weights");
   compile->add_option("--zero", o.zero, "ZeRO stage")->transform(kWhole)->check(CLI::Range(0, 3));
   compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")
       ->delimiter(',')

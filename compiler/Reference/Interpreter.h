@@ -86,6 +86,7 @@ class Interpreter {
 public:
   explicit Interpreter(const InterpreterOptions &options);
   const InterpreterOptions &getOptions() const { return options; }
+  bool hasRule(mlir::Operation &op) const { return table.lookup(op.getName().getStringRef()) != nullptr; }
   /// What a value of this type holds on this rank: a whole bucket, a shard of it, or any 1-D tensor of static length.
   /// Fails, with a diagnostic at `op`, where the type says no length.
   llvm::FailureOr<FlatRange> flatRange(mlir::Operation *op, mlir::Type type) const;

@@ -5,7 +5,7 @@ import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
-L2 = ["compiler/" + x for x in ("Interfaces", "Dialect", "Analysis", "Reference", "Conversion", "Codegen", "Target", "Support")]
+L2 = ["compiler/" + x for x in ("Interfaces", "Dialect", "Analysis", "Reference", "Conversion", "Codegen", "Target", "Support", "Verification")]
 L0 = ["runtime/Core", "runtime/Format"]
 L1 = ["runtime/" + x for x in ("Memory", "Device", "Collective", "Ranks", "Executor", "Checkpoint", "Train", "Data", "Text")]
 # folder prefix -> prefixes it may include

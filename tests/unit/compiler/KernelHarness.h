@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Reference/Interpreter.h"
+#include "compiler/Reference/TensorBytes.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "tests/standin/Simt.h"
 #include <string>
@@ -47,11 +48,6 @@ private:
 
 /// What a buffer holds before or after a kernel.
 using Bytes = std::vector<char>;
-Bytes toBytes(const Tensor &tensor);
-Tensor fromBytes(const Bytes &bytes, mlir::RankedTensorType type);
-
-/// Reproducible values: floats in [-2, 2], integers from 0 to 3, i1 alternating by chance.
-Tensor randomOperand(mlir::RankedTensorType type, unsigned seed);
 
 struct RunOptions {
   int parts = 1;      ///< pieces that the parallel range is cut into, run from the last to the first

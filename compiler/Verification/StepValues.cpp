@@ -1,0 +1,381 @@
+#include "compiler/Verification/StepValues.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Interfaces/Interfaces.h"
+#include "compiler/Reference/Rendezvous.h"
+#include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/Shards.h"
+#include "runtime/Format/StepParameters.h"
+#include "llvm/Support/xxhash.h"
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+constexpr StringLiteral kBucketSuffix = "_bucket";
+
+std::mt19937_64 generatorOf(StringRef role, StringRef name, unsigned batch) {
+  return std::mt19937_64(llvm::xxh3_64bits((role + "/" + name + "/" + Twine(batch)).str()));
+}
+
+/// The numbers of a step as in training, so that no part of the update vanishes.
+double stepParameter(StepParameter which) {
+  switch (which) {
+  case StepParameter::InverseCount:
+    return 0.03125;
+  case StepParameter::LearningRate:
+  case StepParameter::StepSize:
+    return 0.0078125;
+  case StepParameter::DecayFactor:
+    return 0.9375;
+  case StepParameter::InverseSqrtCorrection2:
+    return 1.5;
+  case StepParameter::Beta1:
+    return 0.875;
+  case StepParameter::OneMinusBeta1:
+    return 0.125;
+  case StepParameter::Beta2:
+    return 0.96875;
+  case StepParameter::OneMinusBeta2:
+    return 0.03125;
+  case StepParameter::Epsilon:
+    return 0x1p-20;
+  case StepParameter::Clip:
+    return 0.5;
+  case StepParameter::LossScale:
+  case StepParameter::InverseLossScale:
+    return 1;
+  case StepParameter::RandomSeed:
+    return 3;
+  case StepParameter::RandomStep:
+    return 5;
+  case StepParameter::InverseNormLimit:
+    return 0;
+  }
+  return 1;
+}
+
+/// How large values of a role are: rows of matrices keep the size of what they are multiplied with.
+double deviationOf(StringRef role, RankedTensorType type) {
+  if (role == "parameter")
+    return type.getRank() < 2 ? 0.125 : 1 / std::sqrt(double(std::max<int64_t>(1, type.getShape().back())));
+  if (role == "gradient")
+    return 0.0625;
+  if (role == "exp_avg" || role == "exp_avg_sq")
+    return 0.015625;
+  return 1;
+}
+
+/// Interprets one function of a module in which parameters may lie in buckets, on some ranks.
+class Evaluation {
+public:
+  Evaluation(func::FuncOp function, const StepInputs &inputs, Precision precision, unsigned world)
+      : function(function), inputs(inputs), world(world) {
+    options.precision = precision;
+  }
+
+  FailureOr<NamedValues> run();
+
+private:
+  bool hasBuckets();
+  /// Arguments of one rank.
+  SmallVector<Tensor> arguments(unsigned rank, unsigned batch);
+  Tensor bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorType type, unsigned rank);
+  void nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &named);
+  void takeApart(StringRef kind, FlatSymbolRefAttr name, RankedTensorType type, const std::vector<Tensor> &ranks,
+                 NamedValues &named);
+  std::string resultKey(unsigned index);
+  dist::BucketOp lookup(FlatSymbolRefAttr name) {
+    return function->getParentOfType<ModuleOp>().lookupSymbol<dist::BucketOp>(name.getAttr());
+  }
+
+  func::FuncOp function;
+  const StepInputs &inputs;
+  unsigned world;
+  InterpreterOptions options;
+};
+
+bool Evaluation::hasBuckets() {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, graph::kBucket))
+      return true;
+  return false;
+}
+
+/// A bucket as a rank holds it: all of it, or its shard; what no parameter stands on is zero.
+Tensor Evaluation::bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorType type, unsigned rank) {
+  dist::BucketOp op = lookup(name);
+  const int64_t shard = int64_t(shardElements(op.getElements(), world));
+  Tensor full({type.hasStaticShape() ? type.getNumElements() : shard * world}, type.getElementType());
+  // What gradients add up in holds nothing before a step's first micro-step.
+  const bool isAccumulator = role == "gradient" && function.getName() == "microstep";
+  if (!isAccumulator)
+    for (Attribute entry : op.getParameters()) {
+      dist::BucketParameter member = dist::readBucketParameter(entry);
+      Tensor part = inputs.value(role, member.name, RankedTensorType::get(member.shape, type.getElementType()));
+      llvm::copy(part.reals, full.isReal() ? full.reals.begin() + member.offset : full.reals.end());
+      llvm::copy(part.integers, full.isReal() ? full.integers.end() : full.integers.begin() + member.offset);
+    }
+  if (!dist::isShard(type))
+    return full;
+  Tensor own({shard}, type.getElementType());
+  if (own.isReal())
+    std::copy_n(full.reals.begin() + rank * shard, shard, own.reals.begin());
+  else
+    std::copy_n(full.integers.begin() + rank * shard, shard, own.integers.begin());
+  return own;
+}
+
+SmallVector<Tensor> Evaluation::arguments(unsigned rank, unsigned batch) {
+  SmallVector<Tensor> values;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    StringRef role = graph::roleOf(function, i);
+    (void)role.consume_back(kBucketSuffix);
+    if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket))
+      values.push_back(bucket(role, name, type, rank));
+    else if (role.empty()) // a function that is no part of a step: arguments by their places
+      values.push_back(inputs.value("argument", std::to_string(i), type, batch));
+    else
+      values.push_back(inputs.value(role, graph::argString(function, i, graph::kName), type, batch));
+  }
+  return values;
+}
+
+std::string Evaluation::resultKey(unsigned index) {
+  auto text = [&](StringRef name) {
+    auto attribute = function.getResultAttrOfType<StringAttr>(index, name);
+    return attribute ? attribute.str() : std::string();
+  };
+  const std::string kind = text(graph::kResult), name = text(graph::kName);
+  return name.empty() ? kind.empty() ? "result " + std::to_string(index) : kind : kind + " " + name;
+}
+
+void Evaluation::takeApart(StringRef kind, FlatSymbolRefAttr name, RankedTensorType type,
+                           const std::vector<Tensor> &ranks, NamedValues &named) {
+  Tensor full = ranks.front();
+  if (dist::isShard(type))
+    for (const Tensor &other : ArrayRef(ranks).drop_front()) {
+      llvm::append_range(full.reals, other.reals);
+      llvm::append_range(full.integers, other.integers);
+    }
+  for (Attribute entry : lookup(name).getParameters()) {
+    dist::BucketParameter member = dist::readBucketParameter(entry);
+    Tensor part(member.shape, type.getElementType());
+    if (part.isReal())
+      std::copy_n(full.reals.begin() + member.offset, part.count(), part.reals.begin());
+    else
+      std::copy_n(full.integers.begin() + member.offset, part.count(), part.integers.begin());
+    named[(kind + " " + member.name.getValue()).str()] = std::move(part);
+  }
+}
+
+void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &named) {
+  const bool isMicrostep = function.getName() == "microstep";
+  bool hasReduced = false;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    hasReduced |= StringRef(resultKey(i)) == "reduced_gradient";
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    std::string key = resultKey(i);
+    auto name = function.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
+    std::vector<Tensor> each;
+    for (const SmallVector<Tensor> &rank : ranks)
+      each.push_back(rank[i]);
+    if (name) {
+      // Of a gradient that each rank adds up for itself, what all ranks' sum is follows in another result.
+      if (isMicrostep && key == "gradient" && hasReduced)
+        continue;
+      takeApart(key == "reduced_gradient" ? "gradient" : key, name,
+                cast<RankedTensorType>(function.getResultTypes()[i]), each, named);
+      continue;
+    }
+    if (isMicrostep) {
+      Tensor &sum = named[key];
+      for (const Tensor &value : each) {
+        if (!sum.elementType)
+          sum = value;
+        else
+          for (auto [x, y] : llvm::zip_equal(sum.reals, value.reals))
+            x += y;
+      }
+      continue;
+    }
+    // The update is the same everywhere; of what only goes forward each rank has its own.
+    named[key] = each.front();
+    for (unsigned rank = 1; rank < each.size(); ++rank)
+      if (function.getName() != "update")
+        named[key + " of rank " + std::to_string(rank)] = each[rank];
+  }
+}
+
+/// A parameter and the master it was rounded from are one value.
+void joinMasters(NamedValues &named) {
+  constexpr StringLiteral prefix = "master ";
+  for (auto at = named.begin(); at != named.end();) {
+    if (!StringRef(at->first).starts_with(prefix)) {
+      ++at;
+      continue;
+    }
+    auto parameter = named.find("parameter " + at->first.substr(prefix.size()));
+    if (parameter == named.end()) {
+      ++at;
+      continue;
+    }
+    if (at->second.isReal())
+      parameter->second.reals = at->second.reals;
+    else
+      for (auto [value, remainder] : llvm::zip_equal(parameter->second.reals, at->second.integers))
+        value = joinMaster(toBf16(static_cast<float>(value)), static_cast<int16_t>(remainder));
+    at = named.erase(at);
+  }
+}
+
+FailureOr<NamedValues> Evaluation::run() {
+  NamedValues named;
+  if (!hasBuckets()) {
+    std::vector<SmallVector<Tensor>> batches;
+    const unsigned count = function.getName() == "update" ? 1 : world;
+    for (unsigned batch = 0; batch < count; ++batch) {
+      FailureOr<SmallVector<Tensor>> results = interpret(function, arguments(0, batch), options);
+      if (failed(results))
+        return failure();
+      batches.push_back(std::move(*results));
+    }
+    nameResults(batches, named);
+  } else if (world == 1) {
+    FailureOr<SmallVector<Tensor>> results = interpret(function, arguments(0, 0), options);
+    if (failed(results))
+      return failure();
+    nameResults({std::move(*results)}, named);
+  } else {
+    std::vector<SmallVector<Tensor>> given;
+    for (unsigned rank = 0; rank < world; ++rank)
+      given.push_back(arguments(rank, rank));
+    auto ranks = interpretOnRanks(function, given, options);
+    if (failed(ranks))
+      return failure();
+    nameResults(*ranks, named);
+  }
+  joinMasters(named);
+  return named;
+}
+
+} // namespace
+
+StepInputs::StepInputs(ModuleOp module) {
+  auto number = [&](StringRef name, int64_t otherwise) {
+    auto attribute = module->getAttrOfType<IntegerAttr>(name);
+    return attribute ? std::max<int64_t>(1, attribute.getInt()) : otherwise;
+  };
+  vocabulary = number(graph::kVocabulary, 2);
+  positions = number(graph::kSequence, 1);
+  // A table's row without a gradient is no function of the loss that finite differences could check.
+  module.walk([&](graph::EmbeddingOp op) {
+    if (op.getPadding())
+      avoided.push_back(int64_t(*op.getPadding()));
+  });
+}
+
+Tensor StepInputs::direction(StringRef parameter, RankedTensorType type) {
+  std::mt19937_64 generator = generatorOf("direction", parameter, 0);
+  Tensor tensor(type);
+  for (double &x : tensor.reals)
+    x = generator() & 1 ? 1 : -1;
+  return tensor;
+}
+
+Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, unsigned batch) const {
+  Tensor tensor(type);
+  if (role == "master" && !tensor.isReal())
+    return tensor; // the parameter is exact in bf16: no remainder
+  if (role == "master")
+    role = "parameter";
+  std::mt19937_64 generator = generatorOf(role, name, role == "tokens" || role == "targets" ? batch : 0);
+  if (role == "step") {
+    for (auto [index, x] : llvm::enumerate(tensor.reals))
+      x = stepParameter(StepParameter(index));
+    return tensor;
+  }
+  if (role == "position") {
+    for (int64_t &x : tensor.integers)
+      x = positions / 2;
+    return tensor;
+  }
+  for (auto [index, x] : llvm::enumerate(tensor.integers)) {
+    do
+      x = int64_t(generator() % uint64_t(vocabulary));
+    while (role == "tokens" && int64_t(avoided.size()) < vocabulary && llvm::is_contained(avoided, x));
+    // Ranks count different numbers of targets.
+    if (role == "targets" && index % 5 == batch + 1)
+      x = -100;
+  }
+  std::normal_distribution<double> normal;
+  const double deviation = deviationOf(role, type);
+  const Type bf16 = BFloat16Type::get(type.getContext());
+  for (double &x : tensor.reals) {
+    x = deviation * normal(generator);
+    if (role == "exp_avg_sq")
+      x = x * x + 0x1p-16;
+    else if (role == "parameter" && type.getRank() < 2)
+      x += 1;
+    x = roundTo(x, bf16);
+  }
+  if (role == "parameter" && movedBy != 0 && (moved.empty() || moved == name))
+    for (auto [x, d] : llvm::zip_equal(tensor.reals, direction(name, type).reals))
+      x += movedBy * d;
+  return tensor;
+}
+
+FailureOr<NamedValues> evaluateStep(ModuleOp module, StringRef name, const StepInputs &inputs, Precision precision,
+                                    unsigned world) {
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  if (!function)
+    return failure();
+  // An op of a plugin may say what it computes by its decomposition alone.
+  const Interpreter interpreter({});
+  auto isUnknown = [&](Operation *op) { return isa<DecomposableOpInterface>(op) && !interpreter.hasRule(*op); };
+  OwningOpRef<ModuleOp> copy;
+  if (function.walk([&](Operation *op) { return isUnknown(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+          .wasInterrupted()) {
+    copy = module.clone();
+    function = copy->lookupSymbol<func::FuncOp>(name);
+    SmallVector<Operation *> unknown;
+    function.walk([&](Operation *op) {
+      if (isUnknown(op))
+        unknown.push_back(op);
+    });
+    for (Operation *op : unknown) {
+      OpBuilder builder(op);
+      FailureOr<SmallVector<Value>> values = cast<DecomposableOpInterface>(op).decompose(builder);
+      if (failed(values))
+        return op->emitOpError("cannot be decomposed, and the reference interpreter has no rule for it");
+      op->replaceAllUsesWith(*values);
+      op->erase();
+    }
+  }
+  return Evaluation(function, inputs, precision, world).run();
+}
+
+double relativeError(const Tensor &value, const Tensor &expected) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (value.reals.size() != expected.reals.size() || value.integers != expected.integers)
+    return infinite;
+  double difference = 0, norm = 0;
+  for (auto [a, b] : llvm::zip_equal(value.reals, expected.reals)) {
+    if (a == b || (std::isnan(a) && std::isnan(b)))
+      continue;
+    if (!std::isfinite(a) || !std::isfinite(b))
+      return infinite;
+    difference += (a - b) * (a - b);
+  }
+  for (double b : expected.reals)
+    norm += std::isfinite(b) ? b * b : 0;
+  return std::sqrt(norm > 0 ? difference / norm : difference);
+}
+
+} // namespace ztc

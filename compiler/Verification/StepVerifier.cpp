@@ -1,0 +1,376 @@
+#include "compiler/Verification/StepVerifier.h"
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <chrono>
+#include <cmath>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+/// Sums in another order, in double.
+constexpr double kSameMeaning = 1e-9;
+/// What Richardson's extrapolation of central differences leaves where a model has kinks (ReLU, the largest k).
+constexpr double kFiniteDifference = 1e-4;
+/// Longest time that is spent on finite differences of single parameters; then they are moved all at once.
+constexpr double kSecondsOfDifferences = 20;
+constexpr double kStep = 0x1p-14;
+
+/// What is interpreted, in the module's order.
+std::vector<std::string> functionsOf(ModuleOp module) {
+  std::vector<std::string> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      names.push_back(function.getName().str());
+  return names;
+}
+
+/// The function and everything beside the functions: buckets, the mesh.
+std::vector<OperationFingerPrint> fingerprintOf(ModuleOp module, func::FuncOp function) {
+  std::vector<OperationFingerPrint> prints{OperationFingerPrint(function)};
+  for (Operation &op : *module.getBody())
+    if (!isa<func::FuncOp>(op))
+      prints.emplace_back(&op, /*includeNested=*/false);
+  return prints;
+}
+
+double unitOf(StringRef precision) {
+  return precision == "bf16" ? 0x1p-8 : precision == "fp16" ? 0x1p-11 : 0x1p-24;
+}
+
+std::string numberOf(const Tensor &tensor) {
+  if (!tensor.reals.empty())
+    return llvm::formatv("{0:e6}", tensor.reals.front());
+  return tensor.integers.empty() ? "nothing" : std::to_string(tensor.integers.front());
+}
+
+/// What differs between two sets of values, worst first; empty where nothing does.
+std::string describeDifference(const NamedValues &values, const NamedValues &expected,
+                               function_ref<double(StringRef)> limit) {
+  for (const auto &[name, tensor] : expected)
+    if (!values.count(name))
+      return "'" + name + "' is gone";
+  std::vector<std::pair<double, std::string>> different;
+  for (const auto &[name, tensor] : expected)
+    if (double error = relativeError(values.at(name), tensor); !(error <= limit(name)))
+      different.emplace_back(error, name);
+  if (different.empty())
+    return {};
+  llvm::sort(different,
+             [](const auto &a, const auto &b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  std::string text;
+  if (auto loss = expected.find("loss");
+      loss != expected.end() && llvm::any_of(different, [](const auto &entry) { return entry.second == "loss"; }))
+    text = "the loss was " + numberOf(loss->second) + " and is " + numberOf(values.at("loss")) + "; ";
+  text += llvm::formatv("{0} of {1} values differ: ", different.size(), expected.size());
+  constexpr size_t shown = 3;
+  for (size_t i = 0; i < std::min(shown, different.size()); ++i)
+    text += llvm::formatv("{0}{1} (relative {2:e1})", i ? ", " : "", different[i].second, different[i].first);
+  if (different.size() > shown)
+    text += ", ...";
+  return text;
+}
+
+} // namespace
+
+StepVerifier::StepVerifier(ModuleOp module) : inputs(module) {
+  (void)afterPass(module, Keeps::Meaning);
+}
+
+size_t StepVerifier::values() const {
+  size_t count = 0;
+  for (const auto &entry : expected)
+    count += entry.getValue().size();
+  return count;
+}
+
+std::vector<std::string> StepVerifier::gone(ModuleOp module) const {
+  std::vector<std::string> names;
+  for (const auto &entry : expected)
+    if (!module.lookupSymbol<func::FuncOp>(entry.getKey()))
+      names.push_back(entry.getKey().str());
+  return names;
+}
+
+void StepVerifier::addGap(std::string text) {
+  if (!llvm::is_contained(gaps, text))
+    gaps.push_back(std::move(text));
+}
+
+std::optional<NamedValues> StepVerifier::evaluate(ModuleOp module, StringRef function, Precision precision,
+                                                  unsigned world) {
+  failure.clear();
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && failure.empty())
+      failure = diagnostic.str();
+    return success();
+  });
+  // Ranks are threads; passes run on one.
+  MLIRContext &context = *module.getContext();
+  const bool threads = context.isMultithreadingEnabled();
+  if (world > 1 && !threads)
+    context.enableMultithreading();
+  FailureOr<NamedValues> values = evaluateStep(module, function, inputs, precision, world);
+  if (world > 1 && !threads)
+    context.disableMultithreading();
+  if (failed(values))
+    return std::nullopt;
+  return std::move(*values);
+}
+
+std::optional<StepDifference> StepVerifier::compareFunction(ModuleOp module, StringRef name, Keeps keeps,
+                                                            ModuleOp before) {
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  std::vector<OperationFingerPrint> print = fingerprintOf(module, function);
+  auto seen = lastSeen.find(name);
+  if (seen != lastSeen.end() && seen->second == print)
+    return std::nullopt;
+  std::optional<NamedValues> values = evaluate(module, name, Precision::F64, 1);
+  if (!values) // half way through a phase; if it stays so, the end of the phase says it
+    return std::nullopt;
+  lastSeen.insert_or_assign(name, std::move(print));
+  auto reference = expected.find(name);
+  if (reference == expected.end() || keeps == Keeps::Changes) {
+    expected.insert_or_assign(name, std::move(*values));
+    for (auto &ranks : expectedOnRanks)
+      ranks.erase(name);
+    return std::nullopt;
+  }
+  // Moments of two bytes are rounded to one of their two neighbours even where nothing else is rounded; masters have 32
+  // bits.
+  auto limit = [&](StringRef value) {
+    const bool isState = name == "update" && value.starts_with("exp_avg");
+    const auto found = values->find(value.str());
+    const bool isNarrow = isState && found != values->end() && found->second.elementType.getIntOrFloatBitWidth() < 32;
+    return isNarrow ? 2 * unitOf("bf16") : name == "update" && value.starts_with("parameter") ? 1e-7 : kSameMeaning;
+  };
+  std::string text = describeDifference(*values, reference->second, limit);
+  if (!text.empty())
+    return StepDifference{("@" + name + ": " + text).str()};
+  if (keeps != Keeps::Bits || !before)
+    return std::nullopt;
+  std::optional<NamedValues> rounded = evaluate(module, name, Precision::F32, 1),
+                             roundedBefore = evaluate(before, name, Precision::F32, 1);
+  if (rounded && roundedBefore)
+    text = describeDifference(*rounded, *roundedBefore, [](StringRef) { return 0; });
+  if (text.empty())
+    return std::nullopt;
+  return StepDifference{("@" + name + ", with its rounding: " + text).str()};
+}
+
+std::optional<StepDifference> StepVerifier::afterPass(ModuleOp module, Keeps keeps, ModuleOp before) {
+  for (const std::string &name : functionsOf(module))
+    if (std::optional<StepDifference> difference = compareFunction(module, name, keeps, before))
+      return difference;
+  return std::nullopt;
+}
+
+std::optional<StepDifference> StepVerifier::compareOnRanks(ModuleOp module, StringRef name, unsigned world) {
+  std::optional<NamedValues> values = evaluate(module, name, Precision::F64, world);
+  if (!values) {
+    addGap(("@" + name + " on " + Twine(world) + " ranks: " + failure).str());
+    return std::nullopt;
+  }
+  auto [before, isNew] = expectedOnRanks[world].try_emplace(name);
+  if (isNew) {
+    before->second = std::move(*values);
+    return std::nullopt;
+  }
+  auto limit = [&](StringRef value) {
+    return name != "update" ? kSameMeaning : value.starts_with("exp_avg") ? 2 * unitOf("bf16") : 1e-7;
+  };
+  std::string text = describeDifference(*values, before->second, limit);
+  if (text.empty())
+    return std::nullopt;
+  return StepDifference{("@" + name + " on " + Twine(world) + " ranks: " + text).str()};
+}
+
+std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, StringRef precision) {
+  auto reference = expected.find("microstep");
+  if (reference == expected.end())
+    return std::nullopt;
+  std::optional<NamedValues> rounded = evaluate(module, "microstep", Precision::F32, 1);
+  if (!rounded)
+    return std::nullopt; // the same gap as without rounding
+  double difference = 0, norm = 0;
+  for (const auto &[name, tensor] : reference->second) {
+    if (name == "loss") // a sum over tokens: small errors beside gradients
+      continue;
+    auto found = rounded->find(name);
+    const double error = found == rounded->end() ? 0 : relativeError(found->second, tensor);
+    double size = 0;
+    for (double x : tensor.reals)
+      size += x * x;
+    difference += error * error * size;
+    norm += size;
+  }
+  const double error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
+  // A step of some dozen roundings in a row; later phases add none of their own.
+  const double limit = rounding < 0 ? 32 * unitOf(precision) : 2 * rounding + unitOf("fp32");
+  if (!(error <= limit))
+    return StepDifference{llvm::formatv("@microstep with its rounding in {0}: gradients are off by {1:e1} "
+                                        "(relative to what is computed without rounding), expected at most {2:e1}",
+                                        precision, error, limit)};
+  if (rounding < 0)
+    rounding = error;
+  return std::nullopt;
+}
+
+std::optional<StepDifference> StepVerifier::checkLossOfLogits(ModuleOp module) {
+  auto forward = expected.find("forward"), eval = expected.find("eval");
+  auto function = module.lookupSymbol<func::FuncOp>("eval");
+  if (forward == expected.end() || eval == expected.end() || !function || !forward->second.count("logits") ||
+      !eval->second.count("loss"))
+    return std::nullopt;
+  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, "targets");
+  if (arguments.size() != 1)
+    return std::nullopt;
+  Tensor targets = inputs.value("targets", "", cast<RankedTensorType>(function.getArgumentTypes()[arguments[0]]));
+  const Tensor &logits = forward->second.at("logits");
+  const int64_t vocabulary = logits.shape.back();
+  double sum = 0;
+  for (auto [row, target] : llvm::enumerate(targets.integers)) {
+    if (target < 0 || target >= vocabulary)
+      continue;
+    const double *first = logits.reals.data() + int64_t(row) * vocabulary;
+    const double largest = *std::max_element(first, first + vocabulary);
+    double total = 0;
+    for (int64_t i = 0; i < vocabulary; ++i)
+      total += std::exp(first[i] - largest);
+    sum += largest + std::log(total) - first[target];
+  }
+  const double loss = eval->second.at("loss").reals.front();
+  if (std::abs(loss - sum) <= kSameMeaning * std::max(1.0, std::abs(sum)))
+    return std::nullopt;
+  return StepDifference{
+      llvm::formatv("@eval: the loss is {0:e9}; the cross entropy of @forward's logits is {1:e9}", loss, sum)};
+}
+
+std::optional<StepDifference> StepVerifier::checkGradients(ModuleOp module) {
+  auto found = expected.find("microstep");
+  auto function = module.lookupSymbol<func::FuncOp>("microstep");
+  if (found == expected.end() || !function || !expected.count("eval"))
+    return std::nullopt;
+  const NamedValues &microstep = found->second;
+  const double loss = expected["eval"].at("loss").reals.front();
+  if (double difference = std::abs(microstep.at("loss").reals.front() - loss);
+      !(difference <= kSameMeaning * std::max(1.0, std::abs(loss))))
+    return StepDifference{
+        llvm::formatv("@microstep: the loss is {0:e9}; @eval gives {1:e9}", microstep.at("loss").reals.front(), loss)};
+  Tensor step = inputs.value("step", "", RankedTensorType::get({16}, Float64Type::get(module.getContext())));
+  const double inverseCount = step.reals.front();
+
+  auto lossAt = [&](StringRef parameter, double by) -> std::optional<double> {
+    inputs.moveAlong(parameter, by);
+    std::optional<NamedValues> values = evaluate(module, "eval", Precision::F64, 1);
+    inputs.moveAlong("", 0);
+    if (!values)
+      return std::nullopt;
+    return values->at("loss").reals.front();
+  };
+  // (4 D(h/2) - D(h)) / 3, with central differences D: Richardson, 1911.
+  auto slopeAlong = [&](StringRef parameter) -> std::optional<double> {
+    auto central = [&](double h) -> std::optional<double> {
+      std::optional<double> above = lossAt(parameter, h), below = lossAt(parameter, -h);
+      return above && below ? std::optional((*above - *below) / (2 * h)) : std::nullopt;
+    };
+    std::optional<double> coarse = central(kStep), fine = central(kStep / 2);
+    return coarse && fine ? std::optional((4 * *fine - *coarse) / 3 * inverseCount) : std::nullopt;
+  };
+  struct Gradient {
+    std::string parameter;
+    double along = 0, norm = 0;
+  };
+  std::vector<Gradient> gradients;
+  Gradient all;
+  for (const auto &[name, gradient] : microstep) {
+    StringRef parameter(name);
+    if (!parameter.consume_front("gradient "))
+      continue;
+    Tensor direction = StepInputs::direction(parameter, gradient.type());
+    Gradient one{parameter.str()};
+    for (auto [g, d] : llvm::zip_equal(gradient.reals, direction.reals)) {
+      one.along += g * d;
+      one.norm += g * g;
+    }
+    all.along += one.along;
+    all.norm += one.norm;
+    one.norm = std::sqrt(one.norm);
+    gradients.push_back(std::move(one));
+  }
+  all.norm = std::sqrt(all.norm);
+  // A parameter that nobody trains must not move when all do.
+  const auto begin = std::chrono::steady_clock::now();
+  if (!lossAt("", 0)) {
+    addGap("gradients against finite differences: " + failure);
+    return std::nullopt;
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  size_t frozen = 0;
+  for (unsigned i : graph::argumentsWithRole(function, "parameter"))
+    frozen += graph::isFrozen(function, i);
+  const bool each = 4 * seconds * double(gradients.size()) <= kSecondsOfDifferences;
+  if (!each && frozen) {
+    addGap("gradients against finite differences: the model is too large to move one parameter after the other");
+    return std::nullopt;
+  }
+  if (!each) {
+    gradients = {all};
+    addGap("gradients of single parameters against finite differences (the model is large: all were moved at once)");
+  }
+  for (const Gradient &gradient : gradients) {
+    std::optional<double> slope = slopeAlong(gradient.parameter);
+    if (!slope)
+      continue;
+    // A gradient that is zero in theory is what cancels in practice: held against the whole gradient.
+    if (std::abs(*slope - gradient.along) <= kFiniteDifference * gradient.norm + 1e-9 * all.norm)
+      continue;
+    return StepDifference{llvm::formatv(
+        "@microstep: the gradient of {0} is not the derivative of @eval's loss: along a random direction it is {1:e6}, "
+        "finite differences give {2:e6}",
+        gradient.parameter.empty() ? "the parameters" : gradient.parameter, gradient.along, *slope)};
+  }
+  return std::nullopt;
+}
+
+std::optional<StepDifference> StepVerifier::afterPhase(ModuleOp module, StringRef precision) {
+  if (std::optional<StepDifference> difference = afterPass(module, Keeps::Meaning))
+    return difference;
+  for (const std::string &name : functionsOf(module)) {
+    auto function = module.lookupSymbol<func::FuncOp>(name);
+    auto seen = lastSeen.find(name);
+    if (seen == lastSeen.end() || seen->second != fingerprintOf(module, function)) {
+      (void)evaluate(module, name, Precision::F64, 1);
+      addGap("@" + name + ": " + failure);
+    }
+  }
+  if (!lossChecked && expected.count("eval")) {
+    lossChecked = true;
+    if (std::optional<StepDifference> difference = checkLossOfLogits(module))
+      return difference;
+  }
+  if (!gradientsChecked && expected.count("microstep")) {
+    gradientsChecked = true;
+    if (std::optional<StepDifference> difference = checkGradients(module))
+      return difference;
+  }
+  return onRanksAndRounded(module, precision);
+}
+
+std::optional<StepDifference> StepVerifier::onRanksAndRounded(ModuleOp module, StringRef precision) {
+  ranksChecked |= !module.getOps<dist::MeshOp>().empty();
+  for (unsigned world = 2; world <= kMostRanks; ++world)
+    for (StringRef name : {"eval", "microstep", "update"})
+      if (module.lookupSymbol<func::FuncOp>(name))
+        if (std::optional<StepDifference> difference = compareOnRanks(module, name, world))
+          return difference;
+  if (module->hasAttr(graph::kPrecision))
+    return compareRounding(module, precision);
+  return std::nullopt;
+}
+
+} // namespace ztc

@@ -1,0 +1,170 @@
+#include "frontends/huggingface/SmallForm.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using nlohmann::json;
+
+namespace ztc::huggingface {
+namespace {
+
+constexpr int64_t kHeads = 4, kHeadSize = 16, kHidden = kHeads * kHeadSize, kInner = 32, kRank = 16, kRotary = 8,
+                  kExperts = 4, kVocabulary = 96, kMostLayers = 8;
+
+constexpr const char *kLayerCounts[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
+/// Every so many layers one is of another kind.
+constexpr const char *kPeriods[] = {"sliding_window_pattern",    "global_attn_every_n_layers", "no_rope_layer_interval",
+                                    "interleave_moe_layer_step", "decoder_sparse_step",        "moe_layer_interval"};
+/// So many of the first layers are of another kind than the rest.
+constexpr const char *kFirstLayers[] = {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"};
+constexpr const char *kHeadCounts[] = {"num_attention_heads", "n_head", "n_heads", "num_heads"};
+
+/// Keys of one size each.
+struct Size {
+  const char *key;
+  int64_t size;
+};
+constexpr Size kSizes[] = {
+    {"hidden_size", kHidden},
+    {"n_embd", kHidden},
+    {"n_embed", kHidden},
+    {"d_model", kHidden},
+    {"word_embed_proj_dim", kHidden},
+    {"head_dim", kHeadSize},
+    {"v_head_dim", kHeadSize},
+    {"qk_nope_head_dim", kHeadSize},
+    {"qk_rope_head_dim", kRotary},
+    {"rotary_dim", kRotary},
+    {"q_lora_rank", kRank},
+    {"kv_lora_rank", kRank},
+    {"intermediate_size", kInner},
+    {"intermediate_size_mlp", kInner},
+    {"n_inner", kInner},
+    {"ffn_dim", kInner},
+    {"moe_intermediate_size", kInner},
+    {"shared_intermediate_size", kInner},
+    {"shared_expert_intermediate_size", kInner},
+    {"num_experts", kExperts},
+    {"num_local_experts", kExperts},
+    {"n_routed_experts", kExperts},
+    {"num_experts_per_tok", 2},
+    {"n_group", 1},
+    {"topk_group", 1},
+    {"vocab_size", kVocabulary},
+};
+
+bool isNumber(const json &object, const char *key) {
+  return object.contains(key) && object[key].is_number_integer();
+}
+
+/// How many layers show every kind.
+int64_t layersOf(const json &config, int64_t given) {
+  int64_t layers = 2;
+  for (const char *key : kPeriods)
+    if (isNumber(config, key))
+      layers = std::max(layers, config[key].get<int64_t>());
+  for (const char *key : kFirstLayers)
+    if (isNumber(config, key) && config[key].get<int64_t>() > 0)
+      layers = std::max<int64_t>(layers, 3);
+  for (const auto &[key, value] : config.items()) {
+    if (!value.is_array() || int64_t(value.size()) != given)
+      continue;
+    std::set<json> seen;
+    int64_t last = 0;
+    for (int64_t i = 0; i < given; ++i)
+      if (seen.insert(value[size_t(i)]).second)
+        last = i + 1;
+    if (seen.size() < 8) // kinds, not numbers of each layer's own
+      layers = std::max(layers, last);
+  }
+  return std::min({layers, given, kMostLayers});
+}
+
+/// Token numbers that the small vocabulary has.
+void foldTokens(json &value) {
+  if (value.is_number_integer())
+    value = value.get<int64_t>() % kVocabulary;
+  else if (value.is_array())
+    for (json &one : value)
+      foldTokens(one);
+}
+
+/// Lists with an entry for each pair of a head's rotated elements.
+void shortenFactors(json &rope, int64_t headSize) {
+  if (!rope.is_object())
+    return;
+  for (auto &[key, value] : rope.items())
+    if (value.is_object())
+      shortenFactors(value, headSize);
+    else if (value.is_array() && headSize > 0 && value.size() > 1 && value[0].is_number())
+      value.erase(value.begin() + std::max<int64_t>(1, int64_t(value.size()) * kHeadSize / headSize), value.end());
+}
+
+void shrink(json &config) {
+  for (const char *key : kLayerCounts) {
+    if (!isNumber(config, key) || config[key].get<int64_t>() < 1)
+      continue;
+    const int64_t given = config[key].get<int64_t>();
+    int64_t layers = layersOf(config, given);
+    if (config.contains("attention_types") && config["attention_types"].is_array())
+      for (json &entry : config["attention_types"]) // [[["global", "local"], 12]]
+        if (entry.is_array() && entry.size() == 2 && entry[0].is_array()) {
+          entry[1] = 1;
+          layers = int64_t(entry[0].size());
+        }
+    for (auto &[name, value] : config.items())
+      if (value.is_array() && int64_t(value.size()) == given && given > layers)
+        value.erase(value.begin() + layers, value.end());
+    for (const char *first : kFirstLayers)
+      if (isNumber(config, first))
+        config[first] = std::min<int64_t>(config[first].get<int64_t>(), 1);
+    if (isNumber(config, "moe_layer_end_index"))
+      config["moe_layer_end_index"] = layers - 1;
+    if (isNumber(config, "max_window_layers"))
+      config["max_window_layers"] = std::min<int64_t>(config["max_window_layers"].get<int64_t>(), layers / 2);
+    config[key] = layers;
+  }
+  int64_t heads = 0, hidden = 0;
+  for (const char *key : kHeadCounts)
+    if (isNumber(config, key))
+      heads = config[key].get<int64_t>();
+  for (const char *key : {"hidden_size", "n_embd", "n_embed", "d_model"})
+    if (isNumber(config, key))
+      hidden = config[key].get<int64_t>();
+  const int64_t headSize = isNumber(config, "head_dim") ? config["head_dim"].get<int64_t>()
+                           : heads                      ? hidden / heads
+                                                        : 0;
+  for (const char *rope : {"rope_scaling", "rope_parameters"})
+    if (config.contains(rope))
+      shortenFactors(config[rope], headSize);
+  if (isNumber(config, "num_key_value_heads")) {
+    const int64_t kept = config["num_key_value_heads"].get<int64_t>();
+    const int64_t few = std::min(heads, kHeads);
+    config["num_key_value_heads"] = kept == heads ? few : kept == 1 ? 1 : std::max<int64_t>(1, few / 2);
+  }
+  for (const char *key : kHeadCounts)
+    if (isNumber(config, key))
+      config[key] = std::min(heads, kHeads);
+  for (const Size &size : kSizes)
+    if (isNumber(config, size.key))
+      config[size.key] = std::min(config[size.key].get<int64_t>(), size.size);
+  if (!isNumber(config, "vocab_size")) // every family's own default is large
+    config["vocab_size"] = kVocabulary;
+  if (isNumber(config, "qk_rope_head_dim") && isNumber(config, "head_dim"))
+    config["head_dim"] = kRotary;
+  for (auto &[key, value] : config.items())
+    if (key.ends_with("_token_id"))
+      foldTokens(value);
+}
+
+} // namespace
+
+std::string smallForm(const std::string &text) {
+  json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object())
+    return text;
+  shrink(config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config);
+  return config.dump(1);
+}
+
+} // namespace ztc::huggingface

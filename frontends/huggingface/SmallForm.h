@@ -1,0 +1,12 @@
+// The same model with few and narrow layers: what is checked on it holds of the mathematics of the large one.
+#pragma once
+#include <string>
+
+namespace ztc::huggingface {
+
+/// The text of a config.json whose model has every kind of layer that `config` has, each as often as a period of its
+/// pattern needs, and widths of some dozens: a step of it is interpreted in seconds. Keys that no size depends on stay.
+/// Text that is not a JSON object is returned as it is.
+std::string smallForm(const std::string &config);
+
+} // namespace ztc::huggingface

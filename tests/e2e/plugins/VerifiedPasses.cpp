@@ -1,0 +1,152 @@
+// Passes that are right or wrong in ways that `ztc compile --verify` must tell apart. ZTC_TEST_PASS names the one to
+// run.
+#include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Driver/Plugin.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
+#include <cstdlib>
+
+using namespace mlir;
+using namespace ztc;
+
+namespace {
+
+/// A pass that does `change` to the module.
+struct TestPass : PassWrapper<TestPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestPass)
+  explicit TestPass(std::string name = "test-pass", void (*change)(ModuleOp) = nullptr)
+      : name(std::move(name)), change(change) {}
+  TestPass(const TestPass &other) = default;
+  StringRef getArgument() const override { return name; }
+  void runOnOperation() override {
+    if (change)
+      change(getOperation());
+  }
+  std::string name;
+  void (*change)(ModuleOp);
+};
+
+void swapSwiglu(ModuleOp module) {
+  module.walk([](graph::SwigluOp op) {
+    Value first = op->getOperand(0);
+    op->setOperand(0, op->getOperand(1));
+    op->setOperand(1, first);
+  });
+}
+
+void commuteSums(ModuleOp module) {
+  module.walk([](graph::AddOp op) {
+    Value first = op->getOperand(0);
+    op->setOperand(0, op->getOperand(1));
+    op->setOperand(1, first);
+  });
+}
+
+/// x becomes x + x, where `function` returns it as result `index`.
+void doubleResult(ModuleOp module, StringRef function, unsigned index) {
+  Operation *end = module.lookupSymbol<func::FuncOp>(function).getBody().front().getTerminator();
+  OpBuilder builder(end);
+  Value value = end->getOperand(index);
+  end->setOperand(index, graph::AddOp::create(builder, value.getLoc(), value, value));
+}
+
+void doubleLogits(ModuleOp module) {
+  doubleResult(module, "forward", 0);
+}
+
+void doubleGradient(ModuleOp module) {
+  doubleResult(module, "microstep", 1);
+}
+
+void keepSumsToOneself(ModuleOp module) {
+  module.walk([](dist::AllReduceDoneOp op) { // on one rank they are the same
+    op->getResult(0).replaceAllUsesWith(op->getOperand(0).getDefiningOp()->getOperand(0));
+  });
+}
+
+/// x becomes (x + 64) - 64: the same number, but not in 16 bits.
+void loseBits(ModuleOp module) {
+  module.walk([](graph::RmsNormOp op) {
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    auto large = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 64.0));
+    Value constant = graph::ConstantOp::create(builder, op.getLoc(), type, large);
+    Value sum = graph::AddOp::create(builder, op.getLoc(), op->getResult(0), constant);
+    Value back = graph::SubOp::create(builder, op.getLoc(), sum, constant);
+    op->getResult(0).replaceAllUsesExcept(back, sum.getDefiningOp());
+  });
+}
+
+void roundNorms(ModuleOp module) {
+  module.walk([](graph::RmsNormOp op) {
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    auto wide = cast<RankedTensorType>(op->getResult(0).getType());
+    Value narrow = graph::CastOp::create(builder, op.getLoc(), wide.clone(builder.getBF16Type()), op->getResult(0));
+    Value back = graph::CastOp::create(builder, op.getLoc(), wide, narrow);
+    op->getResult(0).replaceAllUsesExcept(back, narrow.getDefiningOp());
+  });
+}
+
+void complain(ModuleOp module) {
+  module.emitError("this is not to my taste");
+}
+
+void crash(ModuleOp) {
+  std::abort();
+}
+
+/// Products of kernels become sums.
+void addInKernels(ModuleOp module) {
+  module.walk([](arith::MulFOp op) {
+    OpBuilder builder(op);
+    op->replaceAllUsesWith(arith::AddFOp::create(builder, op.getLoc(), op.getLhs(), op.getRhs()));
+    op->erase();
+  });
+}
+
+void commuteInKernels(ModuleOp module) {
+  module.walk([](arith::MulFOp op) {
+    Value first = op.getLhs();
+    op->setOperand(0, op.getRhs());
+    op->setOperand(1, first);
+  });
+}
+
+} // namespace
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "verified-passes", "1.0", [] {}};
+}
+
+extern "C" void ztcRegisterPhaseHooks(PhaseHooks &hooks) {
+  const char *wanted = std::getenv("ZTC_TEST_PASS");
+  auto add = [&](StringRef name, Phase phase, void (*change)(ModuleOp), Keeps keeps = Keeps::Meaning) {
+    if (wanted && name == wanted)
+      hooks.after(phase, [name = name.str(), change] { return std::make_unique<TestPass>(name, change); }, keeps);
+  };
+  add("swap-swiglu", Phase::Import, swapSwiglu);
+  add("swap-swiglu-late", Phase::Precision, swapSwiglu);
+  add("swap-swiglu-recomputed", Phase::Recompute, swapSwiglu);
+  add("commute-sums", Phase::Backward, commuteSums, Keeps::Bits);
+  add("double-logits", Phase::Import, doubleLogits);
+  add("double-logits-and-say-so", Phase::Import, doubleLogits, Keeps::Changes);
+  add("double-gradient", Phase::Backward, doubleGradient);
+  add("keep-sums-to-oneself", Phase::Schedule, keepSumsToOneself);
+  add("lose-bits", Phase::Precision, loseBits);
+  auto addToKernels = [&](StringRef name, void (*change)(ModuleOp)) {
+    if (wanted && StringRef(wanted).contains(name))
+      hooks.after(KernelLevel::Mapped,
+                  [name = name.str(), change] { return std::make_unique<TestPass>(name, change); });
+  };
+  addToKernels("commute-in-kernels", commuteInKernels);
+  addToKernels("add-in-kernels", addInKernels);
+  add("complain", Phase::Shard, complain);
+  add("crash", Phase::Fuse, crash);
+  add("round-norms-bits", Phase::Backward, roundNorms, Keeps::Bits);
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""`ztc compile --verify`: a plugin's pass that changes what a step computes is named, with what changed and a command that runs it again; one that keeps
+it, or says that it changes it, passes; ztc's own passes keep every value of every golden model."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from support import BIN, BUILD, GOLDEN, ROOT, check, finish, run, scratch
+
+if not shutil.which("clang++-22"):
+    print("left out: no clang++-22")
+    sys.exit(77)
+
+LISTS = """cmake_minimum_required(VERSION 3.25)
+project(verified CXX C)
+find_package(Ztc REQUIRED)
+ztc_add_plugin(VerifiedPasses VerifiedPasses.cpp)
+"""
+model = GOLDEN / "grouped" / "model.onnx"
+common = ["--target=x86-64-v3", "--threads=1"]
+
+with scratch() as work:
+    source, out = work / "plugin", work / "plugin/out"
+    source.mkdir()
+    shutil.copy(ROOT / "tests/e2e/plugins/VerifiedPasses.cpp", source)
+    (source / "CMakeLists.txt").write_text(LISTS)
+    for command in (["cmake", "-S", source, "-B", out, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-22", "-DCMAKE_C_COMPILER=clang-22", f"-DZtc_DIR={BUILD}/lib/cmake/Ztc"],
+                    ["cmake", "--build", out]):
+        done = subprocess.run([str(x) for x in command], capture_output=True, text=True)
+        check(" ".join(map(str, command[:2])), done.returncode == 0, (done.stdout + done.stderr)[-2000:] if done.returncode else "")
+    plugin = out / "VerifiedPasses.so"
+
+    def compiled(name, *options, expect):
+        environment = dict(os.environ, ZTC_TEST_PASS=name)
+        return run("ztc", "compile", model, *common, "--verify", f"--load-pass-plugin={plugin}", *options, "-o", work / "plan.bin", expect=expect, env=environment)
+
+    for name, options, phase, words in (
+            ("swap-swiglu", [], "import", ["@forward", "logits"]),
+            ("swap-swiglu-late", [], "precision", ["the loss was"]),
+            ("swap-swiglu-recomputed", ["--recompute=cheap", "--zero=3"], "recompute", ["values differ"]),
+            ("double-logits", [], "import", ["@forward"]),
+            ("double-gradient", [], "backward", ["@microstep", "1 of"]),
+            ("keep-sums-to-oneself", [], "schedule", ["on 2 ranks"]),
+            ("lose-bits", [], "precision", ["rounding"]),
+            ("round-norms-bits", [], "backward", ["with its rounding"])):
+        said = compiled(name, *options, expect=1).stderr
+        named = f"pass '{name}' of plugin verified-passes in phase {phase}" in said
+        check(f"{name} is found, with what it changed", named and all(word in said for word in words), said)
+        check(f"{name}: no plan is written", not (work / "plan.bin").exists())
+        file = work / f"plan.bin.{name}.mlir"
+        check(f"{name}: the step before it and a command", file.exists() and f"{name}" in said and "ztc-opt" in said, said)
+        done = subprocess.run([BIN / "ztc-opt", file, "-o", "/dev/null"], capture_output=True, text=True)
+        check(f"{name}: ztc-opt reads the step", done.returncode == 0, done.stderr)
+
+    said = compiled("commute-in-kernels,add-in-kernels", expect=1).stderr
+    check("a wrong pass over kernels is named, not the right one before it",
+          "pass 'add-in-kernels' of plugin verified-passes in phase codegen" in said and "element" in said and "pass 'commute" not in said, said)
+    for name, options in (("commute-in-kernels", []), ("commute-sums", ["--zero=2"]), ("double-logits-and-say-so", []), ("none", ["--zero=1", "--precision=fp16"])):
+        said = compiled(name, *options, expect=0)
+        check(f"{name} passes", re.search("kernels of [1-9][0-9]* groups agree", said.stdout) and "not checked" not in said.stderr, said.stdout + said.stderr)
+        (work / "plan.bin").unlink()
+
+    for name, phase in (("complain", "shard"), ("crash", "fuse")):
+        said = run("ztc", "compile", model, *common, f"--load-pass-plugin={plugin}", "-o", work / "plan.bin", expect=None, env=dict(os.environ, ZTC_TEST_PASS=name))
+        check(f"{name}: what goes wrong in a plugin's pass is said with its name", f"pass '{name}' of plugin verified-passes in phase {phase}" in said.stderr,
+              said.stderr)
+        (work / "plan.bin").unlink(missing_ok=True)
+
+    for golden in ("tied", "head-norms", "padded"):
+        said = run("ztc", "compile", GOLDEN / golden / "model.onnx", *common, "--verify", "--zero=3", "--recompute=layer", "-o", work / "plan.bin")
+        check(f"ztc's own passes keep the values of {golden}", re.search(r"verified: [0-9]+ passes \(0 of plugins\)", said.stdout) and "not checked" not in said.stderr,
+              said.stdout + said.stderr)
+finish()
