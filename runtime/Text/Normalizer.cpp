@@ -15,9 +15,13 @@ class UnicodeForm final : public Normalizer {
 public:
   explicit UnicodeForm(NormalForm form) : form_(form) {}
   Status apply(NormalizedText &text) const override {
-    const size_t start = normalizeUnicode(std::string_view(text.text).substr(0, text.startBytes), form_).size();
+    const std::string start = normalizeUnicode(std::string_view(text.text).substr(0, text.startBytes), form_);
     text.text = normalizeUnicode(text.text, form_);
-    text.startBytes = start;
+    // A mark that follows may come to stand among those of the first character: what is behind it is not the start.
+    auto common = static_cast<size_t>(std::ranges::mismatch(start, text.text).in1 - start.begin());
+    while (common > 0 && common < text.text.size() && (static_cast<unsigned char>(text.text[common]) & 0xc0) == 0x80)
+      --common; // within a character
+    text.startBytes = common > 0 ? common : start.size();
     return Status::ok();
   }
 
