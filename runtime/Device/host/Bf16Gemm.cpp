@@ -173,6 +173,21 @@ void Bf16GemmPlan::multiplyRows(const Block &block, const uint16_t *a, const uin
 }
 
 void bf16Gemm(const Bf16GemmPlan &plan, const uint16_t *a, const uint16_t *b, void *c, void *scratch) {
+  if (const MatmulProblem &problem = plan.problem(); problem.m <= Bf16Rows::kMost)
+    return multiplyBf16Rows({.rows = problem.m,
+                             .columns = problem.n,
+                             .depth = problem.k,
+                             .a = a,
+                             .lda = problem.transposeA ? 1 : problem.lda,
+                             .stepA = problem.transposeA ? problem.lda : 1,
+                             .b = b,
+                             .ldb = problem.ldb,
+                             .transposeB = problem.transposeB,
+                             .c = c,
+                             .ldc = problem.ldc,
+                             .isNarrow = problem.typeC == plan::BF16,
+                             .add = problem.add,
+                             .alpha = problem.alpha});
   std::byte *rest = static_cast<std::byte *>(scratch) + roundUp(plan.packedBytes(), 64);
   for (size_t index = 0; index < plan.blocks(); ++index) {
     const Bf16GemmPlan::Block block = plan.block(index);

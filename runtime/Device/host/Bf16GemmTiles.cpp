@@ -1,4 +1,5 @@
 #include "runtime/Device/host/Bf16GemmTiles.h"
+#include "runtime/Device/host/Avx512Transpose.h"
 #include <algorithm>
 #include <array>
 #include <immintrin.h>
@@ -93,38 +94,6 @@ ZTC_BF16 inline __m512 widenVector(__m256i values) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
 }
 
-/// Transposes 16 x 16 words: row i of `from`'s columns goes to row i of `to`, kColumns apart; `rows` of them are
-/// written.
-ZTC_BF16 inline void storeTransposed(const __m512i (&from)[16], uint32_t *to, uint64_t rows) {
-  __m512i pair[16], quad[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    pair[i] = _mm512_unpacklo_epi32(from[i], from[i + 1]);
-    pair[i + 1] = _mm512_unpackhi_epi32(from[i], from[i + 1]);
-  }
-  // quad[4 g + q], lane l: word 4 l + q of rows 4 g to 4 g + 3.
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      quad[i + 2 * half] = _mm512_unpacklo_epi64(pair[i + half], pair[i + 2 + half]);
-      quad[i + 2 * half + 1] = _mm512_unpackhi_epi64(pair[i + half], pair[i + 2 + half]);
-    }
-#pragma GCC unroll 4
-  for (int q = 0; q < 4; ++q) {
-    const __m512i low01 = _mm512_shuffle_i32x4(quad[q], quad[4 + q], 0x44);
-    const __m512i low23 = _mm512_shuffle_i32x4(quad[8 + q], quad[12 + q], 0x44);
-    const __m512i high01 = _mm512_shuffle_i32x4(quad[q], quad[4 + q], 0xee);
-    const __m512i high23 = _mm512_shuffle_i32x4(quad[8 + q], quad[12 + q], 0xee);
-    const __m512i rowsOut[4] = {_mm512_shuffle_i32x4(low01, low23, 0x88), _mm512_shuffle_i32x4(low01, low23, 0xdd),
-                                _mm512_shuffle_i32x4(high01, high23, 0x88), _mm512_shuffle_i32x4(high01, high23, 0xdd)};
-#pragma GCC unroll 4
-    for (int lane = 0; lane < 4; ++lane)
-      if (uint64_t(4 * lane + q) < rows)
-        _mm512_store_si512(to + (4 * lane + q) * kColumns, rowsOut[lane]);
-  }
-}
-
 } // namespace
 
 void Bf16Tiles::multiply(const Call &call, uint64_t rows, bool isPacked, uint64_t columns) {
@@ -185,16 +154,25 @@ ZTC_BF16 void Bf16Tiles::packColumns(const uint16_t *b, uint64_t ld, uint64_t va
     const uint64_t present = columns > half * kLanes ? std::min<uint64_t>(columns - half * kLanes, kLanes) : 0;
     for (uint64_t k = 0; k < values; k += 32) {
       const __mmask32 mask = words(values - k);
-      __m512i rows[16];
+      __m512 rows[16];
       if (present == kLanes && values - k >= 32) {
 #pragma GCC unroll 16
         for (uint64_t i = 0; i < 16; ++i)
-          rows[i] = _mm512_loadu_si512(b + i * ld + k);
+          rows[i] = _mm512_loadu_ps(b + i * ld + k);
       } else {
         for (uint64_t i = 0; i < 16; ++i)
-          rows[i] = i < present ? _mm512_maskz_loadu_epi16(mask, b + i * ld + k) : _mm512_setzero_si512();
+          rows[i] = _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(i < present ? mask : 0, b + i * ld + k));
       }
-      storeTransposed(rows, to + k / 2 * kColumns, (values - k + 1) / 2);
+      transpose16(rows);
+      uint32_t *out = to + k / 2 * kColumns;
+      if (values - k >= 31) {
+#pragma GCC unroll 16
+        for (uint64_t i = 0; i < 16; ++i)
+          _mm512_store_ps(out + i * kColumns, rows[i]);
+      } else {
+        for (uint64_t i = 0; 2 * i < values - k; ++i)
+          _mm512_store_ps(out + i * kColumns, rows[i]);
+      }
     }
   }
 }

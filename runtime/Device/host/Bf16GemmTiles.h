@@ -40,4 +40,21 @@ struct Bf16Tiles {
                              uint32_t *to);
 };
 
+/// C = alpha * A B (+ C where `add`) for so few rows that packing B would cost more than the product.
+struct Bf16Rows {
+  static constexpr uint64_t kMost = 4; ///< rows
+
+  uint64_t rows, columns, depth;
+  const uint16_t *a;
+  uint64_t lda, stepA; ///< from row to row, and from one value of k to the next
+  const uint16_t *b;
+  uint64_t ldb;
+  bool transposeB;
+  void *c; ///< of bf16 where `isNarrow`, else of f32
+  uint64_t ldc;
+  bool isNarrow, add;
+  float alpha;
+};
+void multiplyBf16Rows(const Bf16Rows &call);
+
 } // namespace ztc

@@ -247,6 +247,23 @@ void SgemmPlan::multiplyRows(const Block &block, const float *a, const float *pa
 }
 
 void SgemmPlan::multiplyFewRows(const float *a, const float *b, float *c, void *packed, void *scratch) const {
+  if (problem_.m <= tiles_->fewRows) {
+    for (uint64_t k = 0; k < problem_.k; k += depth_)
+      tiles_->multiplyRows({.rows = problem_.m,
+                            .columns = problem_.n,
+                            .depth = std::min(depth_, problem_.k - k),
+                            .a = a + k * (problem_.transposeA ? problem_.lda : 1),
+                            .lda = problem_.transposeA ? 1 : problem_.lda,
+                            .stepA = problem_.transposeA ? problem_.lda : 1,
+                            .b = b + k * (problem_.transposeB ? 1 : problem_.ldb),
+                            .ldb = problem_.ldb,
+                            .transposeB = problem_.transposeB,
+                            .c = c,
+                            .ldc = problem_.ldc,
+                            .add = problem_.add || k > 0,
+                            .alpha = problem_.alpha});
+    return;
+  }
   for (uint64_t column = 0; column < problem_.n; column += tiles_->columns)
     for (uint64_t k = 0; k < problem_.k; k += depth_) {
       const Block panel{column, std::min(tiles_->columns, problem_.n - column), k, std::min(depth_, problem_.k - k)};

@@ -6,6 +6,24 @@
 
 namespace ztc {
 
+/// C = alpha * A B (+ C where `add`) for so few rows that packing B would cost more than the product: B is read once,
+/// as it lies. The chains of SgemmTiles, and so their bits.
+struct SgemmRows {
+  using Kernel = void (*)(const SgemmRows &);
+  static constexpr uint64_t kMostAvx2 = 4, kMostAvx512 = 4; ///< rows
+
+  uint64_t rows, columns, depth;
+  const float *a;
+  uint64_t lda, stepA; ///< from row to row, and from one value of k to the next
+  const float *b;
+  uint64_t ldb;
+  bool transposeB;
+  float *c;
+  uint64_t ldc;
+  bool add;
+  float alpha;
+};
+
 /// The register tiles of one instruction set. All sets compute the same chain of fused multiply-adds per element of C,
 /// so their bits are equal; they differ in how many elements they compute at once.
 struct SgemmTiles {
@@ -19,14 +37,19 @@ struct SgemmTiles {
   uint64_t rows, columns; ///< of a whole tile, and so of panels
   Kernels whole[2];       ///< by packed A or not
   Kernels narrow[2];      ///< the left half of the columns alone
+  uint64_t fewRows;       ///< up to which `multiplyRows` takes
+  SgemmRows::Kernel multiplyRows;
 
   /// From `Tile::kKernel<rows, packed, vectors>`; a whole tile has two vectors of columns.
-  template <class Tile, int Rows, int Columns> static constexpr SgemmTiles make() {
+  template <class Tile, int Rows, int Columns>
+  static constexpr SgemmTiles make(uint64_t fewRows, SgemmRows::Kernel multiplyRows) {
     constexpr std::make_integer_sequence<int, Rows> rows;
     return {Rows,
             Columns,
             {kernels<Tile, false, 2>(rows), kernels<Tile, true, 2>(rows)},
-            {kernels<Tile, false, 1>(rows), kernels<Tile, true, 1>(rows)}};
+            {kernels<Tile, false, 1>(rows), kernels<Tile, true, 1>(rows)},
+            fewRows,
+            multiplyRows};
   }
 
 private:
@@ -36,6 +59,8 @@ private:
   }
 };
 
+void sgemmRowsAvx2(const SgemmRows &call);
+void sgemmRowsAvx512(const SgemmRows &call);
 /// 6 x 16. Needs x86-64-v3 (AVX2 and FMA).
 const SgemmTiles &sgemmTilesAvx2();
 /// 12 x 32. Needs x86-64-v4 (AVX-512).

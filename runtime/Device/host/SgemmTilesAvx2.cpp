@@ -73,7 +73,8 @@ struct Tile {
 } // namespace
 
 const SgemmTiles &sgemmTilesAvx2() {
-  static constexpr SgemmTiles tiles = SgemmTiles::make<Tile, kRows, kVectors * kLanes>();
+  static constexpr SgemmTiles tiles =
+      SgemmTiles::make<Tile, kRows, kVectors * kLanes>(SgemmRows::kMostAvx2, sgemmRowsAvx2);
   return tiles;
 }
 

@@ -59,7 +59,8 @@ struct Tile {
 } // namespace
 
 const SgemmTiles &sgemmTilesAvx512() {
-  static constexpr SgemmTiles tiles = SgemmTiles::make<Tile, kRows, kVectors * kLanes>();
+  static constexpr SgemmTiles tiles =
+      SgemmTiles::make<Tile, kRows, kVectors * kLanes>(SgemmRows::kMostAvx512, sgemmRowsAvx512);
   return tiles;
 }
 

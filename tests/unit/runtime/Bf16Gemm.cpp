@@ -115,9 +115,9 @@ protected:
 };
 
 TEST_F(Bf16Gemm, HasTheBitsOfTheChain) {
-  const std::vector<std::array<uint64_t, 3>> sizes = {{1, 1, 1},     {12, 32, 8},   {7, 17, 9},     {13, 48, 385},
-                                                      {96, 300, 40}, {5, 33, 2},    {25, 80, 2100}, {30, 30, 1200},
-                                                      {11, 16, 33},  {40, 40, 2047}};
+  const std::vector<std::array<uint64_t, 3>> sizes = {
+      {1, 1, 1},     {2, 50, 77},   {3, 35, 64}, {4, 100, 131},  {1, 130, 2100}, {12, 32, 8},  {7, 17, 9},
+      {13, 48, 385}, {96, 300, 40}, {5, 33, 2},  {25, 80, 2100}, {30, 30, 1200}, {11, 16, 33}, {40, 40, 2047}};
   for (auto [m, n, k] : sizes)
     for (bool transposeA : {false, true})
       for (bool transposeB : {false, true})

@@ -140,10 +140,15 @@ TEST_F(Sgemm, ARowHasTheSameBitsAloneAndAmongOthers) {
       for (bool add : {false, true}) {
         Product product(40, 210, 777, transposeA, transposeB, add, 0.7f);
         std::vector<float> whole = product.run(), few = product.before;
-        for (auto [row, rows] : {std::array<uint64_t, 2>{0, 1}, {1, 2}, {3, 6}, {9, 7}, {16, 11}, {27, 13}})
-          product.run(few, row, rows, 0, 210);
-        EXPECT_EQ(0, std::memcmp(whole.data(), few.data(), whole.size() * sizeof(float)))
-            << "transposes " << transposeA << transposeB << " add " << add;
+        for (const SgemmTiles *tiles : allTiles()) {
+          product.tiles = tiles;
+          few = product.before;
+          for (auto [row, rows] : {std::array<uint64_t, 2>{0, 1}, {1, 2}, {3, 3}, {6, 4}, {10, 6}, {16, 11}, {27, 13}})
+            for (auto [column, columns] : {std::array<uint64_t, 2>{0, 64}, {64, 31}, {95, 115}})
+              product.run(few, row, rows, column, columns);
+          EXPECT_EQ(0, std::memcmp(whole.data(), few.data(), whole.size() * sizeof(float)))
+              << "transposes " << transposeA << transposeB << " add " << add << ", tiles of " << tiles->rows << " rows";
+        }
       }
 }
 
