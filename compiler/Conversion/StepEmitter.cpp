@@ -286,6 +286,8 @@ void StepEmitter::emitLinearCrossEntropy(Operation *op) {
   if (training) {
     slots.push_back(operand(loss.getScale(), Access::Read));
     slots.push_back(result(cast<OpResult>(loss.getDhidden())));
+  }
+  if (loss.getDhead()) {
     slots.push_back(result(cast<OpResult>(loss.getDhead())));
     accumulate = modeOf(cast<OpResult>(loss.getDhead()));
   }

@@ -73,7 +73,8 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
     for (int64_t i = 0; i < V; ++i)
       for (int64_t d = 0; d < D; ++d) {
         results[1].reals[t * D + d] += dlogits.reals[t * V + i] * head.reals[i * D + d];
-        results[2].reals[i * D + d] += dlogits.reals[t * V + i] * hidden.reals[t * D + d];
+        if (op.getDhead())
+          results[2].reals[i * D + d] += dlogits.reals[t * V + i] * hidden.reals[t * D + d];
       }
   return success();
 }

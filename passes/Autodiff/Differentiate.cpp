@@ -49,6 +49,21 @@ Root buildRoot(OpBuilder &builder, Value loss, Value step) {
           {{training.getHidden(), training.getDhidden()}, {training.getHead(), training.getDhead()}}};
 }
 
+/// The head's cotangent is a product and a tensor of the head's size: where nobody reads it, it is not made.
+void dropUnreadHead(Block &block) {
+  for (auto root : llvm::make_early_inc_range(block.getOps<graph::LinearCrossEntropyOp>())) {
+    if (!root.getDhead() || !root.getDhead().use_empty())
+      continue;
+    OpBuilder builder(root);
+    auto narrower = graph::LinearCrossEntropyOp::create(
+        builder, root.getLoc(), root.getLoss().getType(), root.getDhidden().getType(), Type(), root.getHidden(),
+        root.getHead(), root.getTargets(), root.getScale(), root.getLogitScaleAttr(), root.getSoftcapAttr());
+    root.getLoss().replaceAllUsesWith(narrower.getLoss());
+    root.getDhidden().replaceAllUsesWith(narrower.getDhidden());
+    root.erase();
+  }
+}
+
 /// A parameter on which the loss does not depend is not trained, in any function of the module.
 void freezeUnused(ModuleOp module, StringRef name) {
   module.emitWarning("parameter '") << name << "' does not reach the loss: it is not trained";
@@ -100,6 +115,7 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
       return microstep.emitOpError("has no parameter to train: all are frozen or do not reach the loss");
     setResults(microstep, results);
     eraseDeadOps(body);
+    dropUnreadHead(body);
     return success();
   }
 };

@@ -2,6 +2,7 @@
 #include "runtime/Format/ScratchSizes.h"
 #include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
+#include <cmath>
 #include <numeric>
 
 namespace ztc::test {
@@ -66,7 +67,7 @@ KernelFunction rowsKernel(plan::DataType type, bool training) {
 
 /// Runs `microsteps` times; results start as rubbish that the first run must overwrite.
 LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t threads, bool training,
-                   plan::Accumulate accumulate, uint32_t microsteps, float start) {
+                   plan::Accumulate accumulate, uint32_t microsteps, float start, bool isHeadFrozen = false) {
   StepRunner runner({{"rows", rowsKernel(c.type, training)}});
   uint32_t hidden = typedSlot(runner, reference.hidden, c.type), head = typedSlot(runner, reference.head, c.type),
            targets = runner.slot(reference.targets);
@@ -78,6 +79,8 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
                                     false);
   plan::Step *step = training ? runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead})
                               : runner.step("loss", {hidden, head, targets, loss, scratch});
+  if (isHeadFrozen)
+    step->mutable_operands()->RemoveLast();
   if (c.type != plan::F32)
     step->add_operands()->set_slot(
         onGpu() ? runner.scratch(4096, false)
@@ -121,6 +124,9 @@ void expectLoss(const LossCase &c) {
   EXPECT_TRUE(sameBits(one.loss, two.loss) && sameBits(one.dhidden, two.dhidden) && sameBits(one.dhead, two.dhead));
   EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss))
       << "the loss-only form";
+  LossResult frozen = runLoss(c, reference, 2, true, plan::OVERWRITE, 1, NAN, /*isHeadFrozen=*/true);
+  EXPECT_TRUE(sameBits(one.loss, frozen.loss) && sameBits(one.dhidden, frozen.dhidden)) << "with a frozen head";
+  EXPECT_TRUE(std::isnan(frozen.dhead[0])) << "which has no cotangent";
 }
 
 TEST(LinearCrossEntropyConformance, WholeChunks) {

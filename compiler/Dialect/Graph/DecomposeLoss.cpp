@@ -70,8 +70,9 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
       dlogits = dlogits * factor;
     dlogits = castTo(dlogits, hidden.elementType());
     results.push_back(matmul(dlogits, head).value());
-    Expr dhead = wideMatmul(dlogits, hidden, true, false);
-    results.push_back(castTo(dhead, getElementTypeOrSelf(getDhead().getType())).value());
+    if (getDhead())
+      results.push_back(
+          castTo(wideMatmul(dlogits, hidden, true, false), getElementTypeOrSelf(getDhead().getType())).value());
   }
   return results;
 }

@@ -29,10 +29,10 @@ def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResu
   let description = [{
     hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum. With a `softcap` c other than 0, cap(x) = c * tanh(x / c), else cap(x) = x.
     With `scale` (a scalar: 1/N, times the loss scale) the op is the training form: it also returns d_hidden (T, D) and d_head (V, D),
-    the cotangents of scale * loss. Without it, it is the loss-only form of evaluation.
+    the cotangents of scale * loss; d_head only where the head is trained. Without it, it is the loss-only form of evaluation.
     Of a narrow hidden and head the logits are f32, their cotangents are rounded before they enter a product, d_hidden is rounded once.
-    (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden and d_head are present if and only if scale is,
-    with the types of hidden and head; d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor.
+    (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden is present if and only if scale is, d_head
+    never without it; they have the types of hidden and head, d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor.
     (C5) logit_scale and softcap are finite, and logit_scale is not 0.
   }];
   let arguments = (ins Graph_FloatTensor:$hidden, Graph_FloatTensor:$head, Graph_IntegerTensor:$targets, Optional<Graph_FloatTensor>:$scale,

@@ -58,14 +58,14 @@ LogicalResult LinearCrossEntropyOp::verify() {
     return failure();
   // (C3)
   bool training = static_cast<bool>(getScale());
-  if (training != static_cast<bool>(getDhidden()) || training != static_cast<bool>(getDhead()))
+  if (training != static_cast<bool>(getDhidden()) || (getDhead() && !training))
     return emitOpError("cotangents are present without scale, or scale without them");
   if (training) {
     if (failed(verifyScalar(*this, "scale", getScale())))
       return failure();
     if (getDhidden().getType() != hidden)
       return emitOpError("types of hidden and its cotangent differ: ") << hidden << " and " << getDhidden().getType();
-    if (tensorOf(getDhead()).getShape() != head.getShape() || !isAsWide(getDhead().getType(), head))
+    if (getDhead() && (tensorOf(getDhead()).getShape() != head.getShape() || !isAsWide(getDhead().getType(), head)))
       return emitOpError("types of head and its cotangent differ: ") << head << " and " << getDhead().getType();
   }
   // (C4)
@@ -92,6 +92,6 @@ int64_t CrossEntropyGradOp::getFlops() {
 int64_t LinearCrossEntropyOp::getFlops() {
   RankedTensorType hidden = tensorOf(getHidden()), head = tensorOf(getHead());
   int64_t logits = hidden.getDimSize(0) * head.getDimSize(0);
-  int64_t products = getScale() ? 3 : 1;
+  int64_t products = getDhead() ? 3 : getScale() ? 2 : 1;
   return 2 * products * logits * hidden.getDimSize(1) + (getScale() ? 6 : 4) * logits;
 }

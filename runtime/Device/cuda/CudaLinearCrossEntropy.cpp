@@ -9,9 +9,10 @@
 namespace ztc {
 namespace {
 
-/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V,
-/// D). hidden, head and dhidden may be bf16 or f16; then the last operand is the products' workspace, and the kernel of
-/// the rows leaves their cotangents in that type at the beginning of each row of f32 logits.
+/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D) and,
+/// unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is the
+/// products' workspace, and the kernel of the rows leaves their cotangents in that type at the beginning of each row of
+/// f32 logits.
 class CudaLinearCrossEntropy : public CudaStep {
 public:
   explicit CudaLinearCrossEntropy(const CudaPrepare &from) : CudaStep(from) {}
@@ -23,7 +24,8 @@ public:
     isNarrow_ = narrowDataType(type_).has_value();
     if (!isNarrow_ && type_ != plan::F32)
       return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
-    const size_t operands = training_ ? 8 : 5; // without workspace
+    trainsHead_ = training_ && from.step.operands_size() != (isNarrow_ ? 8 : 7);
+    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without workspace
     ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {int(operands) + (isNarrow_ ? 1 : 0)}));
     tokens_ = call.tokens();
     width_ = call.width();
@@ -42,8 +44,9 @@ public:
     if (training_) {
       ZTC_RETURN_IF_ERROR(operands_.requireElements(Scale, {1}));
       ZTC_RETURN_IF_ERROR(operands_.requireElements(DHidden, {tokens_, rowBytes_}, 1));
-      ZTC_RETURN_IF_ERROR(operands_.requireElements(DHead, {vocabulary_, width_}));
     }
+    if (trainsHead_)
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(DHead, {vocabulary_, width_}));
     ZTC_RETURN_IF_ERROR(requireAligned());
     ZTC_ASSIGN_OR_RETURN(const std::vector<CudaKernel> kernels, gpuKernels(call.gpu_kernels(), 2));
     rows_ = kernels[0];
@@ -102,6 +105,8 @@ private:
     dhidden.alignC = alignment(DHidden, chunkBytes);
     dhidden.workspaceBytes = logits.workspaceBytes;
     ZTC_RETURN_IF_ERROR(products.dhidden.prepare(resources_, dhidden));
+    if (!trainsHead_)
+      return Status::ok();
     CudaProductShape dhead;
     dhead.m = vocabulary_, dhead.n = width_, dhead.k = rows;
     dhead.lda = ldDLogits, dhead.ldb = width_, dhead.ldc = width_;
@@ -128,11 +133,13 @@ private:
     ZTC_RETURN_IF_ERROR(launch(rows_, {address(Scratch), targets, address(Scale), loss, vocabulary_}, rows));
     ZTC_RETURN_IF_ERROR(
         products.dhidden.execute(stream_, {logits, head, operands_.address(DHidden) + row * rowBytes_, workspace}, 0));
+    if (!trainsHead_)
+      return Status::ok();
     return products.dhead.execute(stream_, {logits, hidden, operands_.address(DHead), workspace}, addToHead ? 1 : 0);
   }
 
   plan::DataType type_ = plan::F32;
-  bool isNarrow_ = false, training_ = false;
+  bool isNarrow_ = false, training_ = false, trainsHead_ = false;
   size_t workspace_ = 0; ///< operand, where narrow
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
   uint64_t rowBytes_ = 0; ///< of hidden and head

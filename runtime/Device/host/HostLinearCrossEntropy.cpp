@@ -10,9 +10,9 @@
 namespace ztc {
 namespace {
 
-/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D), dhead (V,
-/// D). hidden, head and dhidden may be bf16 or f16; then the last operand is panels, and the service kernel has rounded
-/// the cotangents of the logits, which are f32 in scratch.
+/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D) and,
+/// unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
+/// panels, and the service kernel has rounded the cotangents of the logits, which are f32 in scratch.
 class HostLinearCrossEntropy : public HostStep {
 public:
   explicit HostLinearCrossEntropy(HostResources &resources) : HostStep(resources) {}
@@ -24,7 +24,8 @@ public:
     narrowType_ = narrowDataType(type_);
     if (!narrowType_ && type_ != plan::F32)
       return dataLoss(fmt::format("linear_cross_entropy of type {}", dataTypeName(type_)));
-    const size_t operands = training_ ? 8 : 5; // without panels
+    trainsHead_ = training_ && from.step.operands_size() != (narrowType_ ? 8 : 7);
+    const size_t operands = trainsHead_ ? 8 : training_ ? 7 : 5; // without panels
     ZTC_RETURN_IF_ERROR(resolve(from, {int(operands) + (narrowType_ ? 1 : 0)}));
     tokens_ = call.tokens();
     width_ = call.width();
@@ -44,8 +45,9 @@ public:
     if (training_) {
       ZTC_RETURN_IF_ERROR(requireElements(from, Scale, {1}));
       ZTC_RETURN_IF_ERROR(requireElements(from, DHidden, {tokens_, width_}, bytes));
-      ZTC_RETURN_IF_ERROR(requireElements(from, DHead, {vocabulary_, width_}));
     }
+    if (trainsHead_)
+      ZTC_RETURN_IF_ERROR(requireElements(from, DHead, {vocabulary_, width_}));
     if (narrowType_) {
       panels_ = operands;
       panelBytes_ = linearCrossEntropyPanelBytes(chunk_, width_, vocabulary_);
@@ -110,6 +112,8 @@ private:
     dhidden.typeA = dlogitsType;
     dhidden.typeB = dhidden.typeC = type_;
     ZTC_ASSIGN_OR_RETURN(products.dhidden, Product::prepare(cache, dhidden));
+    if (!trainsHead_)
+      return Status::ok();
     MatmulProblem dhead;
     dhead.m = vocabulary_;
     dhead.n = width_;
@@ -150,6 +154,8 @@ private:
       return;
     products.dhidden.execute(pool, logits(), pointer(Head), pointer<std::byte>(DHidden) + rowOffset, panels,
                              panelBytes_);
+    if (!trainsHead_)
+      return;
     const Product &dhead = addToHead ? products.dheadAdd : products.dheadOverwrite;
     dhead.execute(pool, logits(), hidden, pointer(DHead), panels, panelBytes_);
   }
@@ -161,7 +167,7 @@ private:
   uint64_t panelBytes_ = 0;              ///< of each worker
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
   uint64_t ld_ = 0; ///< elements between rows of logits
-  bool training_ = false;
+  bool training_ = false, trainsHead_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
   KernelFunction rows_ = nullptr;
   Products whole_, rest_;

@@ -115,6 +115,21 @@ TEST(LlamaGradient, FrozenParametersCostNothing) {
   EXPECT_EQ(next, part.size());
 }
 
+TEST(LlamaGradient, AFrozenHeadHasNoCotangent) {
+  AutodiffOptions options;
+  options.freeze = "^head$";
+  Llama all(false, false), some(false, false, options);
+  ASSERT_TRUE(some.microstep);
+  for (auto loss : some.microstep.getOps<graph::LinearCrossEntropyOp>())
+    EXPECT_FALSE(loss.getDhead());
+  for (auto loss : all.microstep.getOps<graph::LinearCrossEntropyOp>())
+    EXPECT_TRUE(loss.getDhead());
+  Tensors full = all.run(all.arguments(3), 1), part = some.run(some.arguments(3), 1);
+  ASSERT_EQ(part.size() + 1, full.size());
+  for (size_t i = 0; i < part.size(); ++i) // the head is the last parameter
+    EXPECT_EQ(full[i].reals, part[i].reals) << i;
+}
+
 TEST(LlamaGenerate, GivesOneRowOfTheLogits) {
   for (bool bias : {false, true}) {
     Llama llama(false, bias);

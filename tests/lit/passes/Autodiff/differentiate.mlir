@@ -26,6 +26,19 @@ func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor
 
 // -----
 
+// A frozen head has no cotangent.
+// CHECK-LABEL: func.func @microstep(
+// CHECK:         %{{.*}}, %{{.*}} = graph.linear_cross_entropy {{.*}} scale {{.*}} -> tensor<f32>, tensor<8x8xf32>{{$}}
+func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
+                %e: tensor<16x8xf32> {graph.role = "parameter", graph.name = "e"},
+                %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w", graph.frozen}) -> (tensor<f32> {graph.result = "loss"}) {
+  %x = graph.embedding %e, %tokens : tensor<16x8xf32>, tensor<8xi32> -> tensor<8x8xf32>
+  %loss = graph.linear_cross_entropy %x, %w, %targets : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
 // Attention is replaced by its form with row statistics; a frozen parameter gets no gradient and needs no code.
 // CHECK-LABEL: func.func @microstep(
 // CHECK-SAME:    -> (tensor<f32> {graph.result = "loss"}, tensor<4x4xf32> {graph.name = "q", graph.result = "gradient"})
