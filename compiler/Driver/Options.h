@@ -43,6 +43,8 @@ struct CompileOptions {
   std::string paddingToken;            ///< embedding's row whose lookups get no gradient, or "none"; empty: as recorded
   std::string freezePattern;           ///< regular expression over checkpoint names: no gradient
   std::string noDecayPattern;          ///< further parameters without weight decay
+  std::string adapter;                 ///< PEFT folder: low-rank adapters are trained, the model is not
+  std::string lora;                    ///< "r=16,alpha=32,targets=all-linear": the same, of a new adapter
   bool generate = false;               ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;

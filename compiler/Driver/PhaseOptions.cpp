@@ -40,6 +40,8 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef x) { o.inputRoles = parts(x); }},
     {"padding-token", Phase::Import, [](const auto &o) { return o.paddingToken; },
      [](auto &o, StringRef x) { o.paddingToken = x; }},
+    {"adapter", Phase::Import, [](const auto &o) { return o.adapter; }, [](auto &o, StringRef x) { o.adapter = x; }},
+    {"lora", Phase::Import, [](const auto &o) { return o.lora; }, [](auto &o, StringRef x) { o.lora = x; }},
     {"freeze", Phase::Backward, [](const auto &o) { return o.freezePattern; },
      [](auto &o, StringRef x) { o.freezePattern = x; }},
     {"no-decay", Phase::Backward, [](const auto &o) { return o.noDecayPattern; },

@@ -1,5 +1,6 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Conversion/Passes.h"
+#include "passes/Adapters/Passes.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
@@ -17,6 +18,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   case Phase::Import: // the importer has produced the module
     return;
   case Phase::Backward: {
+    if (!options.adapter.empty() || !options.lora.empty())
+      pm.addPass(createInsertAdapters());
     AutodiffOptions autodiff;
     autodiff.freeze = options.freezePattern;
     autodiff.noDecay = options.noDecayPattern;

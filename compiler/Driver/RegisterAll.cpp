@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Adapters/Passes.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
@@ -28,6 +29,7 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
 
 void ztc::registerAllPasses() {
   registerTransformsPasses();
+  registerAdaptersPasses();
   registerAutodiffPasses();
   registerPrecisionPasses();
   registerShardingPasses();

@@ -1,6 +1,8 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
+#include "compiler/Driver/Adapter.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
@@ -14,6 +16,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/Adapters/Names.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
@@ -43,6 +46,8 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"padding-token", o.paddingToken},
       {"input", join(o.inputRoles)},
       {"freeze", o.freezePattern},
+      {"adapter", o.adapter},
+      {"lora", o.lora},
       {"no-decay", o.noDecayPattern},
       {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
@@ -172,6 +177,32 @@ void Session::collect(Messages &messages) {
   });
 }
 
+/// config.json of the checkpoint, or else beside the model, with its folder; nothing where there is none.
+static void findConfig(const CompileOptions &options, PlanOptions &found) {
+  llvm::SmallVector<std::string, 2> folders;
+  if (!options.weights.empty())
+    folders.push_back(llvm::sys::fs::is_directory(options.weights)
+                          ? options.weights
+                          : llvm::sys::path::parent_path(options.weights).str());
+  const std::string &model = options.model.empty() ? options.input : options.model;
+  folders.push_back(huggingface::isModelFolder(model) ? model : llvm::sys::path::parent_path(model).str());
+  for (const std::string &folder : folders) {
+    llvm::SmallString<256> path(folder);
+    if (llvm::sys::fs::make_absolute(path))
+      continue;
+    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    llvm::SmallString<256> file(path);
+    llvm::sys::path::append(file, "config.json");
+    auto buffer = llvm::MemoryBuffer::getFile(file);
+    if (!buffer)
+      continue;
+    found.hfConfig = (*buffer)->getBuffer().str();
+    // An export takes tokenizer and template from there (runtime/Checkpoint/Export.h).
+    found.options["model-folder"] = path.str().str();
+    return;
+  }
+}
+
 LogicalResult Session::importInput() {
   ImportOptions import;
   import.batch = opts.batch;
@@ -203,7 +234,11 @@ LogicalResult Session::importInput() {
   if (report.freezesUnread && !report.freezesParameters)
     opts.freezePattern.clear(); // it has done what it is for
   moduleRef = std::move(*imported);
-  return success();
+  if (opts.adapter.empty() && opts.lora.empty())
+    return success();
+  PlanOptions found;
+  findConfig(opts, found);
+  return attachAdapter(*moduleRef, opts, found.hfConfig, found.options["model-folder"], report.notes);
 }
 
 /// Writes a module into the folder of --dump-phases, under a heading.
@@ -479,32 +514,6 @@ void Session::restore(const Snapshot &snapshot, CompileOptions options) {
   opts = std::move(options);
 }
 
-/// config.json of the checkpoint, or else beside the model, with its folder; nothing where there is none.
-static void findConfig(const CompileOptions &options, PlanOptions &found) {
-  llvm::SmallVector<std::string, 2> folders;
-  if (!options.weights.empty())
-    folders.push_back(llvm::sys::fs::is_directory(options.weights)
-                          ? options.weights
-                          : llvm::sys::path::parent_path(options.weights).str());
-  const std::string &model = options.model.empty() ? options.input : options.model;
-  folders.push_back(huggingface::isModelFolder(model) ? model : llvm::sys::path::parent_path(model).str());
-  for (const std::string &folder : folders) {
-    llvm::SmallString<256> path(folder);
-    if (llvm::sys::fs::make_absolute(path))
-      continue;
-    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-    llvm::SmallString<256> file(path);
-    llvm::sys::path::append(file, "config.json");
-    auto buffer = llvm::MemoryBuffer::getFile(file);
-    if (!buffer)
-      continue;
-    found.hfConfig = (*buffer)->getBuffer().str();
-    // An export takes tokenizer and template from there (runtime/Checkpoint/Export.h).
-    found.options["model-folder"] = path.str().str();
-    return;
-  }
-}
-
 PlanOptions Session::planOptions(bool withKernels) const {
   PlanOptions options;
   options.ztcVersion = versionText();
@@ -513,6 +522,8 @@ PlanOptions Session::planOptions(bool withKernels) const {
   options.budgetBytes = opts.memoryBudget;
   options.reserveBytes = opts.memoryReserve;
   findConfig(opts, options);
+  if (auto adapter = moduleRef.get()->getAttrOfType<StringAttr>(adapters::kConfig))
+    options.adapterConfig = adapter.str();
   for (auto &[name, value] : describe(opts))
     options.options[name] = value;
   if (!pluginIdentities.empty())

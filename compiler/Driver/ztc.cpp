@@ -87,6 +87,14 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("ID|none");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
+  CLI::Option *adapter =
+      app.add_option("--adapter", o.adapter,
+                     "PEFT folder (adapter_config.json, tensors or none): the model is frozen, low-rank adapters are "
+                     "trained")
+          ->type_name("DIR");
+  app.add_option("--lora", o.lora, "the same with a new adapter: r=16,alpha=32,targets=all-linear (or q_proj+v_proj)")
+      ->type_name("KEY=VALUE,...")
+      ->excludes(adapter);
   app.add_flag("--generate", o.generate,
                "add a program that generates text a row at a time, with keys and values kept in planned memory");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");

@@ -57,6 +57,7 @@ void PlanWriter::writeHeader() {
   out.set_zero(options.zero);
   out.set_budget_bytes(options.budgetBytes);
   out.set_reserve_bytes(options.reserveBytes);
+  out.set_adapter_config(options.adapterConfig);
   for (const auto &[name, value] : options.options)
     (*out.mutable_options())[name] = value;
   plan::Bindings &bindings = *out.mutable_bindings();
@@ -185,6 +186,17 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Weig
   if (auto shift = dictionary.getAs<FloatAttr>("shift"))
     if (shift.getValueAsDouble() != 0)
       source.set_shift(shift.getValueAsDouble());
+  if (auto start = dictionary.getAs<StringAttr>("start"))
+    source.set_start(llvm::StringSwitch<plan::WeightSource::Start>(start.getValue())
+                         .Case("zero", plan::WeightSource::ZERO)
+                         .Case("one", plan::WeightSource::ONE)
+                         .Case("uniform", plan::WeightSource::UNIFORM)
+                         .Case("normal", plan::WeightSource::NORMAL)
+                         .Case("orthogonal_rows", plan::WeightSource::ORTHOGONAL_ROWS)
+                         .Case("orthogonal_columns", plan::WeightSource::ORTHOGONAL_COLUMNS)
+                         .Default(plan::WeightSource::NONE));
+  if (auto range = dictionary.getAs<FloatAttr>("range"))
+    source.set_range(range.getValueAsDouble());
   if (!source.path().empty())
     addDigest(source);
   return success();

@@ -14,6 +14,7 @@ struct PlanOptions {
   unsigned zero = 0;
   uint64_t budgetBytes = 0, reserveBytes = 0;
   std::string hfConfig;                       ///< config.json's text, where one was found
+  std::string adapterConfig;                  ///< adapter_config.json's text, where an adapter is trained
   std::map<std::string, std::string> options; ///< as compiled
   bool withKernels = true; ///< false: for memory reports; kernels and images may be missing, nothing is validated
 };

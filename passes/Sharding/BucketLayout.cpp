@@ -40,14 +40,16 @@ bool isNarrow(Type type) {
   return graph::computeType(element) != element;
 }
 
-/// Rank of a matrix inside its block: those that one product may read together are neighbours.
+/// Rank of a matrix inside its block: those that one product may read together are neighbours. Of adapters these are
+/// the first factors, which read what the weights read.
 unsigned matrixRank(StringRef name) {
   static constexpr StringLiteral order[] = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                             "gate_proj", "up_proj", "down_proj"};
+  const unsigned behind = name.contains(".lora_B.") ? std::size(order) + 1 : 0;
   for (auto [rank, part] : llvm::enumerate(order))
     if (name.contains(part))
-      return rank;
-  return std::size(order);
+      return behind + rank;
+  return behind + std::size(order);
 }
 
 std::string bucketName(const BucketKey &key) {

@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/Checkpoint.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <set>
 #include <unistd.h>
 
@@ -22,10 +24,18 @@ static constexpr uint64_t kLargestFile = uint64_t(4) << 30;
 /// Folders that are being written or removed. Nothing that matches step-* is ever unfinished.
 static constexpr std::string_view kTemporaryPrefix = ".tmp-step-";
 
+/// The files of one kind. PEFT reads an adapter in one file of a fixed name.
+static FileSet checkpointFiles(const plan::Plan &plan, const SavedKind &kind) {
+  const bool isAdapter = kind.kind == StateKind::Model && trainsAdapter(plan);
+  return planFiles(plan, kind.kind, kind.stem, wideType,
+                   isAdapter ? std::numeric_limits<uint64_t>::max() : kLargestFile,
+                   /*plainName=*/isAdapter);
+}
+
 uint64_t checkpointBytes(const plan::Plan &plan) {
   uint64_t bytes = uint64_t(64) << 10;
   for (const SavedKind &kind : savedKinds(plan)) {
-    const FileSet set = planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false);
+    const FileSet set = checkpointFiles(plan, kind);
     bytes += set.fileBytes() + set.fileBytes() / kManifestPieceBytes * 72 + printIndex(set).size();
   }
   return bytes;
@@ -94,7 +104,7 @@ struct CheckpointFiles {
   CheckpointFiles(const plan::Plan &plan, CompanionFiles companions)
       : kinds(savedKinds(plan)), companions(std::move(companions)) {
     for (const SavedKind &kind : kinds)
-      sets.push_back(planFiles(plan, kind.kind, kind.stem, wideType, kLargestFile, false));
+      sets.push_back(checkpointFiles(plan, kind));
   }
   std::vector<FileToWrite> in(const std::string &folder) const {
     std::vector<FileToWrite> files;
@@ -113,7 +123,7 @@ struct CheckpointFiles {
         names.push_back(file.name);
     }
     if (!companions.config.empty())
-      names.emplace_back("config.json");
+      names.push_back(companions.configName);
     names.insert(names.end(), companions.names.begin(), companions.names.end());
     std::sort(names.begin(), names.end());
     return names;
@@ -128,7 +138,7 @@ struct CheckpointFiles {
 /// Copies what makes the folder one of Hugging Face's. A tokenizer that is gone by now is no reason to lose a state.
 static Status copyCompanions(CompanionFiles &companions, const std::string &folder, std::span<std::byte> staging) {
   if (!companions.config.empty())
-    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/config.json", companions.config));
+    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + companions.configName, companions.config));
   std::vector<std::string> copied;
   for (const std::string &name : companions.names) {
     if (!pathExists(companions.folder + "/" + name))
@@ -264,7 +274,8 @@ static Status checkListed(const Manifest &manifest, const std::string &path) {
   std::set<std::string> listed;
   for (const ManifestFile &file : manifest.files)
     listed.insert(file.name);
-  for (const char *needed : {"trainer.json", "model.safetensors.index.json"})
+  const bool isAdapter = listed.count(kAdapterConfigName) > 0;
+  for (const char *needed : {"trainer.json", isAdapter ? "adapter_model.safetensors" : "model.safetensors.index.json"})
     if (!listed.count(needed))
       return dataLoss(fmt::format("the manifest of '{}' does not name {}", path, needed));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> names, listFolder(path));
@@ -408,7 +419,8 @@ static Status loadOwn(const StateContext &context, const std::string &path) {
   for (const SavedKind &kind : savedKinds(context.plan)) {
     ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(path, kind.stem));
     for (const plan::Parameter &parameter : context.plan.parameters()) {
-      if (kind.kind != StateKind::Model && !parameter.trainable())
+      if (kind.kind == StateKind::Model ? isOfAdapter(context.plan, parameter) != trainsAdapter(context.plan)
+                                        : !parameter.trainable())
         continue;
       std::optional<SafetensorsCollection::Found> found = files.find(parameter.name());
       for (int i = 0; !found && i < parameter.tied_size(); ++i)

@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/CompanionFiles.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/Json.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -115,6 +116,12 @@ StatusOr<CompanionFiles> findCompanions(const plan::Plan &plan, const CompanionS
   ZTC_ASSIGN_OR_RETURN(files.config, configText(plan, source, type));
   files.folder = companionFolder(plan, source);
   files.names = companions(files.folder);
+  if (trainsAdapter(plan) && !source.ofWholeModel) {
+    files.config = plan.adapter_config();
+    files.configName = kAdapterConfigName;
+    std::erase_if(files.names,
+                  [](const std::string &name) { return name.ends_with("_config.json") && !name.starts_with("token"); });
+  }
   return files;
 }
 

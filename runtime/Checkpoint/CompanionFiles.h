@@ -19,19 +19,22 @@ struct CompanionSource {
   std::string weights;  ///< --weights: a folder or a file
   /// That a run goes on from: it has those of the run's beginning.
   std::string checkpoint = {};
+  bool ofWholeModel = false; ///< of a plan that trains an adapter: what belongs to the model that it is merged into
 };
 
 /// Files that make a folder of weights one that transformers loads.
 struct CompanionFiles {
-  std::string config;             ///< text of config.json; empty where none is known
-  std::string folder;             ///< where the others are; empty where none is known
-  std::vector<std::string> names; ///< of those
+  std::string config;                     ///< text of config.json; empty where none is known
+  std::string configName = "config.json"; ///< of an adapter: adapter_config.json
+  std::string folder;                     ///< where the others are; empty where none is known
+  std::vector<std::string> names;         ///< of those
   bool hasTokenizer() const;
 };
 
 /// From --hf-config, else from the folder of --weights, else from the checkpoint that is resumed, else from what the
 /// plan was compiled with. `type`: what
 /// config.json shall say that the weights are. DataLoss where a config.json is not one.
+/// Of a plan that trains an adapter: its configuration, and of the others those of the tokenizer.
 StatusOr<CompanionFiles> findCompanions(const plan::Plan &plan, const CompanionSource &source, plan::DataType type);
 
 /// The whole content of the file at `from`, through `staging`.

@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/Export.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/OtherTensors.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
@@ -62,6 +63,8 @@ static plan::DataType exportType(const plan::Plan &plan, const ExportOptions &op
     source = found->second;
   else if (options.companions.weights.empty() && !parameter.source().path().empty())
     source = parameter.source().type();
+  if (source == plan::DATA_TYPE_UNSPECIFIED && isOfAdapter(plan, parameter))
+    return plan::F32;      // as PEFT makes fresh ones
   if (source == plan::F64) // nothing is kept that wide
     return plan::F32;
   return source == plan::F32 || source == plan::BF16 || source == plan::F16 ? source : computeType(plan);
@@ -73,10 +76,11 @@ static std::string shardName(size_t index, size_t count) {
 
 /// `otherFiles` of the shards hold what the plan does not train.
 static FileSet planExport(const plan::Plan &plan, const ExportOptions &options, size_t otherFiles = 0) {
+  const bool isAdapter = trainsAdapter(plan);
   FileSet set = planFiles(
-      plan, StateKind::Model, "model",
-      [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter); }, options.shardBytes,
-      /*plainName=*/true);
+      plan, StateKind::Model, isAdapter ? kAdapterStem : "model",
+      [&](const plan::Parameter &parameter) { return exportType(plan, options, parameter); },
+      isAdapter ? std::numeric_limits<uint64_t>::max() : options.shardBytes, /*plainName=*/true);
   for (size_t i = 0; otherFiles && i < set.files.size(); ++i)
     set.files[i].name = shardName(i, set.files.size() + otherFiles);
   return set;
@@ -85,6 +89,8 @@ static FileSet planExport(const plan::Plan &plan, const ExportOptions &options, 
 /// The checkpoint whose other tensors an export keeps: --weights, else where the plan's own weights are; empty where
 /// that is not a checkpoint, or not there any more.
 static std::string checkpointOf(const plan::Plan &plan, const ExportOptions &options) {
+  if (trainsAdapter(plan))
+    return {};
   if (!options.companions.weights.empty())
     return options.companions.weights;
   for (const plan::Parameter &parameter : plan.parameters()) {
@@ -127,12 +133,14 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
     text += fmt::format(", {} shards", shards);
   if (others.isOk() && others->count())
     text += fmt::format(", {} tensors that are not trained as they were", others->count());
+  if (trainsAdapter(plan))
+    text += ", the adapter alone as PEFT reads it";
   const StatusOr<CompanionFiles> found = findCompanions(plan, options.companions, type);
   const CompanionFiles files = found.isOk() ? *found : CompanionFiles();
   const std::string &folder = files.folder;
   const bool hasTokenizer = files.hasTokenizer(), hasConfig = !files.config.empty();
   if (hasConfig)
-    text += ", config.json";
+    text += ", " + files.configName;
   if (hasTokenizer)
     text += fmt::format(", tokenizer of {}", folder);
   if (!hasConfig)
@@ -235,7 +243,7 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
     ZTC_RETURN_IF_ERROR(addText("model.safetensors.index.json", printIndex(set, others)));
   ZTC_ASSIGN_OR_RETURN(const CompanionFiles files, findCompanions(context.plan, options.companions, mainType(set)));
   if (!files.config.empty())
-    ZTC_RETURN_IF_ERROR(addText("config.json", files.config));
+    ZTC_RETURN_IF_ERROR(addText(files.configName.c_str(), files.config));
   if (!options.record.empty())
     ZTC_RETURN_IF_ERROR(addText("ztc_run.json", options.record));
   for (const std::string &name : files.names) {

@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/TensorFiles.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
@@ -25,7 +26,7 @@ uint32_t slotOf(const plan::Bucket &bucket, const StateKind &kind) {
 }
 
 std::vector<SavedKind> savedKinds(const plan::Plan &plan) {
-  std::vector<SavedKind> kinds{{StateKind::Model, "model"}};
+  std::vector<SavedKind> kinds{{StateKind::Model, trainsAdapter(plan) ? kAdapterStem : "model"}};
   // All trainable buckets have the same states.
   for (const plan::Bucket &bucket : plan.buckets()) {
     if (!bucket.trainable())
@@ -65,8 +66,9 @@ static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters
 FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::string &stem, const TypeOfTensor &typeOf,
                   uint64_t largestFileBytes, bool plainName) {
   std::vector<const plan::Parameter *> sorted;
+  // The frozen model beside an adapter stays where it is.
   for (const plan::Parameter &parameter : plan.parameters())
-    if (kind == StateKind::Model || parameter.trainable())
+    if (kind == StateKind::Model ? isOfAdapter(plan, parameter) == trainsAdapter(plan) : parameter.trainable())
       sorted.push_back(&parameter);
   std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->name() < b->name(); });
 

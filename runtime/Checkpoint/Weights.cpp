@@ -1,4 +1,5 @@
 #include "runtime/Checkpoint/Weights.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/File.h"
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace ztc {
 
@@ -30,17 +32,29 @@ static std::string printShape(const plan::Parameter &parameter) {
 
 namespace {
 
-/// Weights by name: --weights.
+using Parameters = std::vector<const plan::Parameter *>;
+
+/// The frozen model's parameters, or those of the adapter; a plan without one has the former alone.
+Parameters parametersOf(const plan::Plan &plan, bool adapter) {
+  Parameters found;
+  for (const plan::Parameter &parameter : plan.parameters())
+    if (isOfAdapter(plan, parameter) == adapter)
+      found.push_back(&parameter);
+  return found;
+}
+
+/// Weights by name: --weights, --adapter.
 class NamedWeights {
 public:
-  static StatusOr<NamedWeights> open(const std::string &path) {
-    ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path));
+  static StatusOr<NamedWeights> open(const std::string &path, const std::string &stem = "model") {
+    ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, SafetensorsCollection::open(path, stem));
     return NamedWeights(std::move(files), path);
   }
 
-  Status check(const plan::Plan &plan) const {
+  Status check(const Parameters &parameters) const {
     std::vector<std::string> missing;
-    for (const plan::Parameter &parameter : plan.parameters()) {
+    for (const plan::Parameter *each : parameters) {
+      const plan::Parameter &parameter = *each;
       const std::optional<SafetensorsCollection::Found> found = find(parameter);
       if (!found) {
         missing.push_back(parameter.name());
@@ -56,7 +70,7 @@ public:
     }
     if (!missing.empty())
       return notFound(fmt::format("'{}' lacks {} of the model's {} parameters: {}", path_, missing.size(),
-                                  plan.parameters_size(), someOf(missing)));
+                                  parameters.size(), someOf(missing)));
     return Status::ok();
   }
 
@@ -65,9 +79,6 @@ public:
     const SafetensorsCollection::Found found = *find(parameter);
     return {found.file->data(*found.tensor), found.tensor->type, false, 0, 0};
   }
-
-private:
-  NamedWeights(SafetensorsCollection files, std::string path) : files_(std::move(files)), path_(std::move(path)) {}
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
     if (auto found = files_.find(parameter.name()))
@@ -78,6 +89,9 @@ private:
     return std::nullopt;
   }
 
+private:
+  NamedWeights(SafetensorsCollection files, std::string path) : files_(std::move(files)), path_(std::move(path)) {}
+
   SafetensorsCollection files_;
   std::string path_;
 };
@@ -85,19 +99,20 @@ private:
 /// Weights where the plan says they are.
 class PlannedWeights {
 public:
-  static StatusOr<PlannedWeights> open(const plan::Plan &plan, const std::string &planFolder) {
+  static StatusOr<PlannedWeights> open(const Parameters &parameters, const std::string &planFolder) {
     PlannedWeights weights;
     std::vector<std::string> missing;
-    for (const plan::Parameter &parameter : plan.parameters())
-      if (parameter.source().path().empty())
-        missing.push_back(parameter.name());
+    for (const plan::Parameter *parameter : parameters)
+      if (parameter->source().path().empty() && !parameter->source().start())
+        missing.push_back(parameter->name());
     if (!missing.empty())
       return notFound(
           fmt::format("no weights are known for {} of the model's {} parameters ({}); give --weights=DIR|FILE, or "
                       "--init=normal:0.02 to start from random ones",
-                      missing.size(), plan.parameters_size(), someOf(missing)));
-    for (const plan::Parameter &parameter : plan.parameters())
-      ZTC_RETURN_IF_ERROR(weights.add(parameter, planFolder));
+                      missing.size(), parameters.size(), someOf(missing)));
+    for (const plan::Parameter *parameter : parameters)
+      if (!parameter->source().path().empty())
+        ZTC_RETURN_IF_ERROR(weights.add(*parameter, planFolder));
     return weights;
   }
 
@@ -164,7 +179,8 @@ private:
 } // namespace
 
 static Status initialize(const StateContext &context, double deviation, uint64_t seed, uint32_t threads) {
-  for (const plan::Parameter &parameter : context.plan.parameters()) {
+  for (const plan::Parameter *each : parametersOf(context.plan, /*adapter=*/false)) {
+    const plan::Parameter &parameter = *each;
     const uint64_t stream = hashName(parameter.name());
     const bool random = parameter.shape_size() >= 2;
     // Where the model adds 1 to it, as norms of some families do, it begins at 0.
@@ -181,17 +197,60 @@ static Status initialize(const StateContext &context, double deviation, uint64_t
   return Status::ok();
 }
 
+/// The configuration beside an adapter's tensors must mean what the plan computes.
+static Status checkAdapterConfig(const plan::Plan &plan, const std::string &folder) {
+  if (!isFolder(folder))
+    return invalidArgument(fmt::format("--adapter={}: expected a folder as PEFT saves one", folder));
+  const std::string path = folder + "/" + kAdapterConfigName;
+  ZTC_ASSIGN_OR_RETURN(const std::string text, readWholeFile(path));
+  ZTC_RETURN_IF_ERROR(parseAdapterConfig(text, path).status());
+  const std::string difference = differenceOfAdapters(plan.adapter_config(), text);
+  return difference.empty()
+             ? Status::ok()
+             : failedPrecondition(fmt::format("'{}': {}; compile with --adapter={}", path, difference, folder));
+}
+
+/// Tensors of the adapter at `folder` for which the plan has no place.
+static Status checkAllUsed(const plan::Plan &plan, const std::string &folder) {
+  ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(folder, kAdapterStem));
+  std::set<std::string> known;
+  for (const plan::Parameter *parameter : parametersOf(plan, /*adapter=*/true))
+    known.insert(parameter->name());
+  std::vector<std::string> unread;
+  for (const auto &file : files.files())
+    for (const SafetensorsTensor &tensor : file->tensors())
+      if (!known.contains(tensor.name) && !tensor.name.ends_with(".base_layer.weight"))
+        unread.push_back(tensor.name);
+  return unread.empty() ? Status::ok()
+                        : failedPrecondition(fmt::format("'{}' has {}, which the plan does not train; compile with "
+                                                         "--adapter={}",
+                                                         folder, someOf(unread), folder));
+}
+
+static Status checkAdapter(const plan::Plan &plan, const WeightOptions &options) {
+  if (options.adapter.empty())
+    return PlannedWeights::open(parametersOf(plan, /*adapter=*/true), options.planFolder).status();
+  if (!trainsAdapter(plan))
+    return failedPrecondition(fmt::format(
+        "--adapter={}: the plan trains the whole model; compile it with --adapter or --lora", options.adapter));
+  ZTC_RETURN_IF_ERROR(checkAdapterConfig(plan, options.adapter));
+  ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.adapter, kAdapterStem));
+  ZTC_RETURN_IF_ERROR(weights.check(parametersOf(plan, /*adapter=*/true)));
+  return checkAllUsed(plan, options.adapter);
+}
+
 Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(plan));
+  ZTC_RETURN_IF_ERROR(checkAdapter(plan, options));
+  const Parameters model = parametersOf(plan, /*adapter=*/false);
   if (!options.weights.empty()) {
     ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
-    return weights.check(plan);
+    return weights.check(model);
   }
   if (options.initDeviation)
     return Status::ok();
-  return PlannedWeights::open(plan, options.planFolder).status();
+  return PlannedWeights::open(model, options.planFolder).status();
 }
-
 /// Takes some bytes from all over a tensor: enough to tell one model from another, and it reads little.
 static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
   constexpr uint64_t kPieces = 4, kPieceBytes = 256;
@@ -221,25 +280,69 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
       return Status::ok();
     });
   };
+  uint64_t index = 0;
+  const auto loadPlanned = [&](const Parameters &parameters) -> Status {
+    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(parameters, options.planFolder));
+    for (const plan::Parameter *parameter : parameters) {
+      const plan::WeightSource &source = parameter->source();
+      if (source.path().empty()) {
+        ZTC_RETURN_IF_ERROR(
+            fillParameter(context, *parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
+              fillFresh(*parameter, options.seed, begin, count, out, options.threads);
+              return Status::ok();
+            }));
+        continue;
+      }
+      // A rank reads its range of every tensor; the whole of one is checked by one rank.
+      const bool check = index++ % context.world() == context.rank();
+      ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter, check));
+      ZTC_RETURN_IF_ERROR(load(*parameter, tensor, source.has_scale() ? source.scale() : 1, source.shift()));
+    }
+    return Status::ok();
+  };
+  const auto loadNamed = [&](const Parameters &parameters, const NamedWeights &weights) -> Status {
+    ZTC_RETURN_IF_ERROR(weights.check(parameters));
+    for (const plan::Parameter *parameter : parameters)
+      ZTC_RETURN_IF_ERROR(load(*parameter, weights.stored(*parameter), 1, 0));
+    return Status::ok();
+  };
+  const Parameters model = parametersOf(context.plan, /*adapter=*/false),
+                   adapter = parametersOf(context.plan, /*adapter=*/true);
   if (!options.weights.empty()) {
     ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
-    ZTC_RETURN_IF_ERROR(weights.check(context.plan));
-    for (const plan::Parameter &parameter : context.plan.parameters())
-      ZTC_RETURN_IF_ERROR(load(parameter, weights.stored(parameter), 1, 0));
-    return Status::ok();
+    ZTC_RETURN_IF_ERROR(loadNamed(model, weights));
+  } else if (options.initDeviation) {
+    ZTC_RETURN_IF_ERROR(initialize(context, *options.initDeviation, options.seed, options.threads));
+  } else {
+    ZTC_RETURN_IF_ERROR(loadPlanned(model));
   }
-  if (options.initDeviation)
-    return initialize(context, *options.initDeviation, options.seed, options.threads);
-  ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(context.plan, options.planFolder));
-  uint64_t index = 0;
-  for (const plan::Parameter &parameter : context.plan.parameters()) {
-    // A rank reads its range of every tensor; the whole of one is checked by one rank.
-    const bool check = index++ % context.world() == context.rank();
-    ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(parameter, check));
-    const plan::WeightSource &source = parameter.source();
-    ZTC_RETURN_IF_ERROR(load(parameter, tensor, source.has_scale() ? source.scale() : 1, source.shift()));
+  if (options.adapter.empty())
+    return loadPlanned(adapter);
+  ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.adapter, kAdapterStem));
+  return loadNamed(adapter, weights);
+}
+
+StatusOr<std::string> describeFrozenModel(const plan::Plan &plan, const WeightOptions &options) {
+  const Parameters model = parametersOf(plan, /*adapter=*/false);
+  Sha256 sample;
+  std::string place = options.weights;
+  if (!options.weights.empty()) {
+    ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.weights));
+    ZTC_RETURN_IF_ERROR(weights.check(model));
+    for (const plan::Parameter *parameter : model)
+      takeSample(sample, weights.stored(*parameter));
+  } else if (options.initDeviation) {
+    return fmt::format("random, normal:{}, seed {}", *options.initDeviation, options.seed);
+  } else {
+    ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(model, options.planFolder));
+    for (const plan::Parameter *parameter : model) {
+      ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter, /*check=*/false));
+      takeSample(sample, tensor);
+      if (place.empty())
+        place = parentFolder(parameter->source().path());
+    }
   }
-  return Status::ok();
+  return fmt::format("{}, {}", place, Sha256::hex(sample.finish()).substr(0, 16));
 }
 
 Status loadWeights(const StateContext &context, const WeightOptions &options) {

@@ -10,6 +10,7 @@ namespace ztc {
 
 struct WeightOptions {
   std::string weights; ///< --weights: a safetensors file or Hugging Face folder; overrides the plan's sources
+  std::string adapter; ///< --adapter: a PEFT folder, in place of the plan's first values of an adapter
   std::optional<double>
       initDeviation; ///< --init=normal:STD; used where `weights` is empty, instead of the plan's sources
   uint64_t seed = 0;
@@ -26,5 +27,8 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options);
 /// dimension 0 for biases and 1 for the rest (norms). Values do not depend on the number of ranks.
 /// Ranks that would load different models are refused.
 Status loadWeights(const StateContext &context, const WeightOptions &options);
+
+/// Which frozen model an adapter is trained beside: where its weights are, and a checksum of samples of each.
+StatusOr<std::string> describeFrozenModel(const plan::Plan &plan, const WeightOptions &options);
 
 } // namespace ztc

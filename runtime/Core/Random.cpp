@@ -73,6 +73,14 @@ void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint
     other.join();
 }
 
+void fillUniform(float *out, uint64_t count, float range, uint64_t seed, uint64_t stream, uint64_t begin) {
+  for (uint64_t i = 0; i < count;) {
+    const std::array<uint32_t, 4> four = block(seed, stream, (begin + i) / 4);
+    for (uint64_t lane = (begin + i) % 4; lane < 4 && i < count; ++lane, ++i)
+      out[i] = static_cast<float>(range * (four[lane] * 0x1p-31 - 1.0));
+  }
+}
+
 uint64_t permuteIndex(uint64_t index, uint64_t count, uint64_t seed, uint64_t stream) {
   if (count <= 1)
     return index;

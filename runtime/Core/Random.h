@@ -20,6 +20,9 @@ float normalAt(uint64_t seed, uint64_t stream, uint64_t index);
 void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint64_t stream, uint64_t begin,
                 uint32_t threads = 1);
 
+/// Elements [begin, begin + count) of the stream, uniform in [-range, range).
+void fillUniform(float *out, uint64_t count, float range, uint64_t seed, uint64_t stream, uint64_t begin);
+
 /// A bijection of [0, count) chosen by (seed, stream): the place of element `index` in a shuffled order.
 /// A Feistel network over the next even power of two, walked until it lands inside. `index` < `count`.
 uint64_t permuteIndex(uint64_t index, uint64_t count, uint64_t seed, uint64_t stream);

@@ -377,6 +377,13 @@ private:
   static Status checkSource(const WeightSource &source, uint64_t count, const std::string &where) {
     if (!std::isfinite(source.shift()) || !std::isfinite(source.scale()))
       return dataLoss(where + ": what its values are scaled or shifted by is not a finite number");
+    const bool isOrthogonal =
+        source.start() == WeightSource::ORTHOGONAL_ROWS || source.start() == WeightSource::ORTHOGONAL_COLUMNS;
+    const uint64_t rank =
+        isOrthogonal && source.range() >= 2 && source.range() <= 0x1p20 ? uint64_t(source.range()) : 0;
+    if (!WeightSource::Start_IsValid(source.start()) || !(source.range() >= 0) || !std::isfinite(source.range()) ||
+        (isOrthogonal && (!rank || rank % 2 || count % rank)))
+      return dataLoss(where + ": its fresh values are made in no way that there is");
     if (source.path().empty())
       return Status::ok();
     const std::optional<uint64_t> bytes = times(count, dataTypeBytes(source.type()));

@@ -118,6 +118,9 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
   data.option("--seed", o.seed, "S", "seed of --shuffle, --init, --temperature and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",
               "Hugging Face folder or safetensors file; overrides what the plan names");
+  data.option(
+      "--adapter", o.adapter, "DIR",
+      "PEFT folder whose tensors the adapter of the plan begins with; default: those that it was compiled with");
   data.option("--init", o.init, "normal:STD", "start from random weights, e.g. normal:0.02 (norms 1, biases 0)");
 }
 

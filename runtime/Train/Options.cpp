@@ -242,6 +242,8 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
       {!o.resume.empty() && !o.weights.empty(),
        "--weights has no effect with --resume: the checkpoint holds the weights"},
       {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
+      {!o.resume.empty() && !o.adapter.empty(),
+       "--adapter has no effect with --resume: the checkpoint holds the adapter"},
       {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
       {o.lossScale && plan.precision() != "fp16",
        fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss", o.plan,

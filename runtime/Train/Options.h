@@ -40,7 +40,8 @@ struct RunOptions {
   uint64_t scanBytes = uint64_t(256) << 20;
   bool shuffle = false;
   std::string weights;
-  std::string init; ///< empty or normal:STD
+  std::string adapter; ///< PEFT folder that an adapter begins with
+  std::string init;    ///< empty or normal:STD
 
   // How it learns.
   std::optional<uint64_t> steps;

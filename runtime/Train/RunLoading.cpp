@@ -1,4 +1,5 @@
 // From options to a model in memory: what is resumed, the batch, data, outputs, session and weights.
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
@@ -176,16 +177,24 @@ Status RunStages::loadResumed() {
   return loaded;
 }
 
+/// What a run's weights are before its options about random ones.
+static WeightOptions weightOptions(const RunOptions &options, uint64_t seed) {
+  WeightOptions weights;
+  weights.weights = options.weights;
+  weights.adapter = options.adapter;
+  weights.seed = seed;
+  weights.planFolder = parentFolder(options.plan);
+  return weights;
+}
+
 Status RunStages::loadModel() {
   control_.progress().enterPhase("loading");
-  if (resumed_)
+  // Beside an adapter a checkpoint leaves the model where it is.
+  if (resumed_ && !trainsAdapter(session_->plan()))
     return loadResumed();
-  WeightOptions weights;
-  weights.weights = options_.weights;
-  weights.seed = facts_.seed;
+  WeightOptions weights = weightOptions(options_, facts_.seed);
   const uint32_t threads = session_->shape().threads;
   weights.threads = threads ? threads : availableCores(); // a GPU has none that it computes with
-  weights.planFolder = parentFolder(options_.plan);
   facts_.weights = options_.weights.empty() ? "as compiled" : options_.weights;
   if (!options_.init.empty()) {
     ZTC_ASSIGN_OR_RETURN(weights.initDeviation, parseInit(options_.init));
@@ -204,22 +213,32 @@ Status RunStages::loadModel() {
     known = Status::ok();
   }
   ZTC_RETURN_IF_ERROR(known);
-  return loadWeights(session_->state(), weights);
+  ZTC_RETURN_IF_ERROR(loadWeights(session_->state(), weights));
+  return resumed_ ? loadResumed() : Status::ok();
 }
 
 std::map<std::string, std::string> RunStages::environment() const {
   const auto &options = session_->plan().options();
   const auto state = options.find("optimizer-state");
-  return {{"ztc", session_->plan().ztc_version()},
-          {"device", session_->device().description()},
-          {"threads", std::to_string(session_->shape().threads)},
-          {"world", std::to_string(session_->shape().world)},
-          {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
-          {"plan", session_->planSha256()},
-          {"precision", session_->plan().precision()},
-          {"optimizer state", state != options.end() ? state->second : "fp32"},
-          {"ZeRO stage", std::to_string(session_->plan().zero())},
-          {"data", data_ ? data_->fingerprint() : "random tokens"}};
+  std::map<std::string, std::string> found{{"ztc", session_->plan().ztc_version()},
+                                           {"device", session_->device().description()},
+                                           {"threads", std::to_string(session_->shape().threads)},
+                                           {"world", std::to_string(session_->shape().world)},
+                                           {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
+                                           {"plan", session_->planSha256()},
+                                           {"precision", session_->plan().precision()},
+                                           {"optimizer state", state != options.end() ? state->second : "fp32"},
+                                           {"ZeRO stage", std::to_string(session_->plan().zero())},
+                                           {"data", data_ ? data_->fingerprint() : "random tokens"}};
+  if (trainsAdapter(session_->plan())) {
+    WeightOptions weights = weightOptions(options_, facts_.seed);
+    if (!options_.init.empty())
+      if (const StatusOr<double> deviation = parseInit(options_.init); deviation.isOk())
+        weights.initDeviation = *deviation;
+    const StatusOr<std::string> base = describeFrozenModel(session_->plan(), weights);
+    found["base model"] = base.isOk() ? *base : facts_.weights;
+  }
+  return found;
 }
 
 /// That of the checkpoint, where it is of a run in fp16: --loss-scale is of a run's first step.

@@ -1,0 +1,305 @@
+#include "compiler/Dialect/Graph/Expr.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Adapters/Names.h"
+#include "passes/Adapters/Passes.h"
+#include "passes/Adapters/WeightUses.h"
+#include "llvm/ADT/StringMap.h"
+#include <cmath>
+
+#define DEBUG_TYPE "ztc-insert-adapters"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_INSERTADAPTERS
+#include "passes/Adapters/Passes.h.inc"
+
+namespace {
+using graph::Expr;
+
+/// One entry of `graph.adapters`.
+struct Entry {
+  explicit Entry(DictionaryAttr attributes) : attributes(attributes) {}
+  StringRef text(StringRef key) const {
+    auto found = attributes.getAs<StringAttr>(key);
+    return found ? found.getValue() : StringRef();
+  }
+  int64_t rank() const {
+    auto found = attributes.getAs<IntegerAttr>("rank");
+    return found ? found.getInt() : 0;
+  }
+  double scale() const {
+    auto found = attributes.getAs<FloatAttr>("scale");
+    return found ? found.getValueAsDouble() : 1.0;
+  }
+  DictionaryAttr source(StringRef key) const { return attributes.getAs<DictionaryAttr>(key); }
+
+  DictionaryAttr attributes;
+};
+
+/// How fresh values are made, as a source.
+DictionaryAttr startOf(Builder &builder, StringRef start, double range = 0) {
+  return builder.getDictionaryAttr({builder.getNamedAttr("start", builder.getStringAttr(start)),
+                                    builder.getNamedAttr("range", builder.getF64FloatAttr(range))});
+}
+
+class AdapterInserter {
+public:
+  explicit AdapterInserter(func::FuncOp forward) : forward(forward), builder(forward.getContext()) {}
+
+  LogicalResult insert(ArrayAttr entries) {
+    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+      forward.setArgAttr(index, graph::kFrozen, builder.getUnitAttr());
+    for (Attribute attribute : entries) {
+      auto attributes = dyn_cast<DictionaryAttr>(attribute);
+      if (!attributes)
+        return emitError(forward.getLoc(), "an entry of graph.adapters is no dictionary: ") << attribute;
+      Entry entry(attributes);
+      FailureOr<BlockArgument> weight = parameter(entry);
+      if (failed(weight))
+        return failure();
+      if (DictionaryAttr base = entry.source("base"))
+        forward.setArgAttr(weight->getArgNumber(), graph::kSource, base);
+      StringRef kind = entry.text("kind");
+      if (kind == "linear"      ? failed(addLinear(entry, *weight))
+          : kind == "embedding" ? failed(addEmbedding(entry, *weight))
+          : kind == "copy"      ? failed(addCopy(entry, *weight))
+                                : failed(train(entry, *weight)))
+        return failure();
+    }
+    dropUnread();
+    return success();
+  }
+
+private:
+  FailureOr<BlockArgument> parameter(const Entry &entry) {
+    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+      if (graph::argString(forward, index, graph::kName) == entry.text("parameter"))
+        return forward.getArgument(index);
+    return emitError(forward.getLoc(), "an adapter is to stand beside '")
+               << entry.text("parameter") << "', which is no parameter",
+           failure();
+  }
+
+  /// A trained parameter behind all others. `key`: of the entry's source; else it begins as `start` says, where that
+  /// is known.
+  FailureOr<Expr> add(const Entry &entry, const Twine &name, ArrayRef<int64_t> shape, StringRef key,
+                      DictionaryAttr start, Location loc) {
+    DictionaryAttr source = entry.source(key);
+    if (source) {
+      auto stored = source.getAs<DenseI64ArrayAttr>("shape");
+      if (stored && stored.asArrayRef() != shape) {
+        auto text = [](ArrayRef<int64_t> dimensions) {
+          std::string joined;
+          for (int64_t dimension : dimensions)
+            joined += (joined.empty() ? "" : ", ") + std::to_string(dimension);
+          return "[" + joined + "]";
+        };
+        return emitError(forward.getLoc(), "the adapter's '")
+                   << name << "' has the shape " << text(stored.asArrayRef()) << ", the model needs " << text(shape),
+               failure();
+      }
+    }
+    unsigned index = forward.getNumArguments();
+    auto type = RankedTensorType::get(shape, builder.getF32Type());
+    NamedAttrList attributes;
+    attributes.append(graph::kRole, builder.getStringAttr("parameter"));
+    attributes.append(graph::kName, builder.getStringAttr(name));
+    if (source || start)
+      attributes.append(graph::kSource, source ? source : start);
+    if (failed(forward.insertArgument(index, type, attributes.getDictionary(builder.getContext()), loc)))
+      return failure();
+    return Expr(builder, loc, forward.getArgument(index));
+  }
+
+  struct Factors {
+    Expr a, b;
+    Value bias; ///< of B; null where it has none
+  };
+
+  /// A and B of a weight with so many inputs and outputs.
+  FailureOr<Factors> addFactors(const Entry &entry, int64_t inputs, int64_t outputs) {
+    Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+    const std::string prefix = entry.text("name").str();
+    StringRef start = entry.text("start");
+    DictionaryAttr first = startOf(builder, "uniform", 1 / std::sqrt(double(inputs))),
+                   second = startOf(builder, "zero");
+    if (start == "gaussian")
+      first = startOf(builder, "normal", 1 / double(entry.rank()));
+    if (start == "orthogonal") {
+      first = startOf(builder, "orthogonal_rows", double(entry.rank()));
+      second = startOf(builder, "orthogonal_columns", double(entry.rank()));
+    }
+    FailureOr<Expr> a = add(entry, prefix + ".lora_A.weight", {entry.rank(), inputs}, "a", first, loc);
+    if (failed(a))
+      return failure();
+    FailureOr<Expr> b = add(entry, prefix + ".lora_B.weight", {outputs, entry.rank()}, "b", second, loc);
+    if (failed(b))
+      return failure();
+    Factors factors{*a, *b, {}};
+    if (entry.attributes.contains("has_bias")) {
+      FailureOr<Expr> bias = add(entry, prefix + ".lora_B.bias", {outputs}, "bias", startOf(builder, "zero"), loc);
+      if (failed(bias))
+        return failure();
+      factors.bias = bias->value();
+    }
+    return factors;
+  }
+
+  LogicalResult addLinear(const Entry &entry, BlockArgument weight) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    if (type.getRank() != 2)
+      return emitError(forward.getLoc(), "'") << entry.text("parameter") << "' is no matrix: it can have no adapter";
+    std::optional<SmallVector<adapters::WeightProduct>> products = adapters::productsOf(weight);
+    const bool isOutputFirst = !products || products->front().isOutputFirst;
+    const int64_t outputs = type.getDimSize(isOutputFirst ? 0 : 1), inputs = type.getDimSize(isOutputFirst ? 1 : 0);
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : weight.getUses())
+      if (!adapters::isLookup(use))
+        uses.push_back(&use);
+    FailureOr<Factors> factors = addFactors(entry, inputs, outputs);
+    if (failed(factors))
+      return failure();
+    if (!products)
+      return addToWeight(entry, weight, uses, *factors);
+    for (const adapters::WeightProduct &found : *products)
+      addBeside(entry, found, *factors);
+    return success();
+  }
+
+  /// The sum of the product and scale * (x A^T) B^T, in the columns that the weight makes.
+  void addBeside(const Entry &entry, const adapters::WeightProduct &found, const Factors &factors) {
+    graph::MatmulOp product = found.product;
+    builder.setInsertionPointAfter(product);
+    Location loc = factors.a.loc();
+    Expr x(builder, loc, product.getA());
+    Expr hidden = graph::matmul(x, factors.a, product.getTransposeA(), /*transposeB=*/true);
+    if (entry.scale() != 1)
+      hidden = hidden * entry.scale();
+    const adapters::Window &outputs = found.outputs;
+    Expr b = factors.b;
+    if (outputs.count != b.dim(0))
+      b = graph::slice(b, {outputs.begin, 0}, {outputs.count, b.dim(1)});
+    Expr added = graph::matmul(hidden, b, false, /*transposeB=*/true);
+    if (factors.bias) {
+      Expr bias(builder, loc, factors.bias);
+      if (outputs.count != bias.dim(0))
+        bias = graph::slice(bias, {outputs.begin}, {outputs.count});
+      added = added + graph::broadcastLike(bias * entry.scale(), added);
+    }
+    auto type = cast<RankedTensorType>(product.getType());
+    if (outputs.count != type.getDimSize(1))
+      added = added.with(
+          graph::PadOp::create(builder, loc, type, added.value(), builder.getDenseI64ArrayAttr({0, outputs.offset})));
+    Expr sum = Expr(builder, product.getLoc(), product) + added;
+    product.getResult().replaceAllUsesExcept(sum.value(), sum.value().getDefiningOp());
+  }
+
+  /// The weight's readers take weight + scale * B A instead.
+  LogicalResult addToWeight(const Entry &entry, BlockArgument weight, ArrayRef<OpOperand *> uses,
+                            const Factors &factors) {
+    if (factors.bias)
+      return emitError(forward.getLoc(), "'")
+             << entry.text("parameter") << "' is used in another way than a product: its adapter can have no bias "
+             << "(lora_bias)";
+    builder.setInsertionPointToStart(&forward.getBody().front());
+    Expr delta = graph::matmul(factors.b, factors.a) * entry.scale();
+    Expr sum = Expr(builder, factors.a.loc(), weight) + delta;
+    for (OpOperand *use : uses)
+      use->set(sum.value());
+    remark::missed(forward.getLoc(), remark::RemarkOpts::name("adapters").category(DEBUG_TYPE).function("forward"))
+        << "the weight " << entry.text("parameter")
+        << " is added to its adapter as a whole: it is used in another way than a product";
+    return success();
+  }
+
+  LogicalResult addEmbedding(const Entry &entry, BlockArgument table) {
+    auto type = cast<RankedTensorType>(table.getType());
+    Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+    const std::string prefix = entry.text("name").str();
+    FailureOr<Expr> a = add(entry, prefix + ".lora_embedding_A", {entry.rank(), type.getDimSize(0)}, "a",
+                            startOf(builder, "zero"), loc);
+    FailureOr<Expr> b = add(entry, prefix + ".lora_embedding_B", {type.getDimSize(1), entry.rank()}, "b",
+                            startOf(builder, "normal", 1), loc);
+    if (failed(a) || failed(b))
+      return failure();
+    SmallVector<graph::EmbeddingOp> lookups;
+    for (Operation *user : table.getUsers())
+      if (auto lookup = dyn_cast<graph::EmbeddingOp>(user); lookup && lookup.getTable() == table)
+        lookups.push_back(lookup);
+    for (graph::EmbeddingOp lookup : lookups) {
+      builder.setInsertionPointAfter(lookup);
+      auto result = cast<RankedTensorType>(lookup.getType());
+      SmallVector<int64_t> shape(result.getShape());
+      shape.back() = entry.rank();
+      Expr rows =
+          a->with(graph::EmbeddingOp::create(builder, loc, result.clone(shape), graph::transpose(*a, {1, 0}).value(),
+                                             lookup.getIndices(), lookup.getPaddingAttr()));
+      rows = graph::reshape(rows, {result.getNumElements() / result.getShape().back(), entry.rank()});
+      Expr added = graph::reshape(graph::matmul(rows * entry.scale(), *b, false, true), result.getShape());
+      Expr sum = Expr(builder, lookup.getLoc(), lookup) + added;
+      lookup.getResult().replaceAllUsesExcept(sum.value(), sum.value().getDefiningOp());
+    }
+    return success();
+  }
+
+  /// Whether an entry is about this use: of a tied tensor the table and the head are two modules.
+  static bool isMeant(const Entry &entry, OpOperand &use) {
+    StringRef only = entry.text("uses");
+    return only.empty() || (only == "lookups") == adapters::isLookup(use);
+  }
+
+  LogicalResult addCopy(const Entry &entry, BlockArgument weight) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : weight.getUses())
+      if (isMeant(entry, use))
+        uses.push_back(&use);
+    auto source = forward.getArgAttrOfType<DictionaryAttr>(weight.getArgNumber(), graph::kSource);
+    FailureOr<Expr> copy = add(entry, entry.text("name"), type.getShape(), "source", source, weight.getLoc());
+    if (failed(copy))
+      return failure();
+    for (OpOperand *use : uses)
+      use->set(copy->value());
+    return success();
+  }
+
+  LogicalResult train(const Entry &entry, BlockArgument weight) {
+    const unsigned index = weight.getArgNumber();
+    forward.setArgAttr(index, graph::kName, builder.getStringAttr(entry.text("name")));
+    if (DictionaryAttr source = entry.source("source"))
+      forward.setArgAttr(index, graph::kSource, source);
+    forward.removeArgAttr(index, graph::kFrozen);
+    forward.removeArgAttr(index, graph::kTied);
+    return success();
+  }
+
+  /// What copies have taken the place of.
+  void dropUnread() {
+    for (unsigned index = forward.getNumArguments(); index-- > 0;)
+      if (graph::roleOf(forward, index) == "parameter" && forward.getArgument(index).use_empty())
+        (void)forward.eraseArgument(index);
+  }
+
+  func::FuncOp forward;
+  OpBuilder builder;
+};
+
+struct InsertAdapters : impl::InsertAdaptersBase<InsertAdapters> {
+  void runOnOperation() override {
+    auto entries = getOperation()->getAttrOfType<ArrayAttr>(adapters::kAdapters);
+    if (!entries)
+      return;
+    auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
+    if (!forward || forward.isExternal()) {
+      getOperation().emitError("has no function @forward with a body");
+      return signalPassFailure();
+    }
+    if (failed(AdapterInserter(forward).insert(entries)))
+      return signalPassFailure();
+    getOperation()->removeAttr(adapters::kAdapters);
+  }
+};
+} // namespace
+} // namespace ztc

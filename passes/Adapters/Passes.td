@@ -1,0 +1,23 @@
+// Before phase `backward`: low-rank adapters beside the weights of a model that is not trained itself.
+#ifndef ZTC_PASSES_ADAPTERS
+#define ZTC_PASSES_ADAPTERS
+include "mlir/Pass/PassBase.td"
+
+def InsertAdapters : Pass<"ztc-insert-adapters", "mlir::ModuleOp"> {
+  let summary = "Puts low-rank adapters beside the weights that `graph.adapters` of the module names, and freezes all else.";
+  let description = [{
+    Afterwards every parameter that `@forward` had is `graph.frozen`, and each entry of `graph.adapters` has its trained parameters behind
+    them, under PEFT's names. The attribute is gone. `linear`: next to each product with the weight stands one with A (rank, inputs), then
+    one with B (outputs, rank), also where the graph joins the weight with others or takes a part of it:
+    ```
+    %y = graph.matmul %x, %w {transpose_b}      =>      %h = graph.matmul %x, %a {transpose_b}
+                                                        %d = graph.matmul %s, %b {transpose_b}     // %s = scale * %h
+                                                        %z = graph.add %y, %d
+    ```
+    Where a weight is used in any other way its uses read the sum of the weight and scale * B A. `embedding`: lookups of the table are
+    followed by lookups in the transposed A (rank, rows) and a product with B (width, rank). `copy`: a parameter of its own, trained whole,
+    takes the place of the weight. `train`: the parameter itself is trained.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+#endif

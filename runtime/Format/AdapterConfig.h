@@ -1,0 +1,78 @@
+// adapter_config.json of a PEFT folder: which modules of a model get low-rank adapters, and which (Hu et al., "LoRA").
+#pragma once
+#include "runtime/Core/Status.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ztc {
+
+/// Names of modules as PEFT takes them: a list, whose entries are a whole name or what it ends with behind a dot, or
+/// one regular expression over whole names.
+struct ModuleNames {
+  std::vector<std::string> list;
+  std::string expression; ///< in place of the list
+  bool isEmpty() const { return list.empty() && expression.empty(); }
+};
+
+/// How A and B begin where the folder has no tensors.
+enum class AdapterStart {
+  Kaiming,    ///< A uniform in +-1/sqrt(inputs), B zero
+  Gaussian,   ///< A normal with deviation 1/rank, B zero
+  Orthogonal, ///< A and B of orthogonal rows, a tenth of normal numbers each
+  Given,      ///< in no way: the folder has them
+};
+
+/// Which biases of the model are trained beside.
+enum class AdapterBias { None, All, OfTargets };
+
+struct AdapterConfig {
+  int64_t rank = 8;
+  double alpha = 8;
+  bool isAllLinear = false; ///< every linear module but the head
+  ModuleNames targets, excluded;
+  std::vector<std::pair<std::string, int64_t>> rankPattern; ///< regular expression over a name's end -> rank
+  std::vector<std::pair<std::string, double>> alphaPattern;
+  bool dividesByRoot = false; ///< alpha / sqrt(rank) instead of alpha / rank
+  bool hasBias = false;       ///< B has a bias of its own
+  double dropout = 0;
+  AdapterBias bias = AdapterBias::None;
+  std::vector<std::string> modulesToSave;
+  std::optional<std::vector<int64_t>> layers; ///< blocks that get adapters; none: all
+  std::vector<std::string> layersPatterns;    ///< regular expressions of what stands before a block's number
+  AdapterStart start = AdapterStart::Kaiming;
+  std::string text; ///< the JSON object itself, for an export
+
+  /// Whether the adapter's B is multiplied by the first or the second: alpha over the rank, or its root.
+  double scaleOf(std::string_view module) const;
+  int64_t rankOf(std::string_view module) const;
+  /// Whether a module of this name is trained whole.
+  bool saves(std::string_view module) const;
+  /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear.
+  bool targetsModule(std::string_view module) const;
+  bool excludesModule(std::string_view module) const;
+};
+
+/// Reads the text of an adapter_config.json. A key that has PEFT's default is passed over, known or not; one that asks
+/// for what ztc does not have is an error by name. `place` begins the messages.
+StatusOr<AdapterConfig> parseAdapterConfig(std::string_view text, const std::string &place);
+
+/// "r=16,alpha=32,targets=all-linear" (or targets=q_proj+v_proj; also rslora=true, bias=NAME, dropout=X, init=NAME) as
+/// an adapter_config.json.
+StatusOr<std::string> adapterConfigText(std::string_view short_);
+
+/// The configuration with the targets written out, as PEFT saves it; `base` names the model where that is known.
+std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<std::string> &targets,
+                                 const std::string &base);
+
+/// The part of the configurations that decides what a tensor means; "" where `given` agrees with `compiled`, else a
+/// sentence with the first key that differs and both values.
+std::string differenceOfAdapters(const std::string &compiled, const std::string &given);
+
+/// What stands before a module's name in PEFT's files.
+inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+
+} // namespace ztc

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Low-rank adapters against PEFT (tests/golden/adapters, made by adapters.py there): losses, gradients by name, exports, stages, resume, what is refused."""
+import array
+import json
+import math
+import shutil
+
+from support import GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
+
+CASES = GOLDEN / "adapters"
+
+
+def norms(path):
+    return {name: math.sqrt(sum(x * x for x in values)) for name, (_, values) in read_safetensors(path).items()}
+
+
+class Case:
+    """A golden with the folder that it is of, and its rows as a file."""
+
+    def __init__(self, name, work):
+        self.name, self.work, self.adapter = name, work, CASES / name
+        self.golden = json.loads((self.adapter / "golden.json").read_text())
+        self.folder = ROOT / "tests/folders" / self.golden["folder"]
+        self.model = json.loads((self.folder / "golden.json").read_text())
+        self.shape = [self.model["batch"], self.model["seq"]]
+        self.data = work / "data.safetensors"
+        write_safetensors(self.data, {key: ([self.model["steps"], *self.shape], array.array("q", [x for b in self.model[key] for row in b for x in row]))
+                                      for key in ("input_ids", "labels")})
+
+    def compile(self, plan, *arguments, adapter=None, batch=None, expect=0):
+        return run("ztc", "compile", self.folder, "-o", plan, "--target=host", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", "--precision=fp32",
+                   f"--adapter={adapter or self.adapter}", *arguments, expect=expect)
+
+    def run(self, plan, *arguments, steps=None, expect=0):
+        log = self.work / f"log{len(list(self.work.glob('log*')))}"
+        optimizer = [x for x in optimizer_arguments(self.model["optimizer"]) if x != "--no-save" or not any(str(y).startswith("--save=") for y in arguments)]
+        done = run("ztc-run", plan, f"--data={self.data}", f"--steps={steps or self.model['steps']}", f"--log-json={log}", *optimizer, *arguments, expect=expect)
+        return done, read_log(log)[1] if done.returncode == 0 else None
+
+
+def parity(case):
+    plan, work, golden = case.work / "plan.bin", case.work, case.golden
+    if case.compile(plan).returncode:
+        return
+    done, steps = case.run(plan, f"--dump-gradients={work / 'gradients'}", f"--export={work / 'tuned'}", "--export-dtype=fp32")
+    if done.returncode:
+        return
+    check(f"{case.name}: first loss", abs(steps[0]["loss"] - golden["losses"][0]) <= 1e-5, (steps[0]["loss"], golden["losses"][0]))
+    mine, want = norms(work / "gradients"), golden["gradients"]
+    check(f"{case.name}: gradients have PEFT's names", set(mine) == set(want), sorted(set(mine) ^ set(want))[:4])
+    largest = max(want.values())
+    worst = max((abs(mine[n] - want[n]) / max(want[n], 1e-3 * largest), n) for n in set(mine) & set(want))
+    check(f"{case.name}: worst norm of a gradient", worst[0] <= 5e-5, worst)
+    for what, key, limit, relative in (("loss", "losses", 1e-4, False), ("grad_norm", "gradient_norms", 2e-4, True)):
+        error = max(abs(s[what] - w) / (abs(w) if relative else 1) for s, w in zip(steps, golden[key], strict=True))
+        check(f"{case.name}: {what} of each step", error <= limit, error)
+    files = sorted(p.name for p in (work / "tuned").iterdir())
+    check(f"{case.name}: the export is a PEFT folder", {"adapter_config.json", "adapter_model.safetensors"} <= set(files) and "config.json" not in files
+          and "model.safetensors" not in files, files)
+    final, want = norms(work / "tuned/adapter_model.safetensors"), golden["norms"]
+    worst = max((abs(final.get(n, math.nan) - w) / max(w, 1e-3 * max(want.values())), n) for n, w in want.items())
+    check(f"{case.name}: the export has PEFT's tensors", set(final) == set(want) and worst[0] <= 1e-4, worst)
+    _, again = case.run(plan, f"--adapter={work / 'tuned'}", steps=1)
+    check(f"{case.name}: a run begins with an export", again and abs(again[0]["loss"] - golden["final_loss"]) <= 2e-4, (again[0]["loss"], golden["final_loss"]))
+
+
+def stages(case):
+    """Every stage has the bits of the others, and a resumed run those of the whole one."""
+    runs = {}
+    for stage in (0, 1, 2, 3):
+        plan, folder = case.work / f"zero{stage}.bin", case.work / f"tuned{stage}"
+        case.compile(plan, f"--zero={stage}", batch=1)
+        _, steps = case.run(plan, "--ranks=2", f"--export={folder}", "--threads=1")
+        runs[stage] = ([(s["loss"], s["grad_norm"]) for s in steps], (folder / "adapter_model.safetensors").read_bytes())
+    for stage in (1, 2, 3):
+        check(f"{case.name}: ZeRO-{stage} has the bits of ZeRO-0", runs[stage] == runs[0])
+    saved, tuned = case.work / "saved", case.work / "resumed"
+    case.run(case.work / "zero3.bin", "--ranks=2", "--threads=1", "--stop-after=3", f"--save={saved}")
+    step = saved / "step-00000003"
+    names = {p.name for p in step.iterdir()}
+    check(f"{case.name}: a checkpoint is a PEFT folder with moments", {"adapter_config.json", "adapter_model.safetensors", "exp_avg-00001-of-00001.safetensors"} <= names, names)
+    trainer = json.loads((step / "trainer.json").read_text())
+    check(f"{case.name}: a checkpoint names its model", any("base" in key and str(case.folder) in str(value) for key, value in trainer["environment"].items()), trainer["environment"])
+    _, steps = case.run(case.work / "zero3.bin", "--ranks=2", "--threads=1", f"--resume={saved}", f"--export={tuned}")
+    check(f"{case.name}: resume goes on bit for bit", ([(s["loss"], s["grad_norm"]) for s in steps], (tuned / "adapter_model.safetensors").read_bytes())
+          == (runs[3][0][3:], runs[3][1]))
+
+
+def fresh(case):
+    """--lora makes a new adapter: at first the model's own loss, B zero; what is written loads again, and the frozen model costs nothing."""
+    plan, tuned = case.work / "fresh.bin", case.work / "fresh"
+    run("ztc", "compile", case.folder, "-o", plan, "--target=host", "--batch=2", f"--seq={case.shape[1]}", "--precision=fp32", "--lora=r=16,alpha=32,targets=all-linear")
+    _, steps = case.run(plan, f"--export={tuned}", f"--dump-gradients={case.work / 'fresh-gradients'}")
+    check("fresh: the first loss is the model's", abs(steps[0]["loss"] - case.model["losses"][0]) <= 1e-5, (steps[0]["loss"], case.model["losses"][0]))
+    gradients = norms(case.work / "fresh-gradients")
+    check("fresh: A has no gradient while B is zero", all((x == 0) == (".lora_A." in n) for n, x in gradients.items()), gradients)
+    check("fresh: it learns", steps[-1]["loss"] < steps[0]["loss"] + 0.2 and all(math.isfinite(s["loss"]) for s in steps))
+    config = json.loads((tuned / "adapter_config.json").read_text())
+    check("fresh: the configuration", (config["r"], config["lora_alpha"], config["peft_type"], "lm_head" in config["target_modules"]) == (16, 32, "LORA", False), config)
+    again = case.work / "again.bin"
+    case.compile(again, adapter=tuned)
+    _, more = case.run(again, steps=1)
+    _, same = case.run(plan, f"--adapter={tuned}", steps=1)
+    check("fresh: compiled with the export or begun with it", more[0]["loss"] == same[0]["loss"] != steps[0]["loss"], (more[0]["loss"], same[0]["loss"]))
+    memory = {}
+    for name, more in (("adapter", ["--lora=r=2,alpha=4,targets=q_proj"]), ("whole", [])):
+        table = json.loads(run("ztc", "memory", case.folder, "--batch=2", f"--seq={case.shape[1]}", "--precision=fp32", "--target=host", "--json", *more).stdout)
+        memory[name] = table["rows"][0]["by_class"]
+    parameters = memory["whole"]["parameters"]
+    check("fresh: the frozen model has no moments", memory["adapter"]["optimizer"] < parameters / 10, memory)
+
+
+def linear(case):
+    """all-linear leaves out tables of positions, norms and the head."""
+    done = run("ztc", "compile", ROOT / "tests/folders/gpt2", "-o", case.work / "gpt2.bin", "--target=host", "--batch=1", "--seq=20", "--lora=r=2,alpha=2,targets=all-linear")
+    check("linear: gpt2 has four linear modules a block", "adapters of 8 modules" in done.stderr, done.stderr)
+
+
+def refused(case):
+    """One message that names what is wrong."""
+    def changed(name, **more):
+        folder = case.work / name
+        shutil.copytree(case.adapter, folder)
+        path = folder / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | more))
+        return folder
+    for name, more, words in (
+            ("rank", {"r": 5}, ["lora_A.weight", "[4, 40]", "[5, 40]"]), ("targets", {"target_modules": ["q_proj"]}, ["for which the model has no place"]),
+            ("more", {"target_modules": ["q_proj", "v_proj", "down_proj", "o_proj"]}, ["lacks", "o_proj.lora_A.weight"]),
+            ("nothing", {"target_modules": ["query"]}, ["names no module", "q_proj"]), ("norm", {"target_modules": ["norm"]}, ["model.norm", "neither a linear module nor an embedding"]),
+            ("pissa", {"init_lora_weights": "pissa"}, ["init_lora_weights", "pissa"]), ("kind", {"peft_type": "IA3"}, ["peft_type", "IA3"]),
+            ("unknown", {"lora_moon": 3}, ["lora_moon", "3"]), ("pattern", {"target_modules": "(q_proj"}, ["target_modules", "regular expression"])):
+        done = case.compile(case.work / "bad.bin", adapter=changed(name, **more), expect=1)
+        check(f"refused: {name}", done.returncode == 1 and all(w in done.stderr for w in words), done.stderr)
+    done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--lora=r=4,rank=4", expect=1)
+    check("refused: a word of --lora", "rank=4" in done.stderr, done.stderr)
+    plan = case.work / "good.bin"
+    case.compile(plan)
+    done, _ = case.run(plan, f"--adapter={changed('alpha', lora_alpha=99)}", expect=1)
+    check("refused: an adapter of another scale", "lora_alpha" in done.stderr and "99" in done.stderr, done.stderr)
+
+
+for name in sorted(p.name for p in CASES.iterdir()):
+    with scratch() as work:
+        parity(Case(name, work))
+for test in (stages, fresh, linear, refused):
+    with scratch() as work:
+        test(Case("list", work))
+finish()

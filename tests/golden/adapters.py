@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Goldens of adapters, by PEFT, on the folders of tests/folders.
+
+  pip install -r tests/golden/requirements.txt
+  python tests/golden/adapters.py [NAME...]     # rewrites tests/golden/adapters/NAME/
+
+Each: adapter_config.json and adapter_model.safetensors as PEFT saves them (the start: A and B random, so that every gradient is there), golden.json: the folder,
+losses and gradient norms over its batches, the norm of each gradient under PEFT's names, final norms. fp32; batches, optimizer and schedule are the folder's own.
+"""
+import json
+import logging
+import pathlib
+import sys
+import warnings
+import zlib
+
+warnings.filterwarnings("ignore")
+import peft
+import torch
+import transformers
+from safetensors.torch import load_file
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "folders"))
+import make  # noqa: E402
+
+logging.disable(logging.WARNING)
+ATTENTION, ALL = ["q_proj", "k_proj", "v_proj", "o_proj"], "all-linear"
+
+# name: (folder, options of LoraConfig)
+CASES = {
+    "list": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])),
+    "patterns": ("llama-heads", dict(r=4, lora_alpha=6, target_modules=ALL, use_rslora=True, rank_pattern={"q_proj": 2, r"layers\.1\.mlp\.\w+": 6}, alpha_pattern={"o_proj": 3})),
+    "biases": ("llama-heads", dict(r=3, lora_alpha=5, target_modules=r".*\.(self_attn|mlp)\.(?!k_proj)\w+_proj", bias="all", lora_bias=True)),
+    "layers": ("llama-heads", dict(r=2, lora_alpha=2, target_modules=ATTENTION, layers_to_transform=[1], layers_pattern="layers", exclude_modules=["o_proj"], bias="lora_only")),
+    "fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=ALL)),
+    "conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "mlp.c_proj", "c_fc"], fan_in_fan_out=True)),
+    "embedding": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "q_proj", "lm_head"])),
+    "tied": ("qwen2-unused-window", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "up_proj"])),
+    "saved": ("qwen3", dict(r=2, lora_alpha=4, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head", "norm"])),
+}
+
+
+def build(name):
+    folder, options = CASES[name]
+    torch.manual_seed(zlib.crc32(name.encode()) % 100000)
+    base = transformers.AutoModelForCausalLM.from_pretrained(HERE.parent / "folders" / folder, dtype=torch.float32)
+    model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **options))
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            if "lora_" in parameter_name:
+                parameter.copy_(0.2 * torch.randn(parameter.shape))
+    return model.train()
+
+
+def saved_name(model, name):
+    """The name in PEFT's file of a parameter of the model."""
+    for part in (".default", ".modules_to_save"):
+        name = name.replace(part, "")
+    return name
+
+
+def record(name):
+    folder, _ = CASES[name]
+    given = json.loads((HERE.parent / "folders" / folder / "golden.json").read_text())
+    model = build(name)
+    out = HERE / "adapters" / name
+    model.save_pretrained(out)
+    (out / "README.md").unlink(missing_ok=True)
+    config = json.loads((out / "adapter_config.json").read_text()) | {"base_model_name_or_path": None}
+    if isinstance(config["target_modules"], list):
+        config["target_modules"].sort()
+    (out / "adapter_config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    trained = {saved_name(model, n): p for n, p in model.named_parameters() if p.requires_grad}
+    stored = load_file(out / "adapter_model.safetensors")
+    assert set(trained) <= set(stored), sorted(set(trained) - set(stored))
+    decayed = [p for p in trained.values() if p.ndim >= 2]
+    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": make.DECAY}, {"params": [p for p in trained.values() if p.ndim < 2], "weight_decay": 0.0}],
+                                  lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
+    facts = {"folder": folder, "losses": [], "gradient_norms": [], "gradients": {}, "norms": {}, "stored": sorted(stored), "peft": peft.__version__}
+    for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
+        for group in optimizer.param_groups:
+            group["lr"] = make.rate(step)
+        optimizer.zero_grad()
+        loss = make.loss_of(model, torch.tensor(ids), torch.tensor(labels))
+        loss.backward()
+        facts["losses"].append(loss.item())
+        facts["gradients"] = facts["gradients"] or {n: p.grad.double().norm().item() for n, p in trained.items()}
+        facts["gradient_norms"].append(torch.nn.utils.clip_grad_norm_(list(trained.values()), make.CLIP, foreach=False).item())
+        optimizer.step()
+    facts["norms"] = {n: p.detach().double().norm().item() for n, p in trained.items()}
+    with torch.no_grad():
+        facts["final_loss"] = make.loss_of(model, torch.tensor(given["input_ids"][0]), torch.tensor(given["labels"][0])).item()
+    (out / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
+    print(name, len(trained), facts["losses"][0], facts["losses"][-1], sum(f.stat().st_size for f in out.iterdir()))
+
+
+for case in sys.argv[1:] or CASES:
+    record(case)

@@ -1,0 +1,100 @@
+// RUN: ztc-opt %s --split-input-file --ztc-insert-adapters | FileCheck %s
+
+// A linear module, as torch.nn.Linear has its weight. What the folder does not have begins fresh.
+module attributes {graph.adapters = [{kind = "linear", parameter = "model.layers.0.q.weight", module = "model.layers.0.q",
+                                      name = "base_model.model.model.layers.0.q", rank = 2 : i64, scale = 0.5 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>
+// CHECK-SAME: %[[W:.*]]: tensor<6x8xf32> {graph.frozen, graph.name = "model.layers.0.q.weight"
+// CHECK-SAME: %[[A:.*]]: tensor<2x8xf32> {graph.name = "base_model.model.model.layers.0.q.lora_A.weight", graph.role = "parameter", graph.source = {range = 0.35355{{.*}} : f64, start = "uniform"}}
+// CHECK-SAME: %[[B:.*]]: tensor<6x2xf32> {graph.name = "base_model.model.model.layers.0.q.lora_B.weight", graph.role = "parameter", graph.source = {range = 0.000000e+00 : f64, start = "zero"}}
+// CHECK: %[[Y:.*]] = graph.matmul %[[X]], %[[W]] {transpose_b}
+// CHECK: %[[H:.*]] = graph.matmul %[[X]], %[[A]] {transpose_b}
+// CHECK: %[[S:.*]] = graph.mul %[[H]]
+// CHECK: %[[D:.*]] = graph.matmul %[[S]], %[[B]] {transpose_b}
+// CHECK: %[[Z:.*]] = graph.add %[[Y]], %[[D]]
+// CHECK: return %[[Z]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
+                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "model.layers.0.q.weight"}) -> tensor<4x6xf32> {
+  %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+}
+
+// -----
+// A weight that the graph joins with another, and one that lies as (inputs, outputs): columns 6 to 9 of the product.
+module attributes {graph.adapters = [{kind = "linear", parameter = "k.weight", module = "k", name = "base_model.model.k", rank = 2 : i64, scale = 1.0 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x8xf32> {graph.name = "base_model.model.k.lora_A.weight"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<4x2xf32> {graph.name = "base_model.model.k.lora_B.weight"
+// CHECK: %[[Y:.*]] = graph.matmul
+// CHECK: %[[D:.*]] = graph.matmul %{{.*}}, %[[B]] {transpose_b}
+// CHECK: %[[P:.*]] = graph.pad %[[D]], [0, 6] : tensor<4x4xf32> -> tensor<4x10xf32>
+// CHECK: graph.add %[[Y]], %[[P]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
+                   %q: tensor<8x6xf32> {graph.role = "parameter", graph.name = "q.weight"},
+                   %k: tensor<8x4xf32> {graph.role = "parameter", graph.name = "k.weight"}) -> tensor<4x10xf32> {
+  %w = graph.concat %q, %k axis 1 : tensor<8x6xf32>, tensor<8x4xf32> -> tensor<8x10xf32>
+  %y = graph.matmul %x, %w : tensor<4x8xf32>, tensor<8x10xf32> -> tensor<4x10xf32>
+  return %y : tensor<4x10xf32>
+}
+}
+
+// -----
+// Two products that each read a part of one weight share A and read their rows of B.
+module attributes {graph.adapters = [{kind = "linear", parameter = "qk.weight", module = "qk", name = "base_model.model.qk", rank = 2 : i64, scale = 1.0 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-DAG: graph.slice %{{.*}}, [0, 0] : tensor<6x2xf32> -> tensor<2x2xf32>
+// CHECK-DAG: graph.slice %{{.*}}, [2, 0] : tensor<6x2xf32> -> tensor<4x2xf32>
+func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
+                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "qk.weight"}) -> (tensor<4x2xf32>, tensor<4x4xf32>) {
+  %a = graph.slice %w, [0, 0] : tensor<6x8xf32> -> tensor<2x8xf32>
+  %b = graph.slice %w, [2, 0] : tensor<6x8xf32> -> tensor<4x8xf32>
+  %y = graph.matmul %x, %a {transpose_b} : tensor<4x8xf32>, tensor<2x8xf32> -> tensor<4x2xf32>
+  %z = graph.matmul %x, %b {transpose_b} : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  return %y, %z : tensor<4x2xf32>, tensor<4x4xf32>
+}
+}
+
+// -----
+// Any other use reads the sum of the weight and its adapter.
+module attributes {graph.adapters = [{kind = "linear", parameter = "w.weight", module = "w", name = "base_model.model.w", rank = 2 : i64, scale = 2.0 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[BA:.*]] = graph.matmul
+// CHECK: %[[D:.*]] = graph.mul %[[BA]]
+// CHECK: %[[S:.*]] = graph.add %{{.*}}, %[[D]] : tensor<6x8xf32>
+// CHECK: graph.exp %[[S]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
+                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "w.weight"}) -> tensor<4x6xf32> {
+  %e = graph.exp %w : tensor<6x8xf32>
+  %y = graph.matmul %x, %e {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+}
+
+// -----
+// A table that the head shares: lookups get the adapter, the product reads a trained copy. Biases may be trained where they are.
+module attributes {graph.adapters = [{kind = "embedding", parameter = "embed.weight", module = "embed", name = "base_model.model.embed", rank = 2 : i64, scale = 1.0 : f64},
+                                     {kind = "copy", parameter = "embed.weight", module = "head", name = "base_model.model.head.weight", uses = "products"},
+                                     {kind = "train", parameter = "head.bias", module = "head", name = "base_model.model.head.bias"}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<6x8xf32> {graph.frozen, graph.name = "embed.weight"
+// CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6xf32> {graph.name = "base_model.model.head.bias", graph.role = "parameter"}
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x6xf32> {graph.name = "base_model.model.embed.lora_embedding_A"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<8x2xf32> {graph.name = "base_model.model.embed.lora_embedding_B"
+// CHECK-SAME: %[[H:[a-z0-9]+]]: tensor<6x8xf32> {graph.name = "base_model.model.head.weight"
+// CHECK: graph.embedding %[[T]]
+// CHECK: %[[AT:.*]] = graph.transpose %[[A]]
+// CHECK: graph.embedding %[[AT]]
+// CHECK: graph.matmul %{{.*}}, %[[H]] {transpose_b}
+func.func @forward(%t: tensor<1x4xi32> {graph.role = "tokens"},
+                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "embed.weight"},
+                   %b: tensor<6xf32> {graph.role = "parameter", graph.name = "head.bias"}) -> tensor<4x6xf32> {
+  %x = graph.embedding %w, %t : tensor<6x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
+  %r = graph.reshape %x : tensor<1x4x8xf32> -> tensor<4x8xf32>
+  %y = graph.matmul %r, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  %a = graph.broadcast %b : tensor<6xf32> -> tensor<4x6xf32>
+  %z = graph.add %y, %a : tensor<4x6xf32>
+  return %z : tensor<4x6xf32>
+}
+}

@@ -1,0 +1,209 @@
+// adapter_config.json, key by key: what each does, and what is refused by name.
+#include "runtime/Format/AdapterConfig.h"
+#include "runtime/Core/Json.h"
+#include "runtime/Core/NamePattern.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace ztc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+StatusOr<AdapterConfig> parse(const Json &more) {
+  Json json{{"peft_type", "LORA"},
+            {"task_type", "CAUSAL_LM"},
+            {"r", 4},
+            {"lora_alpha", 8},
+            {"target_modules", Json::array({"q_proj"})}};
+  json.update(more);
+  return parseAdapterConfig(json.dump(), "DIR/adapter_config.json");
+}
+
+AdapterConfig good(const Json &more) {
+  StatusOr<AdapterConfig> config = parse(more);
+  EXPECT_TRUE(config.isOk()) << config.status().message();
+  return config.isOk() ? *config : AdapterConfig();
+}
+
+const char *const kQuery = "model.layers.0.self_attn.q_proj", *const kUp = "model.layers.12.mlp.up_proj";
+
+TEST(AdapterConfig, ListsNameModulesByTheirEnds) {
+  AdapterConfig config = good({{"target_modules", {"q_proj", "model.layers.12.mlp.up_proj", "attn.v"}}});
+  EXPECT_TRUE(config.targetsModule(kQuery));
+  EXPECT_TRUE(config.targetsModule(kUp));
+  EXPECT_TRUE(config.targetsModule("q_proj"));
+  EXPECT_TRUE(config.targetsModule("h.1.attn.v"));
+  EXPECT_FALSE(config.targetsModule("model.layers.0.self_attn.eq_proj"));
+  EXPECT_FALSE(config.targetsModule("model.layers.1.mlp.up_proj"));
+}
+
+TEST(AdapterConfig, ExpressionsAreHeldAgainstWholeNames) {
+  AdapterConfig config = good({{"target_modules", R"(.*\.(self_attn|mlp)\.(?!k_proj)\w+_proj)"}});
+  EXPECT_TRUE(config.targetsModule(kQuery));
+  EXPECT_FALSE(config.targetsModule("model.layers.0.self_attn.k_proj"));
+  EXPECT_FALSE(config.targetsModule("model.layers.0.self_attn.q_proj.more"));
+  EXPECT_TRUE(
+      good({{"target_modules", R"((?:.*?(?:attn|mlp).*?(?:q_proj|up_proj).*?)|(?:\bmodel\.layers\.[\d]{1,}\.x))"}})
+          .targetsModule(kUp));
+  EXPECT_TRUE(good({{"target_modules", "(?P<name>model).*q_proj"}}).targetsModule(kQuery));
+}
+
+TEST(AdapterConfig, AllLinearIsTakenInAnyCase) {
+  EXPECT_TRUE(good({{"target_modules", "All-Linear"}}).isAllLinear);
+  EXPECT_FALSE(good(Json::object()).isAllLinear);
+}
+
+TEST(AdapterConfig, ExclusionsComeFirst) {
+  EXPECT_TRUE(good({{"exclude_modules", {"q_proj"}}}).excludesModule(kQuery));
+  EXPECT_TRUE(good({{"exclude_modules", R"(.*\.0\..*)"}}).excludesModule(kQuery));
+  EXPECT_FALSE(good({{"exclude_modules", R"(.*\.1\..*)"}}).excludesModule(kQuery));
+  AdapterConfig saved = good({{"modules_to_save", {"self_attn", "norm"}}});
+  EXPECT_TRUE(saved.excludesModule(kQuery)) << "inside a module that is trained whole";
+  EXPECT_TRUE(saved.saves("model.layers.0.input_layernorm")) << "any end of a name, as PEFT has it";
+  EXPECT_FALSE(saved.saves("model.norm.more"));
+}
+
+TEST(AdapterConfig, LayersAreCountedByTheFirstNumber) {
+  AdapterConfig config = good({{"target_modules", {"q_proj", "up_proj"}}, {"layers_to_transform", {12, 3}}});
+  EXPECT_FALSE(config.targetsModule(kQuery));
+  EXPECT_TRUE(config.targetsModule(kUp));
+  EXPECT_TRUE(config.targetsModule("model.layers.3.experts.0.up_proj"));
+  EXPECT_FALSE(config.targetsModule("model.layers.4.experts.3.up_proj"));
+  EXPECT_FALSE(config.targetsModule("up_proj.up_proj")) << "in no layer";
+  EXPECT_TRUE(good({{"layers_to_transform", 0}}).targetsModule(kQuery));
+  Json blocks{{"layers_to_transform", {0}}, {"layers_pattern", "h"}};
+  EXPECT_FALSE(good(blocks).targetsModule(kQuery));
+  EXPECT_TRUE(good(blocks).targetsModule("transformer.h.0.q_proj"));
+  EXPECT_TRUE(good({{"layers_to_transform", {0}}, {"layers_pattern", {"h", "layers"}}}).targetsModule(kQuery));
+  EXPECT_TRUE(good({{"target_modules", {kQuery}}, {"layers_to_transform", {5}}}).targetsModule(kQuery))
+      << "a whole name is meant";
+}
+
+TEST(AdapterConfig, RanksAndScalesByPattern) {
+  AdapterConfig config = good({{"rank_pattern", {{"up_proj", 16}, {R"(layers\.\d+\.self_attn\.q_proj)", 2}}},
+                               {"alpha_pattern", {{"q_proj", 3}}}});
+  EXPECT_EQ(config.rankOf(kUp), 16);
+  EXPECT_EQ(config.rankOf(kQuery), 2);
+  EXPECT_EQ(config.rankOf("model.layers.0.mlp.soup_proj"), 4) << "a pattern begins behind a dot";
+  EXPECT_DOUBLE_EQ(config.scaleOf(kUp), 8.0 / 16);
+  EXPECT_DOUBLE_EQ(config.scaleOf(kQuery), 3.0 / 2);
+  EXPECT_DOUBLE_EQ(good({{"use_rslora", true}}).scaleOf(kQuery), 8.0 / 2);
+  EXPECT_EQ(good({{"rank_pattern", {{"^model.layers.0.self_attn.q_proj", 7}}}}).rankOf(kQuery), 7);
+}
+
+TEST(AdapterConfig, TheRestOfWhatIsKnown) {
+  EXPECT_EQ(good({{"bias", "all"}}).bias, AdapterBias::All);
+  EXPECT_EQ(good({{"bias", "lora_only"}}).bias, AdapterBias::OfTargets);
+  EXPECT_TRUE(good({{"lora_bias", true}}).hasBias);
+  EXPECT_EQ(good({{"init_lora_weights", "gaussian"}}).start, AdapterStart::Gaussian);
+  EXPECT_EQ(good({{"init_lora_weights", "orthogonal"}}).start, AdapterStart::Orthogonal);
+  EXPECT_EQ(good({{"init_lora_weights", false}}).start, AdapterStart::Given);
+  EXPECT_EQ(good({{"fan_in_fan_out", true}}).rank, 4);
+}
+
+TEST(AdapterConfig, DefaultsAreSilentKnownOrNot) {
+  good({{"lora_dropout", 0.0},
+        {"use_dora", false},
+        {"megatron_core", "megatron.core"},
+        {"qalora_group_size", 16},
+        {"peft_version", "0.21.2"},
+        {"inference_mode", true},
+        {"base_model_name_or_path", "some/model"},
+        {"revision", nullptr},
+        {"eva_config", nullptr},
+        {"loftq_config", Json::object()},
+        {"something_new", nullptr},
+        {"something_else", false},
+        {"another", ""},
+        {"more", Json::array()}});
+}
+
+TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
+  const std::pair<Json, const char *> bad[] = {
+      {{{"peft_type", "IA3"}}, "peft_type"},
+      {{{"task_type", "SEQ_CLS"}}, "task_type"},
+      {{{"r", 0}}, "r: a rank"},
+      {{{"r", "4"}}, "r: expected a whole number"},
+      {{{"lora_alpha", "8"}}, "lora_alpha"},
+      {{{"rank_pattern", {{"q_proj", 2.5}}}}, "rank_pattern"},
+      {{{"alpha_pattern", 4}}, "alpha_pattern"},
+      {{{"target_modules", nullptr}}, "target_modules"},
+      {{{"target_modules", "(q"}}, "regular expression"},
+      {{{"target_modules", 3}}, "target_modules"},
+      {{{"lora_dropout", 1.5}}, "lora_dropout"},
+      {{{"bias", "some"}}, "bias"},
+      {{{"use_rslora", "yes"}}, "use_rslora"},
+      {{{"layers_to_transform", {"one"}}}, "layers_to_transform"},
+      {{{"init_lora_weights", "pissa_niter_4"}}, "principal part"},
+      {{{"init_lora_weights", "olora"}}, "olora"},
+      {{{"init_lora_weights", "loftq"}}, "quantised"},
+      {{{"init_lora_weights", "corda"}}, "corda"},
+      {{{"init_lora_weights", "eva"}}, "found in data"},
+      {{{"init_lora_weights", "moon"}}, "init_lora_weights"},
+      {{{"init_lora_weights", "orthogonal"}, {"r", 3}}, "even rank"},
+      {{{"use_dora", true}}, "use_dora"},
+      {{{"target_parameters", {"experts.gate_up_proj"}}}, "target_parameters"},
+      {{{"trainable_token_indices", {1, 2}}}, "trainable_token_indices"},
+      {{{"lora_dropout", 0.1}}, "lora_dropout"},
+      {{{"layer_replication", Json::array({Json::array({0, 2})})}}, "layer_replication"},
+      {{{"use_qalora", true}}, "use_qalora"},
+      {{{"qalora_group_size", 32}}, "qalora_group_size"},
+      {{{"alora_invocation_tokens", {1}}}, "alora_invocation_tokens"},
+      {{{"something_new", 3}}, "something_new"},
+  };
+  for (const auto &[more, words] : bad) {
+    const StatusOr<AdapterConfig> config = parse(more);
+    ASSERT_FALSE(config.isOk()) << more.dump();
+    EXPECT_NE(config.status().message().find(words), std::string::npos) << config.status().message();
+    EXPECT_TRUE(config.status().message().starts_with("DIR/adapter_config.json: ")) << config.status().message();
+  }
+  EXPECT_FALSE(parseAdapterConfig("[]", "x").isOk());
+  EXPECT_FALSE(parseAdapterConfig("{", "x").isOk());
+}
+
+TEST(AdapterConfig, ShortFormsMakeOne) {
+  StatusOr<std::string> text = adapterConfigText("r=16,alpha=32,targets=all-linear");
+  ASSERT_TRUE(text.isOk());
+  StatusOr<AdapterConfig> config = parseAdapterConfig(*text, "--lora");
+  ASSERT_TRUE(config.isOk()) << config.status().message();
+  EXPECT_TRUE(config->isAllLinear);
+  EXPECT_EQ(config->rank, 16);
+  EXPECT_DOUBLE_EQ(config->scaleOf(kQuery), 2.0);
+  text = adapterConfigText("r=2,targets=q_proj+mlp.up_proj,rslora=true,bias=all,init=gaussian");
+  ASSERT_TRUE(text.isOk());
+  config = parseAdapterConfig(*text, "--lora");
+  ASSERT_TRUE(config.isOk());
+  EXPECT_EQ(config->targets.list, (std::vector<std::string>{"q_proj", "mlp.up_proj"}));
+  EXPECT_TRUE(config->dividesByRoot);
+  EXPECT_EQ(config->start, AdapterStart::Gaussian);
+  for (const char *words : {"rank=4", "r", "r=", "targets"})
+    EXPECT_FALSE(adapterConfigText(words).isOk()) << words;
+}
+
+TEST(AdapterConfig, ConfigurationsAreComparedByWhatTheyMean) {
+  const std::string one = R"({"r": 4, "lora_alpha": 8})";
+  EXPECT_EQ(differenceOfAdapters(one, R"({"r": 4, "lora_alpha": 8.0, "inference_mode": true, "bias": "none"})"), "");
+  EXPECT_NE(differenceOfAdapters(one, R"({"r": 4, "lora_alpha": 16})").find("lora_alpha is 16"), std::string::npos);
+  EXPECT_NE(differenceOfAdapters(one, R"({"r": 4, "lora_alpha": 8, "use_rslora": true})"), "");
+  EXPECT_EQ(differenceOfAdapters("{}", R"({"r": 8, "lora_alpha": 8, "rank_pattern": {}})"), "");
+}
+
+TEST(AdapterConfig, WrittenAsPeftReadsIt) {
+  AdapterConfig config = good({{"target_modules", "all-linear"}, {"inference_mode", false}});
+  const Json json = parseJson<Json>(writtenAdapterConfig(config, {"down_proj", "q_proj"}, "/some/model"));
+  EXPECT_EQ(json["target_modules"], Json({"down_proj", "q_proj"}));
+  EXPECT_EQ(json["base_model_name_or_path"], "/some/model");
+  EXPECT_EQ(json["inference_mode"], true);
+  EXPECT_EQ(json["r"], 4);
+}
+
+TEST(NamePattern, TakesTimeThatGrowsWithTheName) {
+  StatusOr<NamePattern> pattern = NamePattern::parse("(a*)*(a*)*(a|aa)+b");
+  ASSERT_TRUE(pattern.isOk());
+  EXPECT_FALSE(pattern->matches(std::string(60, 'a')));
+  EXPECT_FALSE(NamePattern::parse("[z-a]").isOk());
+}
+
+} // namespace
+} // namespace ztc
