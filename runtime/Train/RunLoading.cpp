@@ -206,7 +206,7 @@ Status RunStages::loadModel() {
     facts_.weights = fmt::format("fresh, {} (initializer_range of config.json), seed {}", fresh->second, facts_.seed);
   }
   Status known = agree(&control_, "weights found", checkWeights(session_->plan(), weights));
-  if (!known.isOk() && options_.isTrial() && options_.weights.empty()) {
+  if (!known.isOk() && options_.isTrial() && options_.weights.empty() && options_.adapter.empty()) {
     // A trial measures memory and speed: it does not need the real ones.
     weights.initDeviation = kTrialDeviation;
     facts_.weights = fmt::format("random, normal:{} ({})", kTrialDeviation, known.message());

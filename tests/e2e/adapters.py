@@ -137,6 +137,10 @@ def refused(case):
     plan = case.work / "good.bin"
     case.compile(plan)
     done, _ = case.run(plan, f"--adapter={changed('alpha', lora_alpha=99)}", expect=1)
+    whole = case.work / "whole.bin"
+    run("ztc", "compile", case.folder, "-o", whole, "--target=host", "--batch=1", f"--seq={case.shape[1]}")
+    trial = run("ztc-run", whole, f"--adapter={case.adapter}", "--device=cpu", expect=1)
+    check("refused: an adapter for a plan without one", "trains the whole model" in trial.stderr, trial.stderr)
     check("refused: an adapter of another scale", "lora_alpha" in done.stderr and "99" in done.stderr, done.stderr)
 
 
