@@ -116,6 +116,18 @@ private:
   llvm::StringSet<> readByLoss;
   std::vector<ImportReport::Port> outputs;
 };
+
+/// What a graph is called: its folder, where that is a model's with config.json, for files in such have names as
+/// "model.onnx"; else the file without its ending.
+std::string nameOf(llvm::StringRef path) {
+  llvm::SmallString<256> config(path);
+  llvm::sys::fs::make_absolute(config);
+  llvm::sys::path::remove_filename(config);
+  const std::string folder = llvm::sys::path::filename(config).str();
+  llvm::sys::path::append(config, "config.json");
+  return !folder.empty() && llvm::sys::fs::exists(config) ? folder : llvm::sys::path::stem(path).str();
+}
+
 /// model_type, of the text model where a multi-modal config has one; or "".
 std::string familyOf(const nlohmann::json &config) {
   const nlohmann::json &text = config.contains("text_config") ? config["text_config"] : config;
@@ -341,8 +353,7 @@ private:
     report.layerIdioms = layerIdioms(forward);
     OpBuilder builder(&context);
     auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-    module->setAttr("graph.model", builder.getStringAttr(options.name.empty() ? llvm::sys::path::stem(path)
-                                                                              : llvm::StringRef(options.name)));
+    module->setAttr("graph.model", builder.getStringAttr(options.name.empty() ? nameOf(path) : options.name));
     module->setAttr(graph::kBatch, number(report.batch));
     module->setAttr(graph::kSequence, number(report.seq));
     module->setAttr(graph::kVocabulary, number(report.vocabulary));

@@ -39,12 +39,12 @@ public:
       for (size_t i = next++; i < batch.size(); i = next++)
         batch[i].status = encode(batch[i], cache);
     };
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < caches_.size() && i < batch.size(); ++i)
-      others.emplace_back([&, i] { work(caches_[i]); });
-    work(caches_[0]);
-    for (std::thread &other : others)
-      other.join();
+    {
+      std::vector<std::jthread> others; // they are waited for at the end, also where one more cannot be started
+      for (size_t i = 1; i < caches_.size() && i < batch.size(); ++i)
+        others.emplace_back([&, i] { work(caches_[i]); });
+      work(caches_[0]);
+    }
     out_.clear();
     for (const Encoded &one : batch) {
       if (!one.status.isOk())

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <sys/resource.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -185,7 +186,13 @@ int main(int argc, char **argv) {
     return runProgram(argc, argv);
   } catch (const std::bad_alloc &) {
     return report(resourceExhausted("the host's memory does not suffice"), kFailed);
-  } catch (const std::exception &exception) { // a thread that cannot be started, say
+  } catch (const std::system_error &exception) {
+    return report(resourceExhausted(fmt::format("the system starts no more threads ({}): ask for fewer with --threads, "
+                                                "or raise the limit (ulimit -u, ulimit -v, pids.max of the control "
+                                                "group)",
+                                                exception.code().message())),
+                  kFailed);
+  } catch (const std::exception &exception) {
     return report(internalError(exception.what()), kFailed);
   }
 }

@@ -33,11 +33,20 @@ static int awaitChange(std::atomic<int> &value, int old) {
 
 ThreadPool::ThreadPool(uint32_t threads) : threads_(threads == 0 ? 1 : threads), parts_(threads_) {
   workers_.reserve(threads_ - 1);
-  for (uint32_t worker = 1; worker < threads_; ++worker)
-    workers_.emplace_back([this, worker] { loop(worker); });
+  try {
+    for (uint32_t worker = 1; worker < threads_; ++worker)
+      workers_.emplace_back([this, worker] { loop(worker); });
+  } catch (...) { // the system starts no more: who asked for them says so
+    stop();
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

@@ -28,6 +28,7 @@ WorkRange splitRange(uint64_t extent, uint64_t grain, uint32_t part, uint32_t pa
 /// worker that has not begun, because it sleeps or its core does something else.
 class ThreadPool {
 public:
+  /// Throws std::system_error where the system starts no more threads.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -91,6 +92,7 @@ private:
   struct alignas(64) Part {
     std::atomic<uint64_t> left{0};
   };
+  void stop();
   void run(Job job);
   void work(uint32_t worker);
   WorkRange take(uint32_t worker);
