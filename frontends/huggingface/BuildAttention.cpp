@@ -90,13 +90,13 @@ Value DecoderBuilder::mask(const Layer &layer) {
 }
 
 /// (B, Hk, S, D) to (B, H, S, D): each head of keys as often as queries share it.
-Value DecoderBuilder::repeated(const Attention &a, Value x) {
+Value DecoderBuilder::repeated(const Attention &a, Value x, int64_t width) {
   int64_t group = a.heads / a.keyHeads;
   if (group == 1)
     return x;
   Value split = graph.add("Unsqueeze", {x, graph.integers({2})});
   Value wide = graph.add("Expand", {split, graph.integers({1, 1, group, 1, 1})});
-  return reshape(wide, {0, a.heads, -1, a.headWidth});
+  return reshape(wide, {0, a.heads, -1, width});
 }
 
 /// (H, 1, S): what ALiBi adds to the scores of each key.
@@ -124,7 +124,7 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   }
   Value visible = mask(layer);
   graph.setScope(checkpoint.ownName(path));
-  Value keys = graph.add("Transpose", {repeated(a, key)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  Value keys = graph.add("Transpose", {repeated(a, key, a.headWidth)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   Value x = scaled(graph.add("MatMul", {query, keys}), a.scale);
   if (a.softCap)
     x = softCapped(x, *a.softCap);
@@ -135,14 +135,14 @@ Value DecoderBuilder::scores(const Layer &layer, const std::string &path, Value 
   x = graph.add("Where", {visible, x, graph.scalar(-std::numeric_limits<float>::infinity())});
   if (!a.hasSinks) {
     x = graph.add("Softmax", {x}, {{"axis", int64_t(-1)}});
-    return graph.add("MatMul", {x, repeated(a, value)});
+    return graph.add("MatMul", {x, repeated(a, value, a.valueWidth ? a.valueWidth : a.headWidth)});
   }
   Value sinks = reshape(parameter(inside(path, "sinks"), {a.heads}), {1, a.heads, 1, 1});
   Value column = graph.add("Slice", {x, graph.integers({0}), graph.integers({1}), graph.integers({-1})});
   sinks = graph.add("Expand", {sinks, graph.add("Shape", {column})});
   x = graph.add("Softmax", {graph.add("Concat", {x, sinks}, {{"axis", int64_t(-1)}})}, {{"axis", int64_t(-1)}});
   x = graph.add("Slice", {x, graph.integers({0}), graph.integers({-1}), graph.integers({-1})});
-  return graph.add("MatMul", {x, repeated(a, value)});
+  return graph.add("MatMul", {x, repeated(a, value, a.valueWidth ? a.valueWidth : a.headWidth)});
 }
 
 /// Queries, keys and values of Fusion::Shards.
@@ -212,6 +212,22 @@ Value DecoderBuilder::scaledByPosition(const Attention &a, Value query) {
   return graph.add("Mul", {query, graph.add("Unsqueeze", {scale, graph.integers({1})})});
 }
 
+/// The result `y` of attention, (B, S, H * width), times its gate, which reads `x`.
+Value DecoderBuilder::gated(const Attention &a, const std::string &path, Value x, Value y, int64_t width) {
+  if (a.outputGate == OutputGate::None)
+    return y;
+  bool isPerHead = a.outputGate == OutputGate::SoftplusPerHead;
+  int64_t numbers = isPerHead ? a.heads : a.heads * width;
+  Value gate = linear(inside(path, decoder.names.outputGate), x, decoder.hidden, numbers, false);
+  graph.setScope(checkpoint.ownName(path));
+  gate = graph.add(a.outputGate == OutputGate::Sigmoid ? "Sigmoid" : "Softplus", {gate});
+  if (!isPerHead)
+    return graph.add("Mul", {y, gate});
+  Value heads = reshape(y, {0, 0, a.heads, width});
+  return reshape(graph.add("Mul", {heads, graph.add("Unsqueeze", {gate, graph.integers({-1})})}),
+                 {0, 0, a.heads * width});
+}
+
 Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Value x) {
   const Attention &a = layer.attention;
   const BlockNames &names = decoder.names;
@@ -219,6 +235,7 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     tables[layer.rope] = table(decoder.ropes[layer.rope]);
   if (a.latent)
     return latentAttention(layer, path, x);
+  const int64_t widths[] = {a.headWidth, a.headWidth, a.valueWidth ? a.valueWidth : a.headWidth};
   int64_t wide = a.heads * a.headWidth, narrow = a.keyHeads * a.headWidth;
   std::vector<Value> parts;
   if (a.fusion != Fusion::None)
@@ -226,7 +243,7 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
   else
     parts = {linear(inside(path, names.query), x, decoder.hidden, wide, a.queryBias),
              linear(inside(path, names.key), x, decoder.hidden, narrow, a.queryBias),
-             linear(inside(path, names.value), x, decoder.hidden, narrow, a.queryBias)};
+             linear(inside(path, names.value), x, decoder.hidden, a.keyHeads * widths[2], a.queryBias)};
   const std::string *normNames[] = {&names.queryNorm, &names.keyNorm};
   bool hasHeadNorms = a.headNorms != HeadNorms::None && a.headNorms != HeadNorms::Whole;
   for (int i = 0; i < 3; ++i) {
@@ -237,7 +254,7 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     graph.setScope(checkpoint.ownName(path));
     if (a.clip > 0)
       parts[i] = graph.add("Clip", {parts[i], graph.scalar(float(-a.clip)), graph.scalar(float(a.clip))});
-    parts[i] = reshape(parts[i], {0, 0, heads, a.headWidth});
+    parts[i] = reshape(parts[i], {0, 0, heads, widths[i]});
     if (i < 2 && hasHeadNorms && !a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
     graph.setScope(checkpoint.ownName(path));
@@ -249,15 +266,16 @@ Value DecoderBuilder::attention(const Layer &layer, const std::string &path, Val
     if (i < 2 && hasHeadNorms && a.normsAfterRotation)
       parts[i] = headNorm(a, normName, parts[i], heads);
   }
+  parts[2] = scaled(parts[2], a.valueScale);
   Value y = scores(layer, path, parts[0], parts[1], parts[2]);
   y = graph.add("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-  y = reshape(y, {0, 0, wide});
-  if (a.hasOutputGate) {
-    Value gate = linear(inside(path, names.outputGate), x, decoder.hidden, wide, false);
-    graph.setScope(checkpoint.ownName(path));
-    y = graph.add("Mul", {y, graph.add("Sigmoid", {gate})});
-  }
-  return linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias);
+  wide = a.heads * widths[2];
+  y = gated(a, path, x, reshape(y, {0, 0, wide}), widths[2]);
+  y = linear(inside(path, names.output), y, wide, decoder.hidden, a.outputBias && names.outputBias.empty());
+  graph.setScope(checkpoint.ownName(path));
+  if (a.outputBias && !names.outputBias.empty())
+    y = graph.add("Add", {y, parameter(inside(path, names.outputBias), {decoder.hidden})});
+  return y;
 }
 
 } // namespace ztc::huggingface

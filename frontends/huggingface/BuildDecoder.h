@@ -54,17 +54,19 @@ private:
   Value headNorm(const Attention &attention, const std::string &module, Value x, int64_t heads);
   Value turned(const Layer &layer, Value x, int64_t headWidth);
   Value scaledByPosition(const Attention &attention, Value query);
+  Value gated(const Attention &attention, const std::string &path, Value x, Value y, int64_t width);
   Value attention(const Layer &layer, const std::string &path, Value x);
   // BuildLatentAttention.cpp
   Value latentAttention(const Layer &layer, const std::string &path, Value x);
   // BuildAttention.cpp
   Value scores(const Layer &layer, const std::string &path, Value query, Value key, Value value);
-  Value repeated(const Attention &attention, Value x);
+  Value repeated(const Attention &attention, Value x, int64_t width);
 
   // BuildExperts.cpp
   Value experts(const Layer &layer, const std::string &block, const std::string &path, Value x);
   Value shares(const Experts &experts, const std::string &path, Value x);
   Value choice(const Experts &experts, const std::string &path, Value shares);
+  Value zerosLike(Value x);
   Value nearShares(const Experts &experts, Value logits);
   Value sharedExpert(const FeedForward &feedForward, const std::string &path, Value x);
   Value gatedExpert(const Layer &layer, const std::string &path, int64_t index, Value x);

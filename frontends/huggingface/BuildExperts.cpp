@@ -8,7 +8,6 @@ using Value = GraphWriter::Value;
 
 /// (B, S, E): what the choice is made by; experts of groups that take no part are out of reach.
 Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value shares) {
-  bool isSigmoid = e.router == Experts::Router::SigmoidThenTop;
   if (e.hasChoiceBias) {
     std::vector<int64_t> shape{e.count};
     if (e.choiceBiasIsRow)
@@ -18,22 +17,27 @@ Value DecoderBuilder::choice(const Experts &e, const std::string &path, Value sh
   if (e.groups <= 1 || e.chosenGroups >= e.groups)
     return shares;
   Value grouped = reshape(shares, {0, 0, e.groups, e.count / e.groups});
-  int64_t summands = isSigmoid ? 2 : 1;
-  Value best = graph.addMany("TopK", {grouped, graph.integers({summands})}, 2, {{"axis", int64_t(-1)}})[0];
+  Value best = graph.addMany("TopK", {grouped, graph.integers({e.groupSummands})}, 2, {{"axis", int64_t(-1)}})[0];
   Value scores = graph.add("ReduceSum", {best, graph.integers({-1})}, {{"keepdims", int64_t(0)}});
   Value chosen = graph.addMany("TopK", {scores, graph.integers({e.chosenGroups})}, 2, {{"axis", int64_t(-1)}})[1];
   Value none = graph.add("Sub", {scores, scores});
   Value one = graph.add("Expand", {graph.scalar(1), graph.add("Shape", {chosen})});
   Value takesPart = graph.add("ScatterElements", {none, chosen, one}, {{"axis", int64_t(-1)}});
   takesPart = graph.add("Greater", {graph.add("Unsqueeze", {takesPart, graph.integers({-1})}), graph.scalar(0)});
-  Value outside = graph.scalar(isSigmoid ? -std::numeric_limits<float>::infinity() : 0);
+  Value outside =
+      graph.scalar(e.router == Experts::Router::SigmoidThenTop ? -std::numeric_limits<float>::infinity() : 0);
   return reshape(graph.add("Where", {takesPart, grouped, outside}), {0, 0, e.count});
+}
+
+/// Zeros of this value's shape, through which no gradient goes.
+Value DecoderBuilder::zerosLike(Value x) {
+  return graph.add("Expand", {graph.scalar(0), graph.add("Shape", {x})});
 }
 
 /// (B, S, E): shares of two experts, one after the other. Each is the softmax of the best among those whose scores are
 /// near it; for the second the first is out of reach.
 Value DecoderBuilder::nearShares(const Experts &e, Value logits) {
-  Value none = graph.add("Sub", {logits, logits}), outside = graph.scalar(-std::numeric_limits<float>::infinity());
+  Value none = zerosLike(logits), outside = graph.scalar(-std::numeric_limits<float>::infinity());
   Value size = graph.add("Abs", {logits}), left = logits, sum;
   for (int i = 0; i < 2; ++i) {
     std::vector<Value> best = graph.addMany("TopK", {left, graph.integers({1})}, 2, {{"axis", int64_t(-1)}});
@@ -53,7 +57,15 @@ Value DecoderBuilder::nearShares(const Experts &e, Value logits) {
 
 /// (B, S, E): the share of each expert, 0 where it was not chosen.
 Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x) {
+  using Precision = Experts::Precision;
+  using Width = GraphWriter::Width;
+  graph.setWidth(e.precision == Precision::Weight    ? Width::Parameters
+                 : e.precision == Precision::Product ? Width::Wide
+                                                     : Width::Policy);
   Value logits = linear(inside(path, decoder.names.router), x, decoder.hidden, e.count, e.routerBias);
+  graph.setWidth(e.precision == Precision::Narrow ? Width::Policy : Width::Wide);
+  if (e.routerSoftCap > 0)
+    logits = softCapped(logits, e.routerSoftCap);
   if (e.router == Experts::Router::SparseMixer)
     return nearShares(e, logits);
   bool isLate = e.router == Experts::Router::TopThenSoftmax || e.router == Experts::Router::TopThenSigmoid;
@@ -66,11 +78,11 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
   Value by = choice(e, path, all);
   std::vector<Value> top = graph.addMany("TopK", {by, graph.integers({e.perToken})}, 2, {{"axis", int64_t(-1)}});
   Value chosen = by == all ? top[0] : graph.add("GatherElements", {all, top[1]}, {{"axis", int64_t(-1)}});
-  if (e.router == Experts::Router::TopThenSigmoid) {
+  if (e.router == Experts::Router::TopThenSigmoid)
     chosen = graph.add("Sigmoid", {chosen});
-  } else if (isLate) {
+  else if (isLate)
     chosen = graph.add("Softmax", {chosen}, {{"axis", int64_t(-1)}});
-  } else if (e.normalised) {
+  if (e.normalised) {
     Value sum = graph.add("ReduceSum", {chosen, graph.integers({-1})}, {{"keepdims", int64_t(1)}});
     if (e.normalisedFrom > 0)
       sum = graph.add("Add", {sum, graph.scalar(float(e.normalisedFrom))});
@@ -79,7 +91,9 @@ Value DecoderBuilder::shares(const Experts &e, const std::string &path, Value x)
     chosen = graph.add("Div", {chosen, sum});
   }
   chosen = scaled(chosen, e.scale);
-  Value none = graph.add("Sub", {logits, logits});
+  if (e.sharesAreRounded)
+    graph.setWidth(Width::Policy);
+  Value none = zerosLike(logits);
   return graph.add("ScatterElements", {none, top[1], chosen}, {{"axis", int64_t(-1)}});
 }
 
@@ -152,9 +166,12 @@ Value DecoderBuilder::sharedExpert(const FeedForward &f, const std::string &path
 Value DecoderBuilder::experts(const Layer &layer, const std::string &block, const std::string &path, Value x) {
   const Experts &e = *layer.feedForward.experts;
   Value weights = shares(e, path, x), sum;
+  const bool isWide = e.precision != Experts::Precision::Narrow && !e.sharesAreRounded;
   for (int64_t i = 0; i < e.count; ++i) {
     graph.setScope(checkpoint.ownName(path));
+    graph.setWidth(isWide ? GraphWriter::Width::Wide : GraphWriter::Width::Policy);
     Value share = graph.add("Slice", {weights, graph.integers({i}), graph.integers({i + 1}), graph.integers({-1})});
+    graph.setWidth(GraphWriter::Width::Policy);
     Value read = e.sharesScaleInputs ? graph.add("Mul", {x, share}) : x;
     Value y = e.limit ? clampedExpert(layer, path, i, read) : gatedExpert(layer, path, i, read);
     graph.setScope(checkpoint.ownName(path));
@@ -166,7 +183,8 @@ Value DecoderBuilder::experts(const Layer &layer, const std::string &block, cons
     return sum;
   Value shared = sharedExpert(layer.feedForward, decoder.names.sharedIsBeside ? block : path, x);
   graph.setScope(checkpoint.ownName(path));
-  return graph.add("Add", {sum, shared});
+  sum = graph.add("Add", {sum, shared});
+  return scaled(sum, e.sharedIsAveraged ? 0.5 : 1);
 }
 
 } // namespace ztc::huggingface

@@ -26,7 +26,7 @@ Value DecoderBuilder::latentAttention(const Layer &layer, const std::string &pat
     query = linear(inside(path, decoder.names.query), x, hidden, a.heads * width, false);
   }
   std::vector<Value> queries = split(inHeads(query, a.heads, width), {l.plainWidth, l.turningWidth});
-  query = joined(queries[0], turned(layer, queries[1], l.turningWidth));
+  query = scaledByPosition(a, joined(queries[0], turned(layer, queries[1], l.turningWidth)));
 
   Value compressed = linear(inside(path, "kv_a_proj_with_mqa"), x, hidden, l.keyRank + l.turningWidth, a.queryBias);
   std::vector<Value> low = split(compressed, {l.keyRank, l.turningWidth});

@@ -61,8 +61,18 @@ struct Latent {
   int64_t keyRank = 0, plainWidth = 0, turningWidth = 0, valueWidth = 0;
 };
 
+/// What the result of attention is multiplied by: a function of what it read, through a projection.
+enum class OutputGate {
+  None,
+  Sigmoid,
+  Softplus,
+  SoftplusPerHead, ///< one number for all of a head
+};
+
 struct Attention {
   int64_t heads = 0, keyHeads = 0, headWidth = 0;
+  int64_t valueWidth = 0;                     ///< of a head's values, where it is not `headWidth`
+  double valueScale = 1;                      ///< of values
   double scale = 0;                           ///< of the scores
   bool queryBias = false, outputBias = false; ///< `queryBias` is of queries, keys and values
   Fusion fusion = Fusion::None;
@@ -79,8 +89,8 @@ struct Attention {
   /// Queries of later positions, larger, that softmax over more keys stays as sharp (arXiv:2501.19399): times
   /// 1 + beta * log(1 + floor((position + shift) / from)). A beta of 0: not.
   double queryScaleBeta = 0, queryScaleFrom = 1, queryScaleShift = 0;
-  bool hasOutputGate = false; ///< its result times a sigmoid of what it read, through a projection
-  bool hasSinks = false;      ///< a learned logit per head, which takes a share of the softmax and nothing else
+  OutputGate outputGate = OutputGate::None;
+  bool hasSinks = false; ///< a learned logit per head, which takes a share of the softmax and nothing else
 };
 
 struct Experts {
@@ -99,14 +109,25 @@ struct Experts {
   bool routerBias = false;
   bool hasChoiceBias = false;   ///< a learned bias takes part in the choice, and in nothing else
   bool choiceBiasIsRow = false; ///< stored (1, count), not (count)
-  /// Experts in so many groups; the best `chosenGroups` of them take part. By the largest share, or by the sum of two.
+  /// Experts in so many groups; the best `chosenGroups` of them take part.
   int64_t groups = 1, chosenGroups = 1;
+  int64_t groupSummands = 1;      ///< of a group's largest, which are what it is chosen by
+  double routerSoftCap = 0;       ///< above 0: cap * tanh(x / cap) of the router's product
   double scale = 1;               ///< of the shares
   bool sharesScaleInputs = false; ///< what an expert reads is multiplied by its share, not what it says
   double nearness = 0;            ///< of Router::SparseMixer: how far behind the best an expert may be, relatively
   int64_t sharedWidth = 0;        ///< above 0: an expert that sees every token
   bool sharedHasGate = false;     ///< its result times a sigmoid of the token
+  bool sharedIsAveraged = false;  ///< half of the sum of its result and the others'
   double limit = 0, alpha = 0;    ///< a limit above 0: the clamped SwiGLU with biases of gpt-oss
+  /// What 16-bit plans compute in f32 of the choice, as transformers' class of the model type does.
+  enum class Precision {
+    Narrow,  ///< nothing
+    Scores,  ///< what follows the router's product
+    Product, ///< that too
+    Weight,  ///< and the router's matrix is f32 (_keep_in_fp32_modules_strict)
+  } precision = Precision::Scores;
+  bool sharesAreRounded = true; ///< to the plan's type, before an expert's result is multiplied by its share
 };
 
 struct FeedForward {
@@ -137,6 +158,7 @@ struct BlockNames {
   std::string query = "q_proj", key = "k_proj", value = "v_proj", fusedQuery = "qkv_proj", output = "o_proj";
   std::string queryNorm = "q_norm", keyNorm = "k_norm";
   std::string outputGate = "gate_proj"; ///< below `attention`
+  std::string outputBias;               ///< below `attention`, where it is not the output projection's
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj", fusedGate = "gate_up_proj";
   std::string router = "gate", experts = "experts"; ///< below `feedForward`
   std::string sharedExpert = "shared_experts", sharedGate = "shared_expert_gate";

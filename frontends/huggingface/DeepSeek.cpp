@@ -4,7 +4,10 @@
 
 namespace ztc::huggingface {
 
-void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &d, Experts experts) {
+void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &d, Experts experts,
+                        const std::vector<bool> &dense) {
+  experts.precision = Experts::Precision::Product;
+  experts.sharesAreRounded = false;
   std::optional<int64_t> count = config.optionalInteger(d.countKey, d.count, 0);
   experts.count = count.value_or(0);
   experts.perToken = config.optionalInteger("num_experts_per_tok", d.perToken).value_or(d.perToken);
@@ -14,7 +17,9 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
   experts.chosenGroups = config.optionalInteger("topk_group", d.chosenGroups).value_or(1);
   int64_t width = config.integer("moe_intermediate_size", d.width);
   experts.sharedWidth = width * config.optionalInteger(d.sharedKey, d.shared, 0).value_or(0);
-  int64_t dense = config.integer("first_k_dense_replace", d.firstDense, 0);
+  int64_t first = config.integer("first_k_dense_replace", d.firstDense, 0);
+  if (experts.router == Experts::Router::SigmoidThenTop)
+    experts.groupSummands = 2;
   config.harmless({"ep_size", "moe_layer_freq", "scoring_func", "aux_loss_alpha", "seq_aux"});
   readRouterLoss(config, decoder);
   if (experts.count && (experts.count % experts.groups || experts.chosenGroups > experts.groups ||
@@ -22,11 +27,13 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
     config.fail(std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) + " groups, " +
                 std::to_string(experts.chosenGroups) + " of them chosen for " + std::to_string(experts.perToken) +
                 " experts a token, do not fit each other");
-  setExperts(config, decoder, experts, width, [&](int64_t layer) { return layer < dense; });
+  setExperts(config, decoder, experts, width,
+             [&](int64_t layer) { return dense.empty() ? layer < first : bool(dense[layer]); });
 }
 
 /// Ranks and widths of latent attention, and its rotary embedding.
-static void readLatent(Config &config, Decoder &decoder, const Latent &defaults, bool isInterleaved) {
+static void readLatent(Config &config, Decoder &decoder, const Latent &defaults, bool isInterleaved,
+                       bool readsQueryScale = false) {
   Latent latent;
   latent.queryRank = config.optionalInteger("q_lora_rank", defaults.queryRank).value_or(0);
   latent.keyRank = config.integer("kv_lora_rank", defaults.keyRank);
@@ -46,10 +53,21 @@ static void readLatent(Config &config, Decoder &decoder, const Latent &defaults,
     attention.scale = scale;
   }
   RopeContext context = ropeContext(decoder, 10000);
+  context.readsQueryScale = readsQueryScale;
+  if (readsQueryScale) { // Mistral 4 says which part of a whole head turns
+    context.headWidth = latent.plainWidth + latent.turningWidth;
+    context.partialFactor = double(latent.turningWidth) / double(context.headWidth);
+  }
   Rope rope = readRope(config, context);
+  if (config.status().isOk() && rope.width != latent.turningWidth)
+    config.fail("the rotary embedding turns " + std::to_string(rope.width) + " dimensions of a head, " +
+                config.describe("qk_rope_head_dim"));
   rope.isInterleaved = isInterleaved;
-  for (Layer &layer : decoder.layers)
+  for (Layer &layer : decoder.layers) {
     layer.attention.scale *= rope.scoreScale;
+    layer.attention.queryScaleBeta = rope.queryScaleBeta;
+    layer.attention.queryScaleFrom = rope.queryScaleFrom;
+  }
   decoder.ropes = {rope};
 }
 
@@ -152,6 +170,34 @@ void fillDeepSeekV2(Config &config, Decoder &decoder) {
       if (method == "greedy")
         layer.feedForward.experts->groups = 1;
     }
+}
+
+/// DeepSeek-V3's attention, queries that grow as Ministral 3's do, and shares by a softmax.
+void fillMistral4(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 131072, .width = 12288, .layers = 36, .keyHeads = 32, .positions = 1048576};
+  defaults.padding = 11;
+  readCommon(config, decoder, defaults);
+  if (decoder.layers.empty())
+    return;
+  if (!config.child("rope_parameters") && !config.child("rope_scaling"))
+    config.set("rope_parameters", {{"rope_type", "yarn"},
+                                   {"rope_theta", 10000.0},
+                                   {"factor", 128.0},
+                                   {"original_max_position_embeddings", 8192},
+                                   {"beta_fast", 32.0},
+                                   {"beta_slow", 1.0},
+                                   {"mscale_all_dim", 1.0},
+                                   {"mscale", 1.0},
+                                   {"llama_4_scaling_beta", 0.1}});
+  readLatent(config, decoder,
+             {.queryRank = 1024, .keyRank = 256, .plainWidth = 64, .turningWidth = 64, .valueWidth = 128},
+             config.flag("rope_interleave", true), /*readsQueryScale=*/true);
+  Experts experts{.router = Experts::Router::SoftmaxThenTop, .normalisedFrom = 1e-20, .groupSummands = 2};
+  setDeepSeekExperts(config, decoder, {.count = 128, .perToken = 4, .width = 2048, .shared = 1, .normalised = true},
+                     experts);
+  for (Layer &layer : decoder.layers)
+    if (layer.feedForward.experts)
+      layer.feedForward.experts->precision = Experts::Precision::Narrow;
 }
 
 void fillDots1(Config &config, Decoder &decoder) {

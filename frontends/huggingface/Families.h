@@ -18,6 +18,8 @@ struct Family {
 struct Wrapper {
   const char *modelType, *textType; ///< `textType` where text_config does not say it
   bool isTied;                      ///< where tie_word_embeddings is absent
+  bool scalesLogits = false;        ///< as the language model's own class does, in every version
+  const char *note = nullptr;       ///< what is otherwise than in transformers
 };
 const Wrapper *findWrapper(const std::string &modelType);
 
@@ -95,10 +97,13 @@ struct DeepSeekExperts {
   bool normalised = false;
   const char *countKey = "n_routed_experts", *sharedKey = "n_shared_experts";
 };
-/// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers.
+/// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers, or in all that
+/// `dense` does not name, where it is not empty.
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
-                        Experts experts = {
-                            .router = Experts::Router::SigmoidThenTop, .normalisedFrom = 1e-20, .hasChoiceBias = true});
+                        Experts experts = {.router = Experts::Router::SigmoidThenTop,
+                                           .normalisedFrom = 1e-20,
+                                           .hasChoiceBias = true},
+                        const std::vector<bool> &dense = {});
 
 /// What dense ERNIE 4.5 and its mixture have in common, with these sizes; whether projections have biases.
 bool readErnie45(Config &config, Decoder &decoder, Defaults sizes);
@@ -184,5 +189,14 @@ void fillAfMoe(Config &config, Decoder &decoder);
 void fillSolarOpen(Config &config, Decoder &decoder);
 void fillYoutu(Config &config, Decoder &decoder);
 void fillHyperClovaX(Config &config, Decoder &decoder);
+void fillGraniteSwa(Config &config, Decoder &decoder);
+void fillGraniteMoeSwa(Config &config, Decoder &decoder);
+void fillMellum(Config &config, Decoder &decoder);
+void fillLaguna(Config &config, Decoder &decoder);
+void fillMimoV2Flash(Config &config, Decoder &decoder);
+void fillHyV3(Config &config, Decoder &decoder);
+void fillCohere2Moe(Config &config, Decoder &decoder);
+void fillMistral4(Config &config, Decoder &decoder);
+void fillGptNeoxJapanese(Config &config, Decoder &decoder);
 
 } // namespace ztc::huggingface

@@ -147,7 +147,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     text.adopt(config);
     config = std::move(text);
     model.notes.push_back(place + ": a multi-modal model; its language model (" + model.modelType +
-                          ") is trained on text");
+                          ") is trained on text" + (wrapper->note ? std::string("; ") + wrapper->note : ""));
     refuseUnsupported(config, model.modelType);
   }
   const Family *family = familyOf(config, model.modelType);
@@ -157,7 +157,8 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
   family->fill(config, decoder);
   // transformers' multi-modal classes have a head of their own: what follows the logits of the language model's class
   // is left out by version 5 and was not by all of version 4.
-  if (wrapper && (decoder.logitScale != 1 || decoder.logitDivisor != 1 || decoder.logitSoftCap))
+  if (wrapper && !wrapper->scalesLogits &&
+      (decoder.logitScale != 1 || decoder.logitDivisor != 1 || decoder.logitSoftCap))
     config.fail("model_type '" + model.modelType + "' scales or caps its logits, which transformers' class of '" +
                 wrapper->modelType + "' does not do in every version; export the model to ONNX instead");
   ZTC_RETURN_IF_ERROR(config.status());

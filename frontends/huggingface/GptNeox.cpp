@@ -62,6 +62,37 @@ void fillGptNeox(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, context)};
 }
 
+/// One half of a block behind the other, and no biases but one, of the last layer's attention.
+void fillGptNeoxJapanese(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  decoder.base = "gpt_neox_japanese.";
+  decoder.embedding = "embed_in";
+  decoder.finalNorm = "final_layer_norm";
+  decoder.head = "embed_out";
+  decoder.vocabulary = config.integer("vocab_size", 32000);
+  decoder.hidden = config.integer("hidden_size", 2560);
+  decoder.positionLimit = config.integer("max_position_embeddings", 2048);
+  decoder.isTied = config.flag("tie_word_embeddings", true);
+  decoder.norm = {NormKind::Layer, config.number("layer_norm_eps", 1e-5)};
+  Layer layer;
+  int64_t heads = config.integer("num_attention_heads", 32);
+  setHeads(decoder, layer, heads, heads);
+  layer.attention.fusion = Fusion::Groups;
+  layer.feedForward.width = decoder.hidden * config.integer("intermediate_multiple_size", 4);
+  layer.feedForward.activation = activationOf(config, "hidden_act", config.text("hidden_act", "gelu"));
+  fillOld(config, decoder, layer, "num_hidden_layers", 32);
+  if (decoder.layers.empty())
+    return;
+  decoder.layers.back().attention.outputBias = true;
+  BlockNames &names = decoder.names;
+  names.attention = "attention";
+  setMegatronNames(names);
+  names.outputBias = "dense_bias";
+  RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
+  context.partialFactor = config.number("rotary_pct", 1);
+  decoder.ropes = {readRope(config, context)};
+}
+
 /// GPT-NeoX's projections, norms of queries and keys, one half of a block behind the other.
 void fillPersimmon(Config &config, Decoder &decoder) {
   readCommon(config, decoder,

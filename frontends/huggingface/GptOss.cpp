@@ -43,6 +43,7 @@ void fillGptOss(Config &config, Decoder &decoder) {
   experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 128);
   experts.perToken = config.integer("num_experts_per_tok", 4);
   experts.router = Experts::Router::TopThenSoftmax;
+  experts.precision = Experts::Precision::Narrow;
   experts.routerBias = true;
   experts.alpha = config.number("swiglu_alpha", 1.702);
   experts.limit = config.number("swiglu_limit", 7.0);

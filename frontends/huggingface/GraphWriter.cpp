@@ -125,6 +125,11 @@ std::vector<GraphWriter::Value> GraphWriter::addMany(std::string_view op, std::v
     results.push_back(outputs == 1 ? base : base + "_" + std::to_string(i));
     node.add_output(results.back());
   }
+  if (width != Width::Policy) {
+    auto &property = *node.add_metadata_props();
+    property.set_key("ztc.width");
+    property.set_value(width == Width::Wide ? "f32" : "f32 parameters");
+  }
   for (const NodeAttribute &from : attributes) {
     ::onnx::AttributeProto &to = *node.add_attribute();
     to.set_name(from.name);

@@ -43,6 +43,14 @@ public:
   /// Nodes that follow are named after this module path: "model.layers.0.self_attn.q_proj".
   void setScope(std::string path) { scope = std::move(path); }
 
+  /// What 16-bit plans do with the nodes that follow.
+  enum class Width {
+    Policy,     ///< as with any node
+    Wide,       ///< results are f32 and are not rounded
+    Parameters, ///< so are the parameters that they read
+  };
+  void setWidth(Width width) { this->width = width; }
+
   Value add(std::string_view op, std::vector<Value> inputs, std::vector<NodeAttribute> attributes = {});
   std::vector<Value> addMany(std::string_view op, std::vector<Value> inputs, unsigned outputs,
                              std::vector<NodeAttribute> attributes = {});
@@ -62,6 +70,7 @@ private:
   struct State;
   std::unique_ptr<State> state;
   std::string scope;
+  Width width = Width::Policy;
   uint64_t count = 0;
 };
 

@@ -43,8 +43,8 @@ void fillSmolLm3(Config &config, Decoder &decoder) {
       decoder.layers[i].window = *window;
 }
 
-void fillGranite(Config &config, Decoder &decoder) {
-  readCommon(config, decoder, {});
+static void readGranite(Config &config, Decoder &decoder, const Defaults &defaults) {
+  readCommon(config, decoder, defaults);
   if (decoder.layers.empty())
     return;
   readBiases(config, decoder, true);
@@ -57,6 +57,53 @@ void fillGranite(Config &config, Decoder &decoder) {
     config.fail("logits_scaling is 0");
   for (Layer &layer : decoder.layers)
     layer.attention.scale = scale;
+}
+
+void fillGranite(Config &config, Decoder &decoder) {
+  readGranite(config, decoder, {});
+}
+
+/// Windows in three layers of four, sinks in all, and a base of the rotary embedding for each layer; 0: it has none.
+static void setGraniteWindows(Config &config, Decoder &decoder) {
+  if (decoder.layers.empty())
+    return;
+  std::vector<bool> sliding =
+      slidingLayers(config, decoder, [](int64_t layer, int64_t every) { return layer % every != 0; }, 4);
+  setWindows(decoder, sliding, config.optionalInteger("sliding_window", 128));
+  for (Layer &layer : decoder.layers)
+    layer.attention.hasSinks = true;
+  if (!config.has("layer_rope_theta") || config.isNull("layer_rope_theta"))
+    return;
+  std::vector<double> bases = config.numbers("layer_rope_theta"), known;
+  if (bases.size() != decoder.layers.size())
+    return config.fail(config.describe("layer_rope_theta") + ", for " + std::to_string(decoder.layers.size()) +
+                       " layers");
+  decoder.ropes.clear();
+  for (size_t i = 0; i < bases.size() && config.status().isOk(); ++i) {
+    auto place = std::find(known.begin(), known.end(), bases[i]);
+    decoder.layers[i].rope = bases[i] == 0 ? -1 : int(place - known.begin());
+    if (bases[i] == 0 || place != known.end())
+      continue;
+    known.push_back(bases[i]);
+    std::optional<Config> parameters = config.child("rope_parameters");
+    Config own = parameters ? *parameters : config.child("rope_scaling").value_or(Config(nlohmann::json::object(), ""));
+    own.set("rope_theta", bases[i]);
+    decoder.ropes.push_back(ropeOf(config, own, ropeContext(decoder, bases[i]), false));
+  }
+}
+
+void fillGraniteSwa(Config &config, Decoder &decoder) {
+  Defaults defaults{.vocabulary = 100352,
+                    .hidden = 2560,
+                    .width = 8192,
+                    .layers = 24,
+                    .heads = 20,
+                    .keyHeads = 4,
+                    .positions = 8192,
+                    .epsilon = 1e-5};
+  defaults.isTied = true;
+  readGranite(config, decoder, defaults);
+  setGraniteWindows(config, decoder);
 }
 
 /// Granite with norms of results too; its logits are multiplied where Granite's are divided.
@@ -108,13 +155,19 @@ void fillGraniteMoeShared(Config &config, Decoder &decoder) {
   int64_t width = config.integer("shared_intermediate_size", 0, 0);
   for (Layer &layer : decoder.layers) {
     layer.feedForward.isFused = true; // of the shared one: those of the mixture have a form of their own
-    layer.feedForward.experts->sharedWidth = width;
+    if (layer.feedForward.experts)
+      layer.feedForward.experts->sharedWidth = width;
   }
   BlockNames &names = decoder.names;
   names.sharedIsBeside = true;
   names.sharedExpert = "shared_mlp";
   names.fusedGate = "input_linear";
   names.down = "output_linear";
+}
+
+void fillGraniteMoeSwa(Config &config, Decoder &decoder) {
+  fillGraniteMoeShared(config, decoder);
+  setGraniteWindows(config, decoder);
 }
 
 } // namespace ztc::huggingface

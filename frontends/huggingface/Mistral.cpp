@@ -67,7 +67,7 @@ void fillMixtral(Config &config, Decoder &decoder) {
     return;
   setWindow(decoder, config.optionalInteger("sliding_window", std::nullopt));
   decoder.ropes = {readRope(config, ropeContext(decoder, 1000000))};
-  Experts experts;
+  Experts experts{.sharesAreRounded = false};
   experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 8);
   experts.perToken = config.integer("num_experts_per_tok", 2);
   experts.normalised = true;

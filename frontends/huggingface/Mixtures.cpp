@@ -16,6 +16,7 @@ void fillErnie45Moe(Config &config, Decoder &decoder) {
   experts.normalised = true;
   experts.normalisedLeast = config.number("moe_norm_min", 1e-12);
   experts.hasChoiceBias = experts.choiceBiasIsRow = true;
+  experts.precision = Experts::Precision::Weight;
   int64_t width = config.integer("moe_intermediate_size", 1536), first = config.integer("moe_layer_start_index", 1, 0),
           last = config.integer("moe_layer_end_index", -1, -1), every = config.integer("moe_layer_interval", 1);
   experts.sharedWidth = width * config.integer("moe_num_shared_experts", 2, 0);
@@ -76,6 +77,7 @@ void fillMiniMaxM2(Config &config, Decoder &decoder) {
     context.partialFactor = double(*turning) / double(context.headWidth);
   decoder.ropes = {readRope(config, context)};
   Experts experts{.router = Experts::Router::SigmoidThenTop, .normalised = true, .hasChoiceBias = true};
+  experts.sharesAreRounded = false;
   experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 256);
   experts.perToken = config.integer("num_experts_per_tok", 8);
   readRouterLoss(config, decoder);
@@ -107,6 +109,7 @@ void fillPhiMoe(Config &config, Decoder &decoder) {
   context.readsMagnitudes = true;
   decoder.ropes = {readRope(config, context)};
   Experts experts{.router = Experts::Router::SparseMixer};
+  experts.precision = Experts::Precision::Narrow;
   experts.count = config.integer(config.firstOf({"num_local_experts", "num_experts"}), 16, 2);
   experts.perToken = 2;
   experts.nearness = 2 * config.number("router_jitter_noise", 0.01);
@@ -169,13 +172,14 @@ void fillAfMoe(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, ropeContext(decoder, 10000))};
   for (Layer &layer : decoder.layers) {
     layer.attention.headNorms = HeadNorms::PerHead;
-    layer.attention.hasOutputGate = true;
+    layer.attention.outputGate = OutputGate::Sigmoid;
     layer.rope = layer.isSliding ? 0 : -1;
   }
   if (config.flag("mup_enabled", false))
     decoder.embeddingScale = std::sqrt(double(decoder.hidden));
   Experts experts{
       .router = Experts::Router::SigmoidThenTop, .normalised = true, .normalisedFrom = 1e-20, .hasChoiceBias = true};
+  experts.sharesAreRounded = false;
   experts.count = config.integer(config.firstOf({"num_experts", "num_local_experts"}), 64);
   experts.perToken = config.integer("num_experts_per_tok", 6);
   experts.scale = config.number("route_scale", 1);

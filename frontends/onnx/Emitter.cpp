@@ -1,4 +1,5 @@
 #include "frontends/onnx/Emitter.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "frontends/onnx/HostConstants.h"
 #include "frontends/onnx/WeightForm.h"
@@ -353,6 +354,20 @@ LogicalResult Emitter::checkOps(ArrayRef<unsigned> needed) {
   return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": ops that ztc cannot import:" << text;
 }
 
+/// Marks what the node was emitted as, from this op on.
+void Emitter::keepWide(Operation *first) {
+  for (Operation *op = first; op; op = op->getNextNode()) {
+    if (isa<graph::ConstantOp>(op))
+      continue;
+    op->setAttr(graph::kWide, builder.getUnitAttr());
+    for (mlir::Value operand : op->getOperands())
+      if (auto argument = dyn_cast<BlockArgument>(operand);
+          argument && node->width == Node::Width::Parameters &&
+          graph::roleOf(forward, argument.getArgNumber()) == "parameter")
+        forward.setArgAttr(argument.getArgNumber(), graph::kWide, builder.getUnitAttr());
+  }
+}
+
 LogicalResult Emitter::emitNodes(ArrayRef<StringRef> outputs) {
   std::vector<unsigned> needed = neededNodes(SmallVector<StringRef>(outputs));
   report.evaluatedNodes = model.nodes.size() - needed.size();
@@ -365,8 +380,12 @@ LogicalResult Emitter::emitNodes(ArrayRef<StringRef> outputs) {
     for (unsigned i = 0; i < node->outputs.size(); ++i)
       if (!node->outputs[i].empty() && !evaluator.shapeOf(node->outputs[i]))
         return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": " << evaluator.error();
+    Block &body = forward.getBody().front();
+    Operation *last = body.empty() ? nullptr : &body.back();
     if (failed(emissionOf(node->signature)(*this)))
       return failure();
+    if (node->width != Node::Width::Policy)
+      keepWide(last ? last->getNextNode() : &body.front());
     for (unsigned i = 0; i < node->outputs.size(); ++i) {
       auto emitted = values.find(node->outputs[i]);
       if (emitted != values.end() && shapeOf(emitted->second) != ArrayRef<int64_t>(output(i).shape))

@@ -91,6 +91,7 @@ private:
   mlir::Value constantValue(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
   llvm::LogicalResult checkOps(llvm::ArrayRef<unsigned> needed);
   std::vector<unsigned> neededNodes(llvm::SmallVector<llvm::StringRef> outputs);
+  void keepWide(mlir::Operation *first);
   llvm::LogicalResult emitNodes(llvm::ArrayRef<llvm::StringRef> outputs);
   void giveBack(llvm::ArrayRef<mlir::Value> results);
 

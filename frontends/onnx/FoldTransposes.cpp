@@ -1,4 +1,5 @@
 // Transposes vanish: into the flags of products, through scalar factors and into each other.
+#include "compiler/Dialect/Graph/Cache.h"
 #include "frontends/onnx/Raise.h"
 
 using namespace mlir;
@@ -63,8 +64,12 @@ Value productOfTransposes(OpBuilder &builder, graph::MatmulOp product) {
     return transposeTo(builder, product.getLoc(), transpose.getX(), rest);
   };
   Value a = operand(product.getA(), transposeA), b = operand(product.getB(), transposeB);
-  return changed ? graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB).getResult()
-                 : Value();
+  if (!changed)
+    return nullptr;
+  auto folded = graph::MatmulOp::create(builder, product.getLoc(), a, b, transposeA, transposeB);
+  if (Attribute wide = product->getAttr(graph::kWide))
+    folded->setAttr(graph::kWide, wide);
+  return folded;
 }
 
 Value composedTranspose(OpBuilder &builder, graph::TransposeOp outer) {

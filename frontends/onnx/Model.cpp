@@ -110,14 +110,23 @@ Initializer &Model::addRestored(const std::string &name, ElementType type, llvm:
 }
 
 const Initializer &Model::addReal(const std::string &name, ElementType type, double value) {
+  return addReals(name, type, {}, value);
+}
+
+const Initializer &Model::addReals(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape,
+                                   llvm::ArrayRef<double> values) {
   auto bytesOf = [](auto stored) { return std::string(reinterpret_cast<const char *>(&stored), sizeof stored); };
-  addedBytes.push_back(type == ElementType::F64    ? bytesOf(value)
-                       : type == ElementType::F16  ? bytesOf(toF16(float(value)))
-                       : type == ElementType::BF16 ? bytesOf(toBf16(float(value)))
-                                                   : bytesOf(float(value)));
+  std::string bytes;
+  for (double value : values)
+    bytes += type == ElementType::F64    ? bytesOf(value)
+             : type == ElementType::F16  ? bytesOf(toF16(float(value)))
+             : type == ElementType::BF16 ? bytesOf(toBf16(float(value)))
+                                         : bytesOf(float(value));
+  addedBytes.push_back(std::move(bytes));
   Initializer initializer;
   initializer.name = name;
   initializer.type = type;
+  initializer.shape.assign(shape.begin(), shape.end());
   initializer.bytes = addedBytes.back();
   initializers.push_back(std::move(initializer));
   initializerOf[name] = &initializers.back();

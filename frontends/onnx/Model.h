@@ -48,8 +48,14 @@ using Shape = llvm::SmallVector<int64_t, 6>;
 
 /// Where the file has elements of an initializer that a rewrite of the graph made: in another of its tensors.
 struct FilePlace {
-  enum class Kind { Columns, Rows, Whole } kind = Kind::Whole; ///< what the initializer and `tensor` have in common
-  std::string tensor;                                          ///< in the file
+  /// What the initializer and `tensor` have in common.
+  enum class Kind {
+    Columns,
+    Rows,
+    Whole,
+    Joint, ///< `tensor` was computed from this initializer and others together
+  } kind = Kind::Whole;
+  std::string tensor; ///< in the file
   /// Columns: the initializer is these columns of `tensor`, from this one on. Rows: rows of the initializer, from this
   /// one on, are `tensor`.
   int64_t first = 0;
@@ -93,8 +99,10 @@ struct Node {
   std::string name, op, domain;
   std::vector<std::string> inputs, outputs; ///< an omitted one is ""
   llvm::StringMap<Attribute> attributes;
-  std::string scopes;    ///< dynamo's list of module paths, outermost first, as text
-  std::string fxNode;    ///< dynamo's text of the node it came from
+  std::string scopes; ///< dynamo's list of module paths, outermost first, as text
+  std::string fxNode; ///< dynamo's text of the node it came from
+  /// What 16-bit plans keep in f32, whatever their policy says: the graphs of frontends/huggingface say it.
+  enum class Width { Policy, Wide, Parameters } width = Width::Policy;
   std::string signature; ///< "domain::op", or "op" of the default domain
 
   int64_t integer(llvm::StringRef attribute, int64_t otherwise) const;
@@ -169,6 +177,9 @@ struct Model {
   Initializer &addRestored(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape);
   /// A new initializer: a number of a float type.
   const Initializer &addReal(const std::string &name, ElementType type, double value);
+  /// A new initializer: numbers of a float type.
+  const Initializer &addReals(const std::string &name, ElementType type, llvm::ArrayRef<int64_t> shape,
+                              llvm::ArrayRef<double> values);
   /// A new initializer: a vector of 64-bit integers.
   const Initializer &addIntegers(const std::string &name, llvm::ArrayRef<int64_t> values);
   /// The elements of an initializer wherever they are; empty, with a sentence in `error`, where they cannot be had.

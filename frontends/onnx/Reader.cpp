@@ -285,6 +285,8 @@ private:
         node.scopes = property.value();
       else if (property.key() == "pkg.torch.onnx.fx_node")
         node.fxNode = property.value();
+      else if (property.key() == "ztc.width")
+        node.width = property.value() == "f32" ? Node::Width::Wide : Node::Width::Parameters;
     }
     for (const ::onnx::AttributeProto &attribute : proto.attribute())
       if (!convert(attribute, proto, node.attributes[attribute.name()]))

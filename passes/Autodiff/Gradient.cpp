@@ -1,4 +1,5 @@
 #include "passes/Autodiff/Gradient.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
@@ -109,6 +110,13 @@ private:
   bool rejected = false;
 };
 
+/// The derivative of what is not rounded is not either: the ops behind `last`.
+void keepWide(Operation *last) {
+  for (Operation *op = last->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
+    if (!isa<graph::ConstantOp>(op))
+      op->setAttr(graph::kWide, UnitAttr::get(op->getContext()));
+}
+
 } // namespace
 
 FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted) {
@@ -131,7 +139,10 @@ FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, 
       continue;
     context.enter(op);
     builder.setInsertionPoint(block.getTerminator());
+    Operation *last = block.getTerminator()->getPrevNode();
     complete &= succeeded(cast<DifferentiableOpInterface>(op).buildVjp(builder, context));
+    if (op->hasAttr(graph::kWide) && !isa<graph::MatmulOp>(op))
+      keepWide(last);
   }
   if (!complete || context.hasFailed())
     return failure();

@@ -165,10 +165,14 @@ private:
     return llvm::any_of(op->getResults(), [&](Value result) { return dataOnly.contains(result); });
   }
 
-  /// An op of an attention that is written out.
+  /// An op of an attention that is written out, or of a choice of experts.
   void assignWide(Operation *op) {
-    for (OpOperand &operand : op->getOpOperands())
+    for (OpOperand &operand : op->getOpOperands()) {
+      const Value before = operand.get();
       convert(operand, isa<graph::MatmulOp>(op) ? narrow : f32);
+      if (operand.get() != before && elementOf(operand.get()) == f32) // a copy for ops that compute in f32 alone
+        operand.get().getDefiningOp()->setAttr(graph::kWide, builder.getUnitAttr());
+    }
     wideByRule.insert_range(op->getResults());
   }
 

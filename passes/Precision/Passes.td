@@ -12,6 +12,8 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
     - an elementwise op is narrow where all its operands are; with a statistic, or a constant that the narrow type cannot hold, it is f32,
       and the chain of such ops is rounded where it ends or where a value of it has a second reader: what is stored is narrow;
     - a vector that is computed from parameters and constants alone, as Gemma's 1 + w, is f32;
+    - what the graph marks as wide, as a router's scores, is f32 and is not rounded, and neither is its derivative; its products read
+      narrow operands; a parameter that is marked so is f32, and all that reads it is;
     - a layer that `keep` excepts is f32 throughout, its parameters too: patterns are matched against checkpoint names and against the
       module paths that ops carry as locations. A pattern that matches neither is an error.
 

@@ -1,4 +1,5 @@
 #include "passes/Precision/Policy.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
@@ -126,7 +127,8 @@ bool Exceptions::matches(StringRef name) {
 }
 
 bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
-  bool any = matches(graph::argString(function, index, graph::kName));
+  bool any = function.getArgAttr(index, graph::kWide) != nullptr;
+  any |= matches(graph::argString(function, index, graph::kName));
   if (auto tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied))
     for (StringAttr name : tied.getAsRange<StringAttr>())
       any |= matches(name.getValue());
@@ -134,7 +136,8 @@ bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
 }
 
 bool Exceptions::keepsParameter(func::FuncOp function, unsigned index) {
-  const bool isVector = cast<RankedTensorType>(function.getArgument(index).getType()).getRank() < 2;
+  auto type = cast<RankedTensorType>(function.getArgument(index).getType());
+  const bool isVector = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) < 2;
   return hasParameter(function, index) || (isVector && graph::isFrozen(function, index));
 }
 
@@ -146,8 +149,6 @@ bool Exceptions::hasLocation(Location loc) {
 }
 
 bool Exceptions::hasOp(Operation *op) {
-  if (patterns.empty())
-    return false;
   bool any = hasLocation(op->getLoc());
   auto function = op->getParentOfType<func::FuncOp>();
   for (Value operand : op->getOperands()) {

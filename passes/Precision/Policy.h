@@ -35,7 +35,8 @@ public:
   /// Those of a module that phase `precision` has seen.
   static Exceptions of(mlir::ModuleOp module);
 
-  /// Whether the argument is a parameter whose checkpoint name, or a tied one, matches.
+  /// Whether the argument is a parameter that the model itself wants in f32 (graph.wide), or whose checkpoint name, or
+  /// a tied one, matches.
   bool hasParameter(mlir::func::FuncOp function, unsigned index);
   /// Whether the policy leaves the argument f32, a parameter: it matches, or it is a vector that is not trained, as a
   /// router's correction of choices is. Such a vector has no master copy, so that rounding it would change what an

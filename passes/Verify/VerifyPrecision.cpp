@@ -1,4 +1,5 @@
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Policy.h"
@@ -91,7 +92,8 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   /// (N2)
   LogicalResult checkRow(Operation &op, bool excepted) {
     auto mixed = dyn_cast<PrecisionOpInterface>(op);
-    if (!narrow || isa<graph::CastOp>(op) || (!mixed && !excepted))
+    const bool isWide = op.hasAttr(graph::kWide) && !isa<graph::MatmulOp>(op); // f32 throughout
+    if (!narrow || isa<graph::CastOp>(op) || isWide || (!mixed && !excepted))
       return success(); // one type: that is what the ops' own verifiers ask for
     PrecisionRule rule = mixed ? mixed.getPrecisionRule() : PrecisionRule();
     auto check = [&](Value value, Storage storage, StringRef what) -> LogicalResult {
@@ -127,7 +129,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   /// (N6)
   LogicalResult checkKept(Operation &op, bool excepted, Operation *turningPoint) {
     // What repeats a value is written again where it is read (DuplicateBroadcasts).
-    if (!narrow || excepted || !turningPoint || !op.isBeforeInBlock(turningPoint) ||
+    if (!narrow || excepted || op.hasAttr(graph::kWide) || !turningPoint || !op.isBeforeInBlock(turningPoint) ||
         isa<graph::ConstantOp, graph::BroadcastOp>(op))
       return success();
     auto mixed = dyn_cast<PrecisionOpInterface>(op);

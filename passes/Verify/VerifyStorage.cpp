@@ -1,5 +1,6 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Policy.h"
@@ -70,7 +71,8 @@ struct VerifyStorage : impl::VerifyStorageBase<VerifyStorage> {
   static LogicalResult check(graph::FusionOp group, Exceptions &exceptions) {
     Operation *yield = group.getBody().front().getTerminator();
     for (auto [result, yielded] : llvm::zip_equal(group->getResults(), yield->getOperands())) {
-      if (dist::bucketOf(result.getType()) || !wideningOf(yielded))
+      graph::CastOp widening = wideningOf(yielded);
+      if (dist::bucketOf(result.getType()) || !widening || widening->hasAttr(graph::kWide))
         continue;
       for (OpOperand &use : result.getUses())
         if (!mayReadWide(use, exceptions))
