@@ -1,5 +1,6 @@
 #include "runtime/Checkpoint/Export.h"
 #include "runtime/Checkpoint/Adapter.h"
+#include "runtime/Checkpoint/FrozenTensors.h"
 #include "runtime/Checkpoint/OtherTensors.h"
 #include "runtime/Checkpoint/SharedWork.h"
 #include "runtime/Checkpoint/TensorFiles.h"
@@ -253,8 +254,25 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
   return Status::ok();
 }
 
-static Status completeExport(const ExportOptions &options, const FileSet &set, const std::vector<CopiedFile> &others,
-                             FolderUpdate &update) {
+/// What is not trained goes out as it came in, where the type was not asked for.
+static Status restoreFrozen(const plan::Plan &plan, const ExportOptions &options, const FileSet &set,
+                            const std::string &prefix) {
+  if (options.type)
+    return Status::ok();
+  const std::string from = checkpointOf(plan, options);
+  std::optional<SafetensorsCollection> checkpoint;
+  if (!from.empty()) {
+    ZTC_ASSIGN_OR_RETURN(checkpoint, SafetensorsCollection::open(from));
+  }
+  for (const PlannedFile &planned : set.files)
+    ZTC_RETURN_IF_ERROR(
+        restoreFrozenTensors(plan, checkpoint ? &*checkpoint : nullptr, planned, prefix + planned.name));
+  return Status::ok();
+}
+
+static Status completeExport(const plan::Plan &plan, const ExportOptions &options, const FileSet &set,
+                             const std::vector<CopiedFile> &others, FolderUpdate &update) {
+  ZTC_RETURN_IF_ERROR(restoreFrozen(plan, options, set, update.prefix()));
   ZTC_RETURN_IF_ERROR(update.commit());
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present)
@@ -284,7 +302,8 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
   for (const PlannedFile &planned : set.files)
     files.push_back({&planned, StateKind::Model, prefix + planned.name});
   ZTC_RETURN_IF_ERROR(writeTogether(context, files, 1.0f));
-  return agree(control, "export complete", first ? completeExport(options, set, others, update) : Status::ok());
+  return agree(control, "export complete",
+               first ? completeExport(context.plan, options, set, others, update) : Status::ok());
 }
 
 Status exportModel(const StateContext &context, const ExportOptions &options) {
