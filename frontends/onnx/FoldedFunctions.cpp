@@ -178,6 +178,17 @@ private:
     });
   }
 
+  /// The exporter's word that a bound or a choice came last: what is equal to a function of a parameter inside of the
+  /// bounds is not that function.
+  bool isCalledBounded(StringRef name) const {
+    static const std::set<StringRef> calls{"clamp", "clamp_min", "clamp_max", "clip",     "minimum",    "maximum",
+                                           "min",   "max",       "where",     "hardtanh", "nan_to_num", "relu"};
+    if (name.contains("/Clip_output") || name.contains("/Min_output") || name.contains("/Max_output") ||
+        name.contains("/Where_output"))
+      return true;
+    return calls.count(callOf(name)) && isCalledComputed(name);
+  }
+
   /// Where a parameter stands, and what has other ways home: a vector that scales or shifts.
   bool isParameterPlace(const Initializer &constant) const {
     return constant.shape.size() == 1 && constant.shape[0] > 1 &&
@@ -204,7 +215,7 @@ private:
     std::vector<double> all = elementsOf(viewOf(model, constant));
     // A mask's -inf is computed from no parameter, though log(0) of one is equal to it.
     const bool isFinite = llvm::all_of(all, [](double x) { return std::isfinite(x); });
-    if (all.empty() || !isFinite || holdsAngles(model, constant))
+    if (all.empty() || !isFinite || holdsAngles(model, constant) || isCalledBounded(constant.name))
       return true;
     ConstantCore core(constant.shape, std::move(all));
     const bool weak = isWeak(core.elements);

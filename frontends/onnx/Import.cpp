@@ -5,6 +5,9 @@
 #include "frontends/onnx/BuilderNames.h"
 #include "frontends/onnx/ExplainWeights.h"
 #include "frontends/onnx/FoldedFunctions.h"
+#include "frontends/onnx/FoldedPairs.h"
+#include "frontends/onnx/FoldedPositions.h"
+#include "frontends/onnx/FoldedStatistics.h"
 #include "frontends/onnx/FoldedTables.h"
 #include "frontends/onnx/LayerIdioms.h"
 #include "frontends/onnx/PaddingRow.h"
@@ -184,8 +187,9 @@ public:
     // Another frontend reads the checkpoint's own tensors and folds nothing.
     if (options.weights.empty() && options.message.empty())
       noteConstants(found, *model, names, report);
-    if (options.weights.empty() && options.message.empty())
-      undoFolded(emitter, WeightFacts(*model, names, familyOf(config)), report);
+    if (options.weights.empty() && options.message.empty() &&
+        failed(undoFolded(emitter, WeightFacts(*model, names, familyOf(config)), path, options.freeze, report)))
+      return failure();
     if (!options.weights.empty() && options.message.empty() &&
         failed(explainWeights(emitter, *model, names, found, options, familyOf(config), report)))
       return failure();
@@ -233,8 +237,12 @@ private:
 
   /// Another frontend's graph holds nothing that was computed from parameters.
   bool restoreFunctions(std::string &error) {
-    return !options.weightRules.function || !options.message.empty() ||
-           restoreFoldedFunctions(*model, Names(*model, checkpoint), options.weights, report.notes, error);
+    if (!options.weightRules.function || !options.message.empty())
+      return true;
+    restoreFoldedStatistics(*model, Names(*model, checkpoint), options.weights, report.notes);
+    restoreFoldedPairs(*model, Names(*model, checkpoint), options.weights, report.notes);
+    restoreFoldedPositions(*model, Names(*model, checkpoint), options.weights, report.notes);
+    return restoreFoldedFunctions(*model, Names(*model, checkpoint), options.weights, report.notes, error);
   }
 
   /// Names of the tensors that --weights gives; a file that cannot be read is told later.

@@ -1,7 +1,9 @@
 #include "frontends/onnx/WeightFacts.h"
 #include "frontends/onnx/ExplainWeights.h"
+#include "llvm/Support/Regex.h"
 
 using llvm::StringRef;
+using namespace mlir;
 
 namespace ztc::importer {
 namespace {
@@ -94,21 +96,45 @@ static void unshift(Emitter &emitter, StringRef name) {
       parameter.shift = form.shift;
 }
 
-void undoFolded(Emitter &emitter, const WeightFacts &facts, ImportReport &report) {
-  std::vector<std::string> shifted, computed;
+/// Whether dynamo's own name of a constant is that of arithmetic: "add_4" is 1 + w, or something else that is no
+/// parameter.
+static bool isCalledArithmetic(StringRef name) {
+  static const llvm::StringSet<> calls = {"add",  "sub",      "rsub",       "mul",   "div",   "neg",
+                                          "exp",  "log",      "pow",        "sqrt",  "rsqrt", "sigmoid",
+                                          "tanh", "softplus", "reciprocal", "square"};
+  return calls.contains(foldedOperation(name));
+}
+
+LogicalResult undoFolded(Emitter &emitter, const WeightFacts &facts, StringRef path, StringRef freeze,
+                         ImportReport &report) {
+  std::vector<std::string> shifted, unknown, computed;
+  const llvm::Regex regex(freeze.empty() ? "^$" : freeze);
   for (const Parameter &parameter : emitter.parameters()) {
     WeightFact fact = facts.of(parameter);
+    const std::string &called = parameter.initializer->name;
     if (fact.kind == WeightFact::Kind::OnePlus)
       shifted.push_back(parameter.name);
-    else if (fact.kind == WeightFact::Kind::Unknown)
-      computed.push_back(parameter.name);
+    else if (fact.kind == WeightFact::Kind::Unknown && !isCalledArithmetic(called))
+      unknown.push_back(parameter.name);
+    else if (fact.kind == WeightFact::Kind::Unknown && !(regex.isValid() && regex.match(parameter.name)))
+      computed.push_back(parameter.name + " ('" + called + "' in the graph)");
   }
   if (!computed.empty())
-    report.notes.push_back("the exporter computed what the graph holds as " + computed[0] +
-                           (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
+    return emitError(UnknownLoc::get(emitter.function().getContext()))
+           << path << ": the exporter computed " << computed[0]
+           << (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "")
+           << " from a parameter, and the graph does not tell how (1 + w, exp(w), ...): it would be trained as another "
+              "number. Give the checkpoint with --weights, put its config.json beside the file, or export again with "
+              "optimize=False (dynamo) or do_constant_folding=False (TorchScript); what is not to be trained, name "
+              "with "
+              "--freeze=REGEX";
+  if (!unknown.empty())
+    report.notes.push_back("the exporter computed what the graph holds as " + unknown[0] +
+                           (unknown.size() > 1 ? " and " + std::to_string(unknown.size() - 1) + " more" : "") +
                            ": trained and exported as it stands there; --weights tells what a checkpoint has instead");
   for (const std::string &name : shifted)
     unshift(emitter, name);
+  return success();
 }
 
 } // namespace ztc::importer

@@ -35,8 +35,10 @@ private:
 };
 
 /// Without a checkpoint: trains w where the graph holds 1 + w of it, which is what a checkpoint of the family has under
-/// that name, and notes what the exporter computed otherwise.
-void undoFolded(Emitter &emitter, const WeightFacts &facts, ImportReport &report);
+/// that name. What the exporter itself calls the result of arithmetic otherwise is an error, unless `freeze`, a regular
+/// expression, names it; what has no name of its own is noted.
+llvm::LogicalResult undoFolded(Emitter &emitter, const WeightFacts &facts, llvm::StringRef path, llvm::StringRef freeze,
+                               ImportReport &report);
 
 /// Families whose RMS norms (of Nemotron: LayerNorms) multiply by 1 + w, as transformers 4 and 5 write them.
 bool hasShiftedNorms(llvm::StringRef family);

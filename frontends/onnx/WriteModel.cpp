@@ -122,6 +122,12 @@ private:
       if (!isFloat(file.type))
         return failedPrecondition(
             formatv("'{0}' cannot be written: '{1}' holds no float numbers", tensors[0]->trained, name).str());
+      if (tensors[0]->place && tensors[0]->place->kind == FilePlace::Kind::Joint)
+        return failedPrecondition(formatv("'{0}' cannot be written: '{1}' of {2} was computed from it and other "
+                                          "parameters together; export the trained folder with PyTorch, or the model "
+                                          "again with optimize=False",
+                                          tensors[0]->trained, name, options.input)
+                                      .str());
       bool isJoined = tensors[0]->place && tensors[0]->place->kind == FilePlace::Kind::Columns;
       items.push_back({&file, isJoined ? tensors : std::vector{tensors[0]}, "", false, 0});
       if (!isJoined && tensors.size() > 1)
