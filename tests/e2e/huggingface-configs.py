@@ -91,7 +91,7 @@ SAID = [
 
 # What makes a default configuration whole, and few enough layers and experts.
 SMALL = {"num_hidden_layers": 2, "n_layer": 2, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
-         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None}
+         "n_group": 1, "topk_group": 1, "layer_types": None, "mlp_layer_types": None, "layer_rope_theta": None, "num_attention_heads_per_layer": None}
 # text_config has it all in version 5, and the tables of these are tests of their own (gemma3-vision, qwen2-vl)
 WHOLE = ("qwen2_vl", "qwen2_5_vl")
 
