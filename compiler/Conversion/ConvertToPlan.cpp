@@ -1,6 +1,6 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Conversion/Passes.h"
-#include "compiler/Conversion/StepEmitter.h"
+#include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
@@ -24,6 +24,11 @@ namespace {
 constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate", "decode"};
 
 struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ConvertToPlanBase::getDependentDialects(registry);
+    registerStepSources(registry);
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder builder(&getContext());
@@ -49,7 +54,7 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     if (failed(convertBuckets(module)))
       return signalPassFailure();
     builder.setInsertionPointToEnd(module.getBody());
-    addTransfer(module, builder);
+    emitTransfer(module, builder);
     if (auto reason = module->getAttrOfType<StringAttr>(graph::kNoCache))
       remarks.push_back("generation has no key/value cache: " + reason.str());
     module->removeAttr(graph::kNoCache);
@@ -97,29 +102,6 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       bucket.erase();
     }
     return success();
-  }
-
-  /// One step that is never executed: it keeps the staging buffer apart from the gradients, which a dump reads through
-  /// it.
-  static void addTransfer(ModuleOp module, OpBuilder &builder) {
-    auto staging = module.lookupSymbol<plan_ir::SlotOp>("staging");
-    if (!staging)
-      return;
-    auto program = plan_ir::ProgramOp::create(builder, module.getLoc(), builder.getStringAttr("transfer"));
-    SmallVector<Attribute> slots;
-    auto add = [&](plan_ir::SlotOp slot, plan_ir::Access access) {
-      slots.push_back(plan_ir::OperandAttr::get(builder.getContext(), access,
-                                                FlatSymbolRefAttr::get(slot.getSymNameAttr()), 0, 0, false));
-    };
-    add(staging, plan_ir::Access::ReadWrite);
-    for (auto bucket : module.getOps<plan_ir::BucketOp>())
-      if (FlatSymbolRefAttr gradient = bucket.getGradientSlotAttr())
-        add(module.lookupSymbol<plan_ir::SlotOp>(gradient.getAttr()), plan_ir::Access::Read);
-    OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
-    plan_ir::TransferOp::create(steps, module.getLoc(), steps.getStringAttr("transfer"), steps.getArrayAttr(slots),
-                                steps.getI64IntegerAttr(-1), steps.getI64IntegerAttr(0),
-                                steps.getStringAttr("checkpoint, export and gradient dumps go through one buffer"),
-                                steps.getI64IntegerAttr(0));
   }
 
   static void addModel(ModuleOp module, int64_t microstepFlops) {

@@ -1,6 +1,7 @@
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Codegen/CompileKernels.h"
 #include "compiler/Conversion/Passes.h"
+#include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -25,6 +26,7 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
   codegen::registerKernelDialects(registry);
+  registerStepSources(registry);
 }
 
 void ztc::registerAllPasses() {

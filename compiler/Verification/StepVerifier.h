@@ -32,7 +32,8 @@ public:
   /// After a pass, which promised `keeps`: what has changed, or nothing. Functions that came with it are followed from
   /// here on. `before`, the module as the pass found it, is read for Keeps::Bits.
   std::optional<StepDifference> afterPass(mlir::ModuleOp module, Keeps keeps, mlir::ModuleOp before = {});
-  /// What a pass may break that one rank without rounding does not show: values on 2 and 3 ranks, and what rounding costs.
+  /// What a pass may break that one rank without rounding does not show: values on 2 and 3 ranks, and what rounding
+  /// costs.
   std::optional<StepDifference> onRanksAndRounded(mlir::ModuleOp module, llvm::StringRef precision);
   /// At the end of a phase: the same, on several ranks too; where @eval and @microstep are new, that they follow from
   /// @forward and @eval; and that rounding costs no more than before.

@@ -1,4 +1,5 @@
 #include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Conversion/Steps/Steps.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Kernels/Selection.h"
 #include "passes/Kernels/Targets.h"
@@ -19,6 +20,7 @@ struct MapKernels : impl::MapKernelsBase<MapKernels> {
   void getDependentDialects(DialectRegistry &registry) const override {
     MapKernelsBase::getDependentDialects(registry);
     codegen::registerKernelDialects(registry);
+    registerStepSources(registry);
   }
 
   void runOnOperation() override {

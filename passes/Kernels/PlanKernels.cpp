@@ -1,4 +1,5 @@
 #include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Conversion/Steps/Steps.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Kernels/Selection.h"
 
@@ -15,6 +16,7 @@ struct PlanKernels : impl::PlanKernelsBase<PlanKernels> {
   void getDependentDialects(DialectRegistry &registry) const override {
     PlanKernelsBase::getDependentDialects(registry);
     codegen::registerKernelDialects(registry);
+    registerStepSources(registry);
   }
 
   void runOnOperation() override {

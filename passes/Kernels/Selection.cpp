@@ -1,6 +1,7 @@
 #include "passes/Kernels/Selection.h"
 #include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Conversion/Steps/Steps.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "llvm/ADT/StringMap.h"
@@ -53,10 +54,6 @@ plan_ir::LaunchSpecAttr specOf(OpBuilder &builder, const KernelDescription &kern
       kernel.hasAdd, builder.getDenseI64ArrayAttr(kernel.scalars), builder.getDenseI64ArrayAttr(buffers));
 }
 
-LogitForm formOf(graph::LinearCrossEntropyOp loss) {
-  return {loss.getLogitScale().convertToDouble(), loss.getSoftcap().convertToDouble()};
-}
-
 class Selector {
 public:
   Selector(KernelModule &kernels, ModuleOp module) : kernels(kernels), builder(module.getContext()), buckets(module) {}
@@ -64,24 +61,25 @@ public:
   LogicalResult select(Operation *op) {
     if (auto fusion = dyn_cast<graph::FusionOp>(op))
       return selectGroup(fusion);
-    SmallVector<std::pair<StringRef, KernelDescription>> services;
-    if (kernels.options().host)
-      services = hostServices(op);
     SmallVector<NamedAttribute> names;
-    for (auto &[field, kernel] : services) {
-      names.push_back(builder.getNamedAttr(field, FlatSymbolRefAttr::get(builder.getContext(), kernel.name)));
-      note(kernel, "");
-    }
-    SmallVector<Attribute> forGpu;
-    if (kernels.options().device && failed(verifyHeads(op)))
-      return failure();
-    if (kernels.options().device)
-      for (const KernelDescription &kernel : gpuServices(op)) {
-        forGpu.push_back(FlatSymbolRefAttr::get(builder.getContext(), kernel.name));
+    auto source = dyn_cast<StepSourceOpInterface>(op);
+    if (source && kernels.options().host)
+      for (const auto &[field, kernel] : source.getHostKernels(kernels)) {
+        names.push_back(builder.getNamedAttr(field, FlatSymbolRefAttr::get(builder.getContext(), kernel.name)));
         note(kernel, "");
       }
-    if (!forGpu.empty())
-      names.push_back(builder.getNamedAttr("gpu_kernels", builder.getArrayAttr(forGpu)));
+    if (source && kernels.options().device) {
+      FailureOr<SmallVector<KernelDescription>> wanted = source.getGpuKernels(kernels);
+      if (failed(wanted))
+        return failure();
+      SmallVector<Attribute> symbols;
+      for (const KernelDescription &kernel : *wanted) {
+        symbols.push_back(FlatSymbolRefAttr::get(builder.getContext(), kernel.name));
+        note(kernel, "");
+      }
+      if (!symbols.empty())
+        names.push_back(builder.getNamedAttr("gpu_kernels", builder.getArrayAttr(symbols)));
+    }
     op->removeAttr(plan_ir::kServiceKernels); // of a selection for other targets
     if (!names.empty())
       op->setAttr(plan_ir::kServiceKernels, builder.getDictionaryAttr(names));
@@ -91,64 +89,6 @@ public:
   std::vector<SelectedKernel> selected;
 
 private:
-  /// The rows of the host's library call `op`, by the step's field.
-  SmallVector<std::pair<StringRef, KernelDescription>> hostServices(Operation *op) {
-    Type type = op->getNumOperands() ? getElementTypeOrSelf(op->getOperand(0).getType()) : Type();
-    if (auto attention = dyn_cast<graph::AttentionOp>(op))
-      return {{"softmax_kernel", kernels.addAttentionSoftmax(attention.getCausal(), type)}};
-    if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
-      return {{"softmax_kernel", kernels.addAttentionSoftmax(grad.getCausal(), type)},
-              {"softmax_grad_kernel",
-               kernels.addAttentionSoftmaxGrad(grad.getScale().convertToDouble(), grad.getCausal(), type)},
-              {"row_dot_kernel", kernels.addRowDot()}};
-    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
-      return {{"rows_kernel", kernels.addCrossEntropyRows(bool(loss.getScale()), type, formOf(loss))}};
-    return {};
-  }
-
-  /// What a GPU executes in place of the library call `op`, in order.
-  SmallVector<KernelDescription> gpuServices(Operation *op) {
-    if (auto embedding = dyn_cast<graph::EmbeddingOp>(op)) {
-      auto table = cast<RankedTensorType>(embedding.getTable().getType());
-      return {kernels.addGpuGather(table.getDimSize(1) * llvm::divideCeil(table.getElementTypeBitWidth(), 8))};
-    }
-    if (isWireCast(op))
-      return {kernels.addGpuNarrow(getElementTypeOrSelf(op->getResult(0).getType()))};
-    if (auto grad = dyn_cast<graph::EmbeddingGradOp>(op))
-      return {kernels.addGpuScatterAdd(cast<RankedTensorType>(grad.getDtable().getType()).getDimSize(1),
-                                       getElementTypeOrSelf(grad.getDy().getType()))};
-    if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op))
-      return {kernels.addGpuCrossEntropyRows(bool(loss.getScale()), getElementTypeOrSelf(loss.getHidden().getType()),
-                                             cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0),
-                                             formOf(loss)),
-              kernels.addGpuLossSum()};
-    if (auto attention = dyn_cast<graph::AttentionOp>(op))
-      return attentionServices(attention, attention.getQ(), /*grad=*/false);
-    if (auto attention = dyn_cast<graph::AttentionGradOp>(op))
-      return attentionServices(attention, attention.getQ(), /*grad=*/true);
-    return {};
-  }
-
-  /// Attention on a GPU keeps a head's sums in registers.
-  LogicalResult verifyHeads(Operation *op) {
-    if (!isa<graph::AttentionOp, graph::AttentionGradOp>(op))
-      return success();
-    int64_t dim = cast<RankedTensorType>(op->getOperand(0).getType()).getShape().back();
-    if (dim <= kMaxGpuHeadDim)
-      return success();
-    return op->emitOpError("there is no attention kernel for a GPU with heads of ")
-           << dim << " elements, the most are " << kMaxGpuHeadDim << "; compile for the host alone (--target=host)";
-  }
-
-  template <typename Attention>
-  SmallVector<KernelDescription> attentionServices(Attention attention, Value q, bool grad) {
-    auto type = cast<RankedTensorType>(q.getType());
-    AttentionForm form{type.getShape().back(), attention.getCausal(),
-                       attention.getCausal() && attention.getWindow() != 0, type.getElementType()};
-    std::vector<KernelDescription> services = kernels.addGpuAttention(form, grad);
-    return SmallVector<KernelDescription>(services.begin(), services.end());
-  }
-
   LogicalResult selectGroup(graph::FusionOp fusion) {
     SmallVector<unsigned> modes = modesOf(fusion);
     bool adds = llvm::any_of(modes, [](unsigned mode) { return mode != unsigned(plan_ir::Accumulate::Overwrite); });

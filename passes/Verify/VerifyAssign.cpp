@@ -251,6 +251,7 @@ private:
 
 struct VerifyAssign : impl::VerifyAssignBase<VerifyAssign> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     const BucketTable buckets(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (failed(PlaceChecker(getOperation(), buckets, function).check()))

@@ -29,6 +29,7 @@ SmallVector<Trainable> trainableParameters(func::FuncOp function) {
 
 struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     ModuleOp module = getOperation();
     SmallVector<StringRef> names{"microstep", "update", "eval", "generate"};
     auto decode = module.lookupSymbol<func::FuncOp>("decode");

@@ -13,6 +13,7 @@ namespace ztc {
 namespace {
 struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     SymbolTable symbols(getOperation());
     for (auto kernel : getOperation().getOps<plan_ir::KernelOp>())
       if (failed(checkKernel(symbols, kernel)))

@@ -48,6 +48,7 @@ LogicalResult checkOp(Operation *op) {
 
 struct VerifyFuse : impl::VerifyFuseBase<VerifyFuse> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Operation &op : function.getBody().front())
         if (failed(checkOp(&op)))

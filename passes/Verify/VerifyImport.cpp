@@ -51,6 +51,7 @@ LogicalResult checkOneRealType(func::FuncOp forward) {
 
 struct VerifyImport : impl::VerifyImportBase<VerifyImport> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     if (failed(verify(getOperation())))
       signalPassFailure();
   }

@@ -23,25 +23,31 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
   using VerifyKernelsBase::VerifyKernelsBase;
 
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
     if (!kernels)
       return;
     // Kernels are many thousands of few kinds of ops: what the kind decides is asked once.
-    DenseMap<OperationName, StringRef> faults;
+    DenseMap<OperationName, KindOfOp> kinds;
     WalkResult checked = kernels.walk([&](Operation *op) -> WalkResult {
-      auto [known, isNew] = faults.try_emplace(op->getName());
+      auto [known, isNew] = kinds.try_emplace(op->getName());
       if (isNew)
-        known->second = faultOf(op);
-      if (!known->second.empty())
-        return op->emitOpError(known->second);
+        known->second = {faultOf(op), isa<arith::ArithFastMathInterface, LLVM::FastmathFlagsInterface>(op)};
+      if (!known->second.fault.empty())
+        return op->emitOpError(known->second.fault);
       // (V3)
-      if (hasFastMathFlags(op))
+      if (known->second.mayHaveFlags && hasFastMathFlags(op))
         return op->emitOpError("V3: has fast-math flags: its result would be the compiler's choice");
       return WalkResult::advance();
     });
     if (checked.wasInterrupted())
       signalPassFailure();
   }
+
+  struct KindOfOp {
+    StringRef fault; ///< what is wrong with all of the kind; empty: nothing
+    bool mayHaveFlags = false;
+  };
 
   /// What is wrong with ops of the kind of `op`; empty: nothing.
   StringRef faultOf(Operation *op) {

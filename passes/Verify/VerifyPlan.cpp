@@ -13,6 +13,7 @@ namespace ztc {
 namespace {
 struct VerifyPlan : impl::VerifyPlanBase<VerifyPlan> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     PlanOptions options;
     // A module that skipped code generation is for memory reports; only its records are checked.
     options.withKernels = !getOperation().getOps<plan_ir::KernelOp>().empty();

@@ -26,6 +26,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   Type narrow, f32;
 
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     ModuleOp module = getOperation();
     f32 = Float32Type::get(&getContext());
     auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);

@@ -63,6 +63,7 @@ LogicalResult checkOp(Operation *op, Operation *turningPoint) {
 
 struct VerifyRecompute : impl::VerifyRecomputeBase<VerifyRecompute> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (failed(check(function)))
         return signalPassFailure();

@@ -134,6 +134,7 @@ LogicalResult checkReductions(func::FuncOp function) {
 
 struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     auto prefetch = getOperation()->getAttrOfType<IntegerAttr>(kPrefetch);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function.getBody().hasOneBlock()) {

@@ -339,6 +339,7 @@ LogicalResult checkNorm(func::FuncOp function) {
 
 struct VerifyShard : impl::VerifyShardBase<VerifyShard> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     if (failed(verify()))
       signalPassFailure();
   }

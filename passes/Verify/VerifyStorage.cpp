@@ -60,6 +60,7 @@ bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
 
 struct VerifyStorage : impl::VerifyStorageBase<VerifyStorage> {
   void runOnOperation() override {
+    markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     Exceptions exceptions = Exceptions::of(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (auto group : function.getBody().front().getOps<graph::FusionOp>())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the goldens of this folder: small Llamas as PyTorch exports them, and what PyTorch computes with them.
 
-  pip install torch transformers onnx onnxscript safetensors
+  pip install -r tests/golden/requirements.txt
   python tests/golden/make.py [NAME...]  # rewrites tests/golden/<model>/
 
 Each folder: model.onnx (weights inside, or beside it in model.onnx.data), config.json, data.safetensors (input_ids and labels of every training step), golden.safetensors
