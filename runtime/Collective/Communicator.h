@@ -88,6 +88,9 @@ public:
   /// Ends the blocked call of this rank, and every later one, with Unavailable and `reason`. Any thread, any number of
   /// times; the first reason stays. Other ranks are not told: they notice when this communicator is destroyed.
   virtual void abort(const std::string &reason) = 0;
+  /// After an abort: whether the library may go on with it for longer than the program should. It is left behind at the
+  /// program's end, which must not wait for it.
+  virtual bool isLeftBehind() const { return false; }
 
   /// Any thread.
   Traffic traffic() const {

@@ -160,7 +160,14 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   if (!status.isOk()) {
     RunFailure failure = control.fail(status);
     const int exitStatus = failedStatus(failure.status, identity);
-    return reportsHere(failure, identity) ? report(failure.status, exitStatus) : exitStatus;
+    if (reportsHere(failure, identity))
+      report(failure.status, exitStatus);
+    if (communicator && communicator->isLeftBehind()) {
+      output.reset(); // what was said is out
+      std::fflush(nullptr);
+      _exit(exitStatus);
+    }
+    return exitStatus;
   }
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }

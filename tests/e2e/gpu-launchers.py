@@ -3,8 +3,10 @@
 rank among those that it sees. The launchers' variables are given by hand; launchers that are installed start them too."""
 import os
 import shutil
+import signal
+import time
 
-from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch, wait_until
 
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "CUDA_VISIBLE"))}
 ENVIRONMENT = {**CLEAN, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
@@ -65,6 +67,24 @@ with scratch() as work:
         launch("torchrun, one rank with another cuDNN", "torchrun", lambda rank: {"ZTC_STAND_IN_CUDNN": 92600 + 100 * rank},
                plan=narrow, told="rank 1: this rank has on its device attention and its gradient by cuDNN 9.27.0, rank 0 has on its device attention and its gradient by cuDNN 9.26.0")
     launch("Slurm, both see the second GPU alone", "Slurm", lambda rank: {"CUDA_VISIBLE_DEVICES": 1}, told="ranks 0 and 1 are on the same GPU, GPU 0000:01:00.0")
+
+    # A rank that is lost, or hangs, once the step is a CUDA graph: ncclCommAbort waits for graphs, nobody may wait for it.
+    lasting = [f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--steps=100000", "--lr=2e-3", "--no-save"]
+    for launcher in free_ports:
+        for name, sent in (("killed", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
+            free_ports[launcher] = free_port()
+            log = work / f"{launcher.replace(' ', '-')}-{name}.log"
+            ranks = [Running([BIN / "ztc-run", plan, *lasting, "--timeout=5", f"--log-json={log}"],
+                             env={**ENVIRONMENT, **{k: str(v) for k, v in variables(launcher, r).items()}}) for r in range(2)]
+            with ranks[0], ranks[1]:
+                under_way = wait_until(lambda: log.exists() and log.read_text().count('"step"') >= 6, 60)
+                os.kill(ranks[1].pid, sent)
+                begin = time.monotonic()
+                status = ranks[0].finish(40)
+                seconds = time.monotonic() - begin
+                os.kill(ranks[1].pid, signal.SIGKILL)
+            check(f"{launcher}, a rank {name} after step 5: the other ends with a word", under_way and status == 1 and seconds < 20 and "rank 1" in ranks[0].err,
+                  (under_way, status, round(seconds, 1), ranks[0].err[-600:]))
 
     installed = {"mpirun": ["--allow-run-as-root", "--oversubscribe", "-np", "2"],
                  "torchrun": ["--no-python", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port())]}

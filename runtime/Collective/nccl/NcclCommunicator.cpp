@@ -1,6 +1,7 @@
 #include "runtime/Collective/nccl/NcclCommunicator.h"
 #include "runtime/Collective/nccl/NcclApi.h"
 #include "runtime/Format/PlanValidator.h"
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ztc {
 namespace {
@@ -120,7 +122,7 @@ public:
     if (error_.isOk() && asyncError() == nccl::kSuccess)
       library_.ncclCommDestroy(comm_);
     else
-      library_.ncclCommAbort(comm_);
+      abortAside(comm_);
   }
 
   /// Meets the other ranks.
@@ -216,18 +218,28 @@ public:
   }
 
   void abort(const std::string &reason) override {
-    std::lock_guard lock(mutex_);
-    if (!error_.isOk())
-      return;
-    error_ = unavailable(last_.empty() ? reason : last_ + ": " + reason);
-    // Ends the kernels that wait for other ranks; the communicator is gone afterwards.
-    if (comm_)
-      library_.ncclCommAbort(comm_);
-    comm_ = nullptr;
-    registered_ = nullptr;
+    nccl::Comm given = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (error_.isOk())
+        error_ = unavailable(last_.empty() ? reason : last_ + ": " + reason);
+      given = std::exchange(comm_, nullptr);
+      registered_ = nullptr;
+    }
+    if (given)
+      abortAside(given);
   }
+  bool isLeftBehind() const override { return leftBehind_; }
 
 private:
+  /// The first thing that ncclCommAbort does is to end the kernels that wait for other ranks. Then it waits until no
+  /// CUDA graph with its collectives is left (init.cc, commDestroySync: localPersistentRefs), and those belong to a
+  /// thread that may be waiting for us: so nobody waits for it.
+  void abortAside(nccl::Comm comm) {
+    leftBehind_ = true;
+    std::thread([abort = library_.ncclCommAbort, comm] { abort(comm); }).detach();
+  }
+
   void count(std::atomic<uint64_t> &to, uint64_t shardBytes) {
     to.fetch_add(shardBytes * (world() - 1), std::memory_order_relaxed);
   }
@@ -294,6 +306,7 @@ private:
   void *registered_ = nullptr; ///< the arena, where NCCL took it
   std::string pinned_;         ///< algorithm and protocol
   mutable std::mutex mutex_;   ///< of everything below and of the communicator: abort() comes from other threads
+  std::atomic<bool> leftBehind_{false};
   Status error_;
   std::string last_; ///< the collective that was given last
 };

@@ -42,6 +42,7 @@ inline constexpr int kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctio
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0, kEventDisableTiming = 2;
 // CUstreamCaptureMode: calls of this thread alone that cannot be recorded end a capture.
 inline constexpr int kCaptureThreadLocal = 1;
+inline constexpr unsigned long long kGraphUseNodePriority = 8;
 // cuLaunchKernel's `extra`: the parameters as one buffer.
 inline void *const kLaunchEnd = nullptr;
 inline void *const kLaunchBufferPointer = reinterpret_cast<void *>(uintptr_t(1));

@@ -18,8 +18,11 @@ public:
   }
 
   Status create(cuda::Graph graph) {
-    return resources_.driver.check(resources_.driver.cuGraphInstantiateWithFlags(&graph_, graph, 0),
-                                   "cuGraphInstantiate");
+    // Without this flag a graph's nodes forget the priorities of the streams that they were captured on, and
+    // collectives begin behind whole waves of products.
+    return resources_.driver.check(
+        resources_.driver.cuGraphInstantiateWithFlags(&graph_, graph, cuda::kGraphUseNodePriority),
+        "cuGraphInstantiate");
   }
 
   Status launch() override {

@@ -1,6 +1,7 @@
 #include "runtime/Device/cuda/CudaTuning.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Device/cuda/CudaProduct.h"
+#include "runtime/Device/cuda/CudaReals.h"
 #include "runtime/Device/cuda/CudaTimer.h"
 #include <algorithm>
 #include <array>
@@ -103,28 +104,7 @@ private:
 
 Status Trials::begin() {
   ZTC_RETURN_IF_ERROR(watch_.create());
-  // Words whose halves are between 2^-15 and 2 in either sign as bf16 and as f16, so that the whole is as f32 too: what
-  // a product of them costs, in power too, is what one of real numbers costs.
-  std::vector<uint32_t> words(std::min<uint64_t>(bytes_, uint64_t(4) << 20) / sizeof(uint32_t));
-  std::array<uint32_t, 4> random{};
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i % 4 == 0)
-      random = philox4x32({uint32_t(i / 4), 0, 0, 0}, {0, 0});
-    words[i] = 0x38003800u | (random[i % 4] & 0x87ff87ffu);
-  }
-  uint64_t filled = words.size() * sizeof(uint32_t);
-  if (!filled)
-    return Status::ok();
-  const auto address = reinterpret_cast<cuda::Address>(base_);
-  ZTC_RETURN_IF_ERROR(
-      driver_.check(driver_.cuMemcpyHtoDAsync_v2(address, words.data(), filled, stream_), "cuMemcpyHtoDAsync"));
-  while (filled < bytes_) {
-    const uint64_t part = std::min(filled, bytes_ - filled);
-    ZTC_RETURN_IF_ERROR(
-        driver_.check(driver_.cuMemcpyDtoDAsync_v2(address + filled, address, part, stream_), "cuMemcpyDtoDAsync"));
-    filled += part;
-  }
-  return driver_.check(driver_.cuStreamSynchronize(stream_), "cuStreamSynchronize"); // `words` has been read
+  return fillWithReals(driver_, stream_, reinterpret_cast<cuda::Address>(base_), bytes_);
 }
 
 CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {

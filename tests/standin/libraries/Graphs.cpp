@@ -195,7 +195,9 @@ Result cuStreamEndCapture(Stream stream, Graph *graph) {
   return kSuccess;
 }
 
-Result cuGraphInstantiateWithFlags(GraphExec *made, Graph graph, unsigned long long) {
+Result cuGraphInstantiateWithFlags(GraphExec *made, Graph graph, unsigned long long flags) {
+  if (!(flags & kGraphUseNodePriority))
+    countCall("graphs without priorities");
   std::lock_guard lock(mutex);
   if (!graphs.count(graph))
     return kInvalidHandle;

@@ -264,6 +264,10 @@ Result ncclCommDestroy(Comm comm) {
 }
 Result ncclCommAbort(Comm comm) {
   comm->state->abort();
+  // As the real one: kernels end at once, but then it waits for graphs, however long they live, and does not look at
+  // the abort again (2.28.9, init.cc: commDestroySync).
+  while (comm->state.use_count() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   delete comm;
   return kSuccess;
 }

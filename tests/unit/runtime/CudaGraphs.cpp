@@ -53,6 +53,13 @@ TEST(CudaGraphs, GiveTheBitsOfTheStepsOneByOne) {
   EXPECT_EQ(calls("cuGraphLaunch"), before + 3 + 7);
 }
 
+TEST(CudaGraphs, KeepThePrioritiesOfTheirStreams) {
+  const uint64_t before = calls("graphs without priorities"), launches = calls("cuGraphLaunch");
+  train({});
+  EXPECT_GT(calls("cuGraphLaunch"), launches);
+  EXPECT_EQ(calls("graphs without priorities"), before);
+}
+
 TEST(CudaGraphs, TheHostDoesNotWaitInsideAStep) {
   TwoStreams runner({});
   ASSERT_TRUE(runner.prepare(1).isOk());
