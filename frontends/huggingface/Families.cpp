@@ -106,6 +106,7 @@ struct Refused {
   const char *modelType, *why;
 };
 static constexpr Refused kRefused[] = {
+    {"paligemma", "attends in both directions within a prompt, which ztc does not build"},
     {"gemma3n", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc does "
                 "not build"},
     {"gemma3n_text", "has several residual streams and inputs of each layer (AltUp, per-layer embeddings), which ztc "
@@ -130,42 +131,23 @@ static constexpr Refused kRefused[] = {
 static constexpr int64_t kMostLayers = 2048, kMostExperts = 4096;
 
 static constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text", true},
-    {"llama4", "llama4_text", false},
-    {"mistral3", "mistral", true},
-    {"llava", "llama", false},
-    {"llava_next", "llama", false},
-    {"llava_onevision", "qwen2", false},
-    {"vipllava", "llama", false},
-    {"idefics3", "llama", false},
-    {"smolvlm", "llama", false},
-    {"internvl", "qwen2", true},
-    {"qwen2_vl", "qwen2_vl_text", false},
-    {"qwen2_5_vl", "qwen2_5_vl_text", false},
-    {"qwen3_vl", "qwen3_vl_text", false},
-    {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
-    {"aya_vision", "cohere2", true},
-    {"cohere2_vision", "cohere2", true},
-    {"deepseek_vl", "llama", true},
-    {"deepseek_vl_hybrid", "llama", true},
-    {"exaone4_5", "exaone4", false},
-    {"fast_vlm", "qwen2", false},
-    {"got_ocr2", "qwen2", true},
-    {"pp_chart2table", "qwen2", true},
-    {"idefics2", "mistral", false},
-    {"janus", "llama", true},
-    {"kimi_k25", "deepseek_v3", true},
-    {"lighton_ocr", "qwen3", true},
-    {"llava_next_video", "llama", false},
-    {"ovis2", "qwen2", true},
-    {"perception_lm", "llama", false},
-    {"qianfan_ocr", "qwen3", false},
-    {"shieldgemma2", "gemma3_text", true},
-    {"video_llama_3", "qwen2", false},
-    {"video_llava", "llama", false},
-    {"hyperclovax_vision_v2", "hyperclovax", true, true},
-    {"paligemma", "gemma", true, false,
-     "a prompt is seen as any text is; transformers lets its tokens see one another in both directions"},
+    {"gemma3", "gemma3_text", true},       {"llama4", "llama4_text", false},
+    {"mistral3", "mistral", true},         {"llava", "llama", false},
+    {"llava_next", "llama", false},        {"llava_onevision", "qwen2", false},
+    {"vipllava", "llama", false},          {"idefics3", "llama", false},
+    {"smolvlm", "llama", false},           {"internvl", "qwen2", true},
+    {"qwen2_vl", "qwen2_vl_text", false},  {"qwen2_5_vl", "qwen2_5_vl_text", false},
+    {"qwen3_vl", "qwen3_vl_text", false},  {"qwen3_vl_moe", "qwen3_vl_moe_text", false},
+    {"aya_vision", "cohere2", true},       {"cohere2_vision", "cohere2", true},
+    {"deepseek_vl", "llama", true},        {"deepseek_vl_hybrid", "llama", true},
+    {"exaone4_5", "exaone4", false},       {"fast_vlm", "qwen2", false},
+    {"got_ocr2", "qwen2", true},           {"pp_chart2table", "qwen2", true},
+    {"idefics2", "mistral", false},        {"janus", "llama", true},
+    {"kimi_k25", "deepseek_v3", true},     {"lighton_ocr", "qwen3", true},
+    {"llava_next_video", "llama", false},  {"ovis2", "qwen2", true},
+    {"perception_lm", "llama", false},     {"qianfan_ocr", "qwen3", false},
+    {"shieldgemma2", "gemma3_text", true}, {"video_llama_3", "qwen2", false},
+    {"video_llava", "llama", false},       {"hyperclovax_vision_v2", "hyperclovax", true, true},
 };
 
 const Wrapper *findWrapper(const std::string &modelType) {

@@ -19,7 +19,6 @@ struct Wrapper {
   const char *modelType, *textType; ///< `textType` where text_config does not say it
   bool isTied;                      ///< where tie_word_embeddings is absent
   bool scalesLogits = false;        ///< as the language model's own class does, in every version
-  const char *note = nullptr;       ///< what is otherwise than in transformers
 };
 const Wrapper *findWrapper(const std::string &modelType);
 

@@ -147,7 +147,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     text.adopt(config);
     config = std::move(text);
     model.notes.push_back(place + ": a multi-modal model; its language model (" + model.modelType +
-                          ") is trained on text" + (wrapper->note ? std::string("; ") + wrapper->note : ""));
+                          ") is trained on text");
     refuseUnsupported(config, model.modelType);
   }
   const Family *family = familyOf(config, model.modelType);

@@ -41,6 +41,7 @@ REFUSED = [
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
       for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),
+    ("a prompt that is seen in both directions", "llama-heads", but(model_type="paligemma"), "attends in both directions within a prompt"),
     ("quantised weights", "llama-heads", but(quantization_config={"quant_method": "mxfp4"}), "quantised by 'mxfp4'"),
     ("a classifier", "llama-heads", but(architectures=["LlamaForSequenceClassification"]), "trains language models"),
     ("hidden_size as text", "llama-heads", but(hidden_size="40"), 'hidden_size is "40", which is not a whole number'),

@@ -249,13 +249,9 @@ MORE = {
     "idefics2-vision": ("idefics2", dict(vision_config=VISION, perceiver_config=dict(hidden_size=16, resampler_n_latents=2, resampler_depth=1, resampler_n_heads=2,
                                          resampler_head_dim=8, num_key_value_heads=1), text_config=base(model_type="mistral", head_dim=12)), {}),
     "deepseek-vl": ("deepseek_vl", dict(vision_config=VISION, text_config=base(model_type="llama")), {}),
-    "paligemma-vision": ("paligemma", dict(vision_config=VISION | dict(model_type="siglip_vision_model", projection_dim=40), projection_dim=40,
-                                           text_config=base(model_type="gemma", head_dim=12, tie_word_embeddings=True)), {}),
     "lighton-ocr": ("lighton_ocr", dict(vision_config=VISION | dict(model_type="pixtral", head_dim=8), text_config=base(model_type="qwen3", head_dim=12)), {}),
     "llava-next-video": ("llava_next_video", dict(vision_config=VISION | dict(model_type="clip_vision_model", projection_dim=16), text_config=base(model_type="llama")), {}),
     "video-llama3": ("video_llama_3", dict(vision_config=VISION, text_config=base(model_type="qwen2")), {}),
-    "kimi-k25": ("kimi_k25", dict(vision_config=VISION, experts="eager", text_config=base(model_type="deepseek_v3", num_key_value_heads=4, n_group=2, topk_group=1, **{
-        k: v for k, v in DEEPSEEK.items() if k != "experts"})), {}),
     "hyperclovax-vision": ("hyperclovax_vision_v2", dict(vision_config=VISION, text_config=base(model_type="hyperclovax", logits_scaling=0.4, head_dim=12)), {}),
     "qwen3-vl": ("qwen3_vl", dict(vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
     "qwen3-vl-tied": ("qwen3_vl", dict(tie_word_embeddings=True, vision_config=QWEN3_VISION, text_config=base(head_dim=12)), {}),
