@@ -18,6 +18,11 @@ namespace ztc {
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
 
+/// What ztc's own passes promise: adapters are there to change the model.
+static Keeps keepsOf(const Pass &pass) {
+  return pass.getArgument() == "ztc-insert-adapters" ? Keeps::Changes : Keeps::Meaning;
+}
+
 /// Passes run on one thread (Session), so what runs is one pass at a time.
 class PassVerifier::Instrumentation : public PassInstrumentation {
 public:
@@ -36,7 +41,7 @@ public:
     ++owner.passes;
     owner.pluginPasses += origin != nullptr;
     std::optional<StepDifference> difference =
-        owner.verifier->afterPass(moduleOf(op), origin ? origin->keeps : Keeps::Meaning, *before);
+        owner.verifier->afterPass(moduleOf(op), origin ? origin->keeps : keepsOf(*pass), *before);
     // Between ztc's own passes a phase may be half way; where a plugin's pass runs it is not.
     if (!difference && origin)
       difference = owner.verifier->onRanksAndRounded(moduleOf(op), precision);

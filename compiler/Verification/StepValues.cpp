@@ -60,10 +60,14 @@ double stepParameter(StepParameter which) {
   return 1;
 }
 
-/// How large values of a role are: rows of matrices keep the size of what they are multiplied with.
+/// How large values of a role are: a matrix makes nothing larger, whichever of its sides is the long one.
 double deviationOf(StringRef role, RankedTensorType type) {
-  if (role == "parameter")
-    return type.getRank() < 2 ? 0.125 : 1 / std::sqrt(double(std::max<int64_t>(1, type.getShape().back())));
+  if (role == "parameter") {
+    int64_t longest = 1;
+    for (int64_t size : type.getShape())
+      longest = std::max(longest, size);
+    return type.getRank() < 2 ? 0.125 : 1 / std::sqrt(double(longest));
+  }
   if (role == "gradient")
     return 0.0625;
   if (role == "exp_avg" || role == "exp_avg_sq")

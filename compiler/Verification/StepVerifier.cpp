@@ -18,7 +18,9 @@ constexpr double kSameMeaning = 1e-9;
 constexpr double kFiniteDifference = 1e-4;
 /// Longest time that is spent on finite differences of single parameters; then they are moved all at once.
 constexpr double kSecondsOfDifferences = 20;
-constexpr double kStep = 0x1p-14;
+constexpr double kStep = 0x1p-14, kSmallestStep = 0x1p-24;
+/// Steps of h and h / 2 agree to this part of the gradient's norm: what is left is below kFiniteDifference.
+constexpr double kConverged = 3e-4;
 
 /// What is interpreted, in the module's order.
 std::vector<std::string> functionsOf(ModuleOp module) {
@@ -46,6 +48,23 @@ std::string numberOf(const Tensor &tensor) {
   if (!tensor.reals.empty())
     return llvm::formatv("{0:e6}", tensor.reals.front());
   return tensor.integers.empty() ? "nothing" : std::to_string(tensor.integers.front());
+}
+
+/// |a - b| / |b| over all gradients together.
+double gradientError(const NamedValues &values, const NamedValues &expected) {
+  double difference = 0, norm = 0;
+  for (const auto &[name, tensor] : expected) {
+    if (name == "loss") // a sum over tokens: its errors are small
+      continue;
+    auto found = values.find(name);
+    double size = 0;
+    for (double x : tensor.reals)
+      size += x * x;
+    const double error = found == values.end() ? 0 : relativeError(found->second, tensor);
+    difference += error * error * size;
+    norm += size;
+  }
+  return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
 /// What differs between two sets of values, worst first; empty where nothing does.
@@ -196,21 +215,16 @@ std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, Str
   std::optional<NamedValues> rounded = evaluate(module, "microstep", Precision::F32, 1);
   if (!rounded)
     return std::nullopt; // the same gap as without rounding
-  double difference = 0, norm = 0;
-  for (const auto &[name, tensor] : reference->second) {
-    if (name == "loss") // a sum over tokens: small errors beside gradients
-      continue;
-    auto found = rounded->find(name);
-    const double error = found == rounded->end() ? 0 : relativeError(found->second, tensor);
-    double size = 0;
-    for (double x : tensor.reals)
-      size += x * x;
-    difference += error * error * size;
-    norm += size;
+  const double error = gradientError(*rounded, reference->second), unit = unitOf(precision);
+  // A step of some dozen roundings in a row, as they were made by moving all weights a little where the model makes
+  // more of them; later phases add none of their own.
+  double limit = 2 * rounding + unitOf("fp32");
+  if (rounding < 0) {
+    inputs.moveAlong("", unit / 4);
+    std::optional<NamedValues> moved = evaluate(module, "microstep", Precision::F64, 1);
+    inputs.moveAlong("", 0);
+    limit = std::max(32 * unit, moved ? 4 * gradientError(*moved, reference->second) : 0);
   }
-  const double error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
-  // A step of some dozen roundings in a row; later phases add none of their own.
-  const double limit = rounding < 0 ? 32 * unitOf(precision) : 2 * rounding + unitOf("fp32");
   if (!(error <= limit))
     return StepDifference{llvm::formatv("@microstep with its rounding in {0}: gradients are off by {1:e1} "
                                         "(relative to what is computed without rounding), expected at most {2:e1}",
@@ -273,13 +287,22 @@ std::optional<StepDifference> StepVerifier::checkGradients(ModuleOp module) {
     return values->at("loss").reals.front();
   };
   // (4 D(h/2) - D(h)) / 3, with central differences D: Richardson, 1911.
-  auto slopeAlong = [&](StringRef parameter) -> std::optional<double> {
+  auto slopeAlong = [&](StringRef parameter, double norm) -> std::optional<double> {
     auto central = [&](double h) -> std::optional<double> {
       std::optional<double> above = lossAt(parameter, h), below = lossAt(parameter, -h);
       return above && below ? std::optional((*above - *below) / (2 * h)) : std::nullopt;
     };
-    std::optional<double> coarse = central(kStep), fine = central(kStep / 2);
-    return coarse && fine ? std::optional((4 * *fine - *coarse) / 3 * inverseCount) : std::nullopt;
+    // Where the loss bends within a step the two differ: a smaller one then.
+    for (double h = kStep; h >= kSmallestStep; h /= 16) {
+      std::optional<double> coarse = central(h), fine = central(h / 2);
+      if (!coarse || !fine)
+        return std::nullopt;
+      if (std::abs(*fine - *coarse) * inverseCount <= kConverged * norm)
+        return (4 * *fine - *coarse) / 3 * inverseCount;
+    }
+    addGap("the gradient of " + (parameter.empty() ? "the parameters" : parameter.str()) +
+           " against finite differences: the loss bends too much");
+    return std::nullopt;
   };
   struct Gradient {
     std::string parameter;
@@ -323,7 +346,7 @@ std::optional<StepDifference> StepVerifier::checkGradients(ModuleOp module) {
     addGap("gradients of single parameters against finite differences (the model is large: all were moved at once)");
   }
   for (const Gradient &gradient : gradients) {
-    std::optional<double> slope = slopeAlong(gradient.parameter);
+    std::optional<double> slope = slopeAlong(gradient.parameter, gradient.norm + 1e-6 * all.norm);
     if (!slope)
       continue;
     // A gradient that is zero in theory is what cancels in practice: held against the whole gradient.

@@ -72,4 +72,6 @@ with scratch() as work:
         said = run("ztc", "compile", GOLDEN / golden / "model.onnx", *common, "--verify", "--zero=3", "--recompute=layer", "-o", work / "plan.bin")
         check(f"ztc's own passes keep the values of {golden}", re.search(r"verified: [0-9]+ passes \(0 of plugins\)", said.stdout) and "not checked" not in said.stderr,
               said.stdout + said.stderr)
+    said = run("ztc", "compile", model, *common, "--verify", "--zero=2", "--lora=r=4,alpha=8,targets=all-linear", "-o", work / "plan.bin")
+    check("adapters change the model, and nothing changes it after them", "gradients agree" in said.stdout and "not checked" not in said.stderr, said.stdout + said.stderr)
 finish()
