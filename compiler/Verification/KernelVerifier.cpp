@@ -5,13 +5,11 @@
 #include "compiler/Reference/TensorBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/LoadedImage.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
-#include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -26,43 +24,10 @@ constexpr int64_t kMostElements = int64_t(1) << 24;
 /// Results in f32 and in 16 bits: the order of a sum, a rounding to the type.
 constexpr double kWide = 1e-5, kNarrow = 0x1p-6;
 
-bool runsHere(StringRef target) {
-  if (target == "x86-64-v4")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  return target == "x86-64-v3" && __builtin_cpu_supports("avx2");
-}
-
-/// Machine code for a processor, loaded.
-class Image {
-public:
-  explicit Image(plan_ir::ImageOp op) : target(op.getTarget().str()) {
-    auto data = dyn_cast<DenseResourceElementsAttr>(op.getData());
-    const AsmResourceBlob *blob = data ? data.getRawHandle().getBlob() : nullptr;
-    if (!blob)
-      return;
-    descriptor = memfd_create("kernels", MFD_CLOEXEC);
-    ArrayRef<char> bytes = blob->getData();
-    if (descriptor < 0 || write(descriptor, bytes.data(), bytes.size()) != ssize_t(bytes.size()))
-      return;
-    // dlopen matches by name: the descriptor stays open as long as the library.
-    handle = dlopen(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  ~Image() {
-    if (handle)
-      dlclose(handle);
-    if (descriptor >= 0)
-      close(descriptor);
-  }
-  Image(const Image &) = delete;
-
-  KernelFunction find(StringRef symbol) const {
-    return handle ? reinterpret_cast<KernelFunction>(dlsym(handle, symbol.str().c_str())) : nullptr;
-  }
+/// Kernels for a processor.
+struct Image {
   std::string target;
-
-private:
-  int descriptor = -1;
-  void *handle = nullptr;
+  LoadedImage code;
 };
 
 /// One group with operands, and what it must give.
@@ -75,9 +40,18 @@ struct Case {
 class Runs {
 public:
   explicit Runs(ModuleOp module) : module(module) {
-    for (auto image : module.getOps<plan_ir::ImageOp>())
-      if (runsHere(image.getTarget()))
-        images.push_back(std::make_unique<Image>(image));
+    for (auto image : module.getOps<plan_ir::ImageOp>()) {
+      const std::string target = image.getTarget().str();
+      auto data = dyn_cast<DenseResourceElementsAttr>(image.getData());
+      const AsmResourceBlob *blob = data ? data.getRawHandle().getBlob() : nullptr;
+      if (!blob || !hostSupports(target))
+        continue;
+      StatusOr<LoadedImage> loaded = LoadedImage::load({blob->getData().data(), blob->getData().size()});
+      if (loaded.isOk())
+        images.push_back({target, std::move(*loaded)});
+      else
+        report.gaps.push_back("kernels for " + target + ": " + loaded.status().message());
+    }
   }
 
   KernelReport run() {
@@ -105,7 +79,7 @@ private:
   void compare(const std::string &who, const Case &test, const std::vector<Bytes> &results);
 
   ModuleOp module;
-  std::vector<std::unique_ptr<Image>> images;
+  std::vector<Image> images;
   llvm::StringSet<> seen;
   KernelReport report;
 };
@@ -156,7 +130,7 @@ void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
   uint64_t workspaceBytes = 0;
   if (auto bytes = group->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
     workspaceBytes = uint64_t(bytes.getInt());
-  for (const std::unique_ptr<Image> &image : images) {
+  for (const Image &image : images) {
     std::vector<Bytes> operands = test->operands, results;
     for (const Tensor &expected : test->expected)
       results.push_back(Bytes(toBytes(expected).size(), char(0x7f)));
@@ -164,9 +138,9 @@ void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
     std::string name;
     for (auto spec : launches.getAsRange<plan_ir::LaunchSpecAttr>()) {
       name = spec.getKernel().getValue().str();
-      KernelFunction kernel = image->find(name);
+      auto kernel = reinterpret_cast<KernelFunction>(image.code.find(name));
       if (!kernel) {
-        report.gaps.push_back("kernel " + name + ": it is not in the image for " + image->target);
+        report.gaps.push_back("kernel " + name + ": it is not in the image for " + image.target);
         return;
       }
       std::vector<void *> buffers;
@@ -187,7 +161,7 @@ void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
       kernel(buffers.data(), scalars.data(), extent / 2, extent);
       kernel(buffers.data(), scalars.data(), 0, extent / 2);
     }
-    compare(name + " (" + image->target + ")", *test, results);
+    compare(name + " (" + image.target + ")", *test, results);
   }
 }
 

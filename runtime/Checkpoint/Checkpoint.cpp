@@ -422,9 +422,7 @@ static Status loadOwn(const StateContext &context, const std::string &path) {
       if (kind.kind == StateKind::Model ? isOfAdapter(context.plan, parameter) != trainsAdapter(context.plan)
                                         : !parameter.trainable())
         continue;
-      std::optional<SafetensorsCollection::Found> found = files.find(parameter.name());
-      for (int i = 0; !found && i < parameter.tied_size(); ++i)
-        found = files.find(parameter.tied(i));
+      const std::optional<SafetensorsCollection::Found> found = files.find(parameter);
       if (!found)
         return failedPrecondition(fmt::format("the checkpoint '{}' has no {} of '{}', which the plan trains", path,
                                               kind.stem, parameter.name()));

@@ -40,13 +40,9 @@ StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan 
   if (weights.empty())
     return types;
   ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(weights));
-  for (const plan::Parameter &parameter : plan.parameters()) {
-    std::optional<SafetensorsCollection::Found> found = files.find(parameter.name());
-    for (int i = 0; i < parameter.tied_size() && !found; ++i)
-      found = files.find(parameter.tied(i));
-    if (found)
+  for (const plan::Parameter &parameter : plan.parameters())
+    if (const std::optional<SafetensorsCollection::Found> found = files.find(parameter))
       types[parameter.name()] = found->tensor->type;
-  }
   return types;
 }
 

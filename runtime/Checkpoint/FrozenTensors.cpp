@@ -43,9 +43,7 @@ public:
   /// Of a checkpoint. None where it has no such tensor of this type.
   static std::optional<Source> of(const plan::Parameter &parameter, const SafetensorsCollection &checkpoint,
                                   plan::DataType type, uint64_t bytes) {
-    std::optional<SafetensorsCollection::Found> found = checkpoint.find(parameter.name());
-    for (int i = 0; i < parameter.tied_size() && !found; ++i)
-      found = checkpoint.find(parameter.tied(i));
+    const std::optional<SafetensorsCollection::Found> found = checkpoint.find(parameter);
     if (!found || found->tensor->type != type || found->tensor->bytes != bytes)
       return std::nullopt;
     return Source(found->file->data(*found->tensor), dataTypeBytes(type));

@@ -81,13 +81,10 @@ public:
   }
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
-    if (auto found = files_.find(parameter.name()))
-      return found;
-    for (const std::string &tied : parameter.tied())
-      if (auto found = files_.find(tied))
-        return found;
-    return std::nullopt;
+    return files_.find(parameter);
   }
+
+  const SafetensorsCollection &files() const { return files_; }
 
 private:
   NamedWeights(SafetensorsCollection files, std::string path) : files_(std::move(files)), path_(std::move(path)) {}
@@ -211,8 +208,7 @@ static Status checkAdapterConfig(const plan::Plan &plan, const std::string &fold
 }
 
 /// Tensors of the adapter at `folder` for which the plan has no place.
-static Status checkAllUsed(const plan::Plan &plan, const std::string &folder) {
-  ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, SafetensorsCollection::open(folder, kAdapterStem));
+static Status checkAllUsed(const plan::Plan &plan, const SafetensorsCollection &files, const std::string &folder) {
   std::set<std::string> known;
   for (const plan::Parameter *parameter : parametersOf(plan, /*adapter=*/true))
     known.insert(parameter->name());
@@ -236,7 +232,7 @@ static Status checkAdapter(const plan::Plan &plan, const WeightOptions &options)
   ZTC_RETURN_IF_ERROR(checkAdapterConfig(plan, options.adapter));
   ZTC_ASSIGN_OR_RETURN(const NamedWeights weights, NamedWeights::open(options.adapter, kAdapterStem));
   ZTC_RETURN_IF_ERROR(weights.check(parametersOf(plan, /*adapter=*/true)));
-  return checkAllUsed(plan, options.adapter);
+  return checkAllUsed(plan, weights.files(), options.adapter);
 }
 
 Status checkWeights(const plan::Plan &plan, const WeightOptions &options) {

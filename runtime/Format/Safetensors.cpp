@@ -221,6 +221,13 @@ std::optional<SafetensorsCollection::Found> SafetensorsCollection::find(std::str
   return Found{file, file->find(name)};
 }
 
+std::optional<SafetensorsCollection::Found> SafetensorsCollection::find(const plan::Parameter &parameter) const {
+  std::optional<Found> found = find(parameter.name());
+  for (int i = 0; i < parameter.tied_size() && !found; ++i)
+    found = find(parameter.tied(i));
+  return found;
+}
+
 bool SafetensorsCollection::hasModule(std::string_view module) const {
   const std::string below = std::string(module) + ".";
   const auto it = fileOfName_.lower_bound(below);

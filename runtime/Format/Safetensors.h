@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,8 @@ public:
   /// `stem` names the files in a folder: "<stem>.safetensors", "<stem>.safetensors.index.json".
   static StatusOr<SafetensorsCollection> open(const std::string &fileOrFolder, const std::string &stem = "model");
   std::optional<Found> find(std::string_view name) const;
+  /// A parameter by its own name, or else by the first of its tied names that is there.
+  std::optional<Found> find(const plan::Parameter &parameter) const;
   /// Whether a tensor's name is `module`, a dot and more.
   bool hasModule(std::string_view module) const;
   const std::vector<std::unique_ptr<SafetensorsFile>> &files() const { return files_; }

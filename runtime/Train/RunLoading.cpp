@@ -177,22 +177,16 @@ Status RunStages::loadResumed() {
   return loaded;
 }
 
-/// What a run's weights are before its options about random ones.
-static WeightOptions weightOptions(const RunOptions &options, uint64_t seed) {
-  WeightOptions weights;
-  weights.weights = options.weights;
-  weights.adapter = options.adapter;
-  weights.seed = seed;
-  weights.planFolder = parentFolder(options.plan);
-  return weights;
-}
-
 Status RunStages::loadModel() {
   control_.progress().enterPhase("loading");
   // Beside an adapter a checkpoint leaves the model where it is.
   if (resumed_ && !trainsAdapter(session_->plan()))
     return loadResumed();
-  WeightOptions weights = weightOptions(options_, facts_.seed);
+  WeightOptions weights;
+  weights.weights = options_.weights;
+  weights.adapter = options_.adapter;
+  weights.seed = facts_.seed;
+  weights.planFolder = parentFolder(options_.plan);
   const uint32_t threads = session_->shape().threads;
   weights.threads = threads ? threads : availableCores(); // a GPU has none that it computes with
   facts_.weights = options_.weights.empty() ? "as compiled" : options_.weights;
@@ -214,6 +208,12 @@ Status RunStages::loadModel() {
   }
   ZTC_RETURN_IF_ERROR(known);
   ZTC_RETURN_IF_ERROR(loadWeights(session_->state(), weights));
+  if (trainsAdapter(session_->plan())) { // once: it looks into every tensor of the model
+    if (options_.init.empty())
+      weights.initDeviation.reset(); // weights that nobody gave are told in words
+    const StatusOr<std::string> base = describeFrozenModel(session_->plan(), weights);
+    baseModel_ = base.isOk() ? *base : facts_.weights;
+  }
   return resumed_ ? loadResumed() : Status::ok();
 }
 
@@ -230,14 +230,8 @@ std::map<std::string, std::string> RunStages::environment() const {
                                            {"optimizer state", state != options.end() ? state->second : "fp32"},
                                            {"ZeRO stage", std::to_string(session_->plan().zero())},
                                            {"data", data_ ? data_->fingerprint() : "random tokens"}};
-  if (trainsAdapter(session_->plan())) {
-    WeightOptions weights = weightOptions(options_, facts_.seed);
-    if (!options_.init.empty())
-      if (const StatusOr<double> deviation = parseInit(options_.init); deviation.isOk())
-        weights.initDeviation = *deviation;
-    const StatusOr<std::string> base = describeFrozenModel(session_->plan(), weights);
-    found["base model"] = base.isOk() ? *base : facts_.weights;
-  }
+  if (!baseModel_.empty())
+    found["base model"] = baseModel_;
   return found;
 }
 

@@ -96,6 +96,7 @@ private:
   RunScreen screen_;
   std::unique_ptr<Session> session_;
   std::optional<FoundCheckpoint> resumed_;
+  std::string baseModel_; ///< of an adapter: place and checksum of the model that it is beside
   std::shared_ptr<const TokenizerFolder> tokenizer_; ///< null without --tokenizer=DIR
   std::unique_ptr<DataSet> data_;                    ///< null in a trial
   HeldOutData heldOut_;

@@ -107,7 +107,7 @@ public:
     auto images = module.emit({"x86-64-v3"});
     if (failed(images))
       return false;
-    image = std::make_unique<LoadedImage>(images->front());
+    image = std::make_unique<LoadedKernels>(images->front());
     return true;
   }
 
@@ -139,7 +139,7 @@ private:
   func::FuncOp function;
   KernelModule module{kernelContext()};
   llvm::DenseMap<Operation *, LoweredGroup> groups;
-  std::unique_ptr<LoadedImage> image;
+  std::unique_ptr<LoadedKernels> image;
 };
 
 GeneratedGroups *current = nullptr; // what the rule below runs: rules are plain functions

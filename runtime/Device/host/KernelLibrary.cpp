@@ -2,69 +2,14 @@
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace ztc {
 
 /// Instruction sets from best to plainest.
 static constexpr const char *kTargets[] = {"x86-64-v4", "x86-64-v3"};
 
-static bool writeAll(int descriptor, const std::string &bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t written = write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (written <= 0)
-      return false;
-    done += size_t(written);
-  }
-  return true;
-}
-
-StatusOr<KernelLibrary::Image> KernelLibrary::open(const std::string &bytes) {
-  Image image;
-  image.descriptor = memfd_create("ztc-kernels", MFD_CLOEXEC);
-  if (image.descriptor >= 0 && writeAll(image.descriptor, bytes))
-    image.handle = dlopen(fmt::format("/proc/self/fd/{}", image.descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (image.handle)
-    return image;
-  // Some systems forbid executable memory files (vm.memfd_noexec=2) or hide /proc: a file that is gone once it is
-  // loaded.
-  if (image.descriptor >= 0)
-    ::close(image.descriptor);
-  image.descriptor = -1;
-  const char *folder = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/ztc-kernels-XXXXXX", folder && *folder ? folder : "/tmp");
-  int file = mkstemp(path.data());
-  if (file < 0)
-    return failedPrecondition(
-        fmt::format("cannot load generated kernels: neither memory files nor {} can be written", path));
-  bool written = writeAll(file, bytes);
-  ::close(file);
-  if (written)
-    image.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char *reason = written ? dlerror() : "disk full";
-  std::string message = reason ? reason : "unknown reason";
-  unlink(path.c_str());
-  if (!image.handle)
-    return failedPrecondition(fmt::format("cannot load generated kernels: {}", message));
-  return image;
-}
-
-KernelLibrary::~KernelLibrary() {
-  close();
-}
-
 void KernelLibrary::close() {
-  for (Image &image : images_) {
-    if (image.handle)
-      dlclose(image.handle);
-    if (image.descriptor >= 0)
-      ::close(image.descriptor);
-  }
   images_.clear();
   kernels_.clear();
   target_.clear();
@@ -120,10 +65,10 @@ Status KernelLibrary::load(const plan::Plan &plan, const Overrides &overrides) {
     uint32_t index = findVersion(*wanted[i], target_)->image();
     if (index >= images_.size())
       return dataLoss(fmt::format("kernel {} names image {} of {}", kernels_[i].first, index, images_.size()));
-    if (!images_[index].handle) {
-      ZTC_ASSIGN_OR_RETURN(images_[index], open(plan.images(int(index)).data()));
+    if (!images_[index]) {
+      ZTC_ASSIGN_OR_RETURN(images_[index], LoadedImage::load(plan.images(int(index)).data()));
     }
-    kernels_[i].second = reinterpret_cast<KernelFunction>(dlsym(images_[index].handle, kernels_[i].first.c_str()));
+    kernels_[i].second = reinterpret_cast<KernelFunction>(images_[index]->find(kernels_[i].first));
     if (!kernels_[i].second)
       return dataLoss(fmt::format("the kernel image for {} lacks {}", target_, kernels_[i].first));
   }

@@ -1,8 +1,9 @@
 // The plan's generated kernels, loaded.
 #pragma once
-#include "runtime/Core/Status.h"
+#include "runtime/Core/LoadedImage.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Format/plan.pb.h"
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,6 @@ class KernelLibrary {
 public:
   using Overrides = std::vector<std::pair<std::string, KernelFunction>>;
   KernelLibrary() = default;
-  ~KernelLibrary();
   KernelLibrary(const KernelLibrary &) = delete;
   KernelLibrary &operator=(const KernelLibrary &) = delete;
 
@@ -27,14 +27,8 @@ public:
   const std::string &target() const { return target_; }
 
 private:
-  struct Image {
-    void *handle = nullptr;
-    int descriptor =
-        -1; ///< stays open as long as the library lives: dlopen matches by name, and a reused number is an old name
-  };
-  static StatusOr<Image> open(const std::string &bytes);
   void close();
-  std::vector<Image> images_; ///< by the plan's image index; not loaded: no handle
+  std::vector<std::optional<LoadedImage>> images_; ///< by the plan's image index; none: not loaded
   std::vector<std::pair<std::string, KernelFunction>>
       kernels_; ///< by the plan's kernel index; the function is null where absent
   std::string target_;

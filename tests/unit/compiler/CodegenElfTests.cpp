@@ -61,5 +61,5 @@ TEST(CodegenElf, NoKernelsGiveAnEmptyLibrary) {
   KernelModule module(kernelContext());
   auto images = module.emit({"x86-64-v3"});
   ASSERT_TRUE(succeeded(images));
-  LoadedImage image(images->front());
+  LoadedKernels image(images->front());
 }

@@ -30,12 +30,12 @@ std::vector<float> randomFloats(size_t count, unsigned seed) {
 struct Service {
   KernelModule module{kernelContext()};
   KernelDescription description;
-  std::unique_ptr<LoadedImage> image;
+  std::unique_ptr<LoadedKernels> image;
 
   template <typename Add> explicit Service(Add add) : description(add(module)) {
     auto images = module.emit({"x86-64-v3"});
     EXPECT_TRUE(succeeded(images));
-    image = std::make_unique<LoadedImage>(images->front());
+    image = std::make_unique<LoadedKernels>(images->front());
   }
   void run(std::vector<void *> buffers, std::vector<int64_t> scalars, int64_t begin, int64_t end) {
     if (KernelFunction kernel = image->find(description.name))

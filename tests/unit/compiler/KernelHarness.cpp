@@ -2,10 +2,7 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -16,22 +13,15 @@ MLIRContext &kernelContext() {
   return context;
 }
 
-LoadedImage::LoadedImage(const KernelImage &image) {
-  descriptor_ = memfd_create("kernels", MFD_CLOEXEC);
-  EXPECT_EQ(write(descriptor_, image.bytes.data(), image.bytes.size()), static_cast<ssize_t>(image.bytes.size()));
-  std::string path = "/proc/self/fd/" + std::to_string(descriptor_);
-  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  EXPECT_NE(handle_, nullptr) << dlerror();
+LoadedKernels::LoadedKernels(const KernelImage &image) {
+  StatusOr<LoadedImage> loaded = LoadedImage::load(image.bytes);
+  EXPECT_TRUE(loaded.isOk()) << loaded.status().message();
+  if (loaded.isOk())
+    image_ = std::move(*loaded);
 }
 
-LoadedImage::~LoadedImage() {
-  if (handle_)
-    dlclose(handle_);
-  close(descriptor_);
-}
-
-KernelFunction LoadedImage::find(const std::string &name) const {
-  void *symbol = handle_ ? dlsym(handle_, name.c_str()) : nullptr;
+KernelFunction LoadedKernels::find(const std::string &name) const {
+  void *symbol = image_ ? image_->find(name) : nullptr;
   EXPECT_NE(symbol, nullptr) << name;
   return reinterpret_cast<KernelFunction>(symbol);
 }
@@ -107,7 +97,7 @@ static std::string symbolOf(const KernelDescription &kernel, const RunOptions &o
   return kernel.name + (options.add && kernel.hasAdd ? "_add" : "");
 }
 
-static void launch(const LoadedImage &image, const KernelDescription &kernel, std::vector<void *> buffers,
+static void launch(const LoadedKernels &image, const KernelDescription &kernel, std::vector<void *> buffers,
                    const RunOptions &options) {
   auto [scalars, extent] = rangeOf(kernel, options);
   KernelFunction function = image.find(symbolOf(kernel, options));
@@ -178,7 +168,7 @@ std::vector<Bytes> runGroup(graph::FusionOp group, ArrayRef<Bytes> arguments, co
     ADD_FAILURE() << "no image from\n" << module.text();
     return {};
   }
-  LoadedImage image(images->front());
+  LoadedKernels image(images->front());
   GroupMemory memory(group, *lowered, arguments, options);
   for (const KernelDescription &kernel : lowered->kernels)
     launch(image, kernel, memory.pointers(kernel), options);

@@ -4,7 +4,9 @@
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Reference/TensorBytes.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/Core/LoadedImage.h"
 #include "tests/standin/Simt.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +18,14 @@ using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, in
 mlir::MLIRContext &kernelContext();
 
 /// An image as a loaded library.
-class LoadedImage {
+class LoadedKernels {
 public:
-  explicit LoadedImage(const KernelImage &image);
-  ~LoadedImage();
-  LoadedImage(const LoadedImage &) = delete;
+  explicit LoadedKernels(const KernelImage &image);
   /// Null, with a test failure, where there is no such symbol.
   KernelFunction find(const std::string &name) const;
 
 private:
-  int descriptor_ = -1; // open as long as the library lives: dlopen matches by name
-  void *handle_ = nullptr;
+  std::optional<LoadedImage> image_;
 };
 
 /// A function whose body becomes one group: macro ops are decomposed, the group takes all arguments and gives all
