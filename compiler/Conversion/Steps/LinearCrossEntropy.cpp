@@ -45,6 +45,7 @@ struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::Linear
     step.type = emitter.elementType(loss.getHidden());
     step.gpu_chunk =
         emitter.number(gpuLinearCrossEntropyChunk(dimensionOf(loss.getHidden(), 0), dimensionOf(loss.getHead(), 0)));
+    step.groups = emitter.number(cast<RankedTensorType>(loss.getLoss().getType()).getNumElements());
     step.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::LinearCrossEntropyOp>(op, step);
   }

@@ -6,8 +6,10 @@ include "compiler/Dialect/Graph/GraphBase.td"
 def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Decomposable, Costed, Mixed]> {
   let summary = "Sum over rows of log-sum-exp(logits) - logits[target]; rows with a negative target count nothing.";
   let description = [{
-    logits is (T, V), targets (T) of i32 (already shifted; -100 and any other negative number: ignored), the loss a scalar (sum, not mean).
-    (C1) logits 2-D, targets 1-D of its rows. (C2) the loss is a rank-0 tensor of the logits' element type or a wider one.
+    logits is (T, V), targets (T) of i32 (already shifted; -100 and any other negative number: ignored), the loss a scalar (sum, not mean),
+    or (G): G sums, of T / G rows each that follow one another.
+    (C1) logits 2-D, targets 1-D of its rows. (C2) the loss is a tensor of rank 0, or of rank 1 and a size that divides T, of the logits'
+    element type or a wider one.
   }];
   let arguments = (ins Graph_FloatTensor:$logits, Graph_IntegerTensor:$targets);
   let results = (outs Graph_FloatTensor:$loss);
@@ -29,10 +31,12 @@ def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResu
   let description = [{
     hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum. With a `softcap` c other than 0, cap(x) = c * tanh(x / c), else cap(x) = x.
     With `scale` (a scalar: 1/N, times the loss scale) the op is the training form: it also returns d_hidden (T, D) and d_head (V, D),
-    the cotangents of scale * loss; d_head only where the head is trained. Without it, it is the loss-only form of evaluation.
+    the cotangents of scale * loss; d_head only where the head is trained. Without it, it is the loss-only form of evaluation, whose loss
+    may be (G): G sums, of T / G rows each that follow one another.
     Of a narrow hidden and head the logits are f32, their cotangents are rounded before they enter a product, d_hidden is rounded once.
     (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden is present if and only if scale is, d_head
-    never without it; they have the types of hidden and head, d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor.
+    never without it; they have the types of hidden and head, d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor,
+    in the loss-only form also one of rank 1 and a size that divides T.
     (C5) logit_scale and softcap are finite, and logit_scale is not 0.
   }];
   let arguments = (ins Graph_FloatTensor:$hidden, Graph_FloatTensor:$head, Graph_IntegerTensor:$targets, Optional<Graph_FloatTensor>:$scale,

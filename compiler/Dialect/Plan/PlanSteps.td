@@ -32,8 +32,8 @@ def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq,
 }
 def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
     Plan_DefaultAccumulate:$accumulate, Plan_DefaultAccumulate:$loss_accumulate, OptionalAttr<FlatSymbolRefAttr>:$rows_kernel,
-    TypeAttr:$type, I64Attr:$gpu_chunk, Plan_GpuKernels:$gpu_kernels)> {
-  let summary = "Head and loss, chunk by chunk.";
+    TypeAttr:$type, I64Attr:$gpu_chunk, DefaultValuedAttr<I64Attr, "1">:$groups, Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "Head and loss, chunk by chunk; as many losses as `groups`, of rows that follow one another.";
 }
 def Plan_GatherOp : Plan_Step<"gather", (ins I64Attr:$rows, I64Attr:$row_bytes, I64Attr:$table_rows, Plan_GpuKernels:$gpu_kernels)> { let summary = "Rows of a table by index."; }
 def Plan_ScatterAddOp : Plan_Step<"scatter_add", (ins I64Attr:$rows, I64Attr:$width, I64Attr:$table_rows, Plan_DefaultAccumulate:$accumulate, TypeAttr:$type,
