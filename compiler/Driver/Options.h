@@ -21,6 +21,7 @@ struct CompileOptions {
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "bf16";
+  std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   std::string optimizerState = "fp32";
   std::string precisionPolicy; ///< JSON file with the layers that stay fp32
   std::vector<std::string>
@@ -56,6 +57,7 @@ struct CompileOptions {
   std::string remarks;         ///< regular expression over the passes whose remarks are printed
   std::string remarksFile;     ///< YAML file for remarks
   bool verify = false;         ///< each pass is held to what it keeps, on a small form of the model
+  bool explainPasses = false;  ///< what each phase and each pass of a plugin changed in memory, traffic and time
   bool printPipeline = false;  ///< the passes of each phase are printed, as ztc-opt takes them
   std::set<std::string> given; ///< options that the command line names, without dashes
 };

@@ -1,7 +1,7 @@
 // Plugins: shared libraries that bring passes, and hooks that run them before or after a phase.
 #pragma once
 #include "compiler/Dialect/Kernel/KernelLevel.h"
-#include "compiler/Verification/StepVerifier.h"
+#include "compiler/Verification/Keeps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringRef.h"

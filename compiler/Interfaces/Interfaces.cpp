@@ -7,6 +7,7 @@ using namespace mlir;
 #include "compiler/Interfaces/Cost.cpp.inc"
 #include "compiler/Interfaces/Decomposable.cpp.inc"
 #include "compiler/Interfaces/Differentiable.cpp.inc"
+#include "compiler/Interfaces/Optimizer.cpp.inc"
 #include "compiler/Interfaces/Precision.cpp.inc"
 
 int64_t ztc::tensorBytes(Type type) {

@@ -1,4 +1,4 @@
-// Op interfaces: Differentiable, Decomposable, Cost, Precision.
+// Op interfaces: Differentiable, Decomposable, Cost, Optimizer, Precision.
 #pragma once
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
@@ -45,4 +45,5 @@ int64_t tensorBytes(mlir::Type type);
 #include "compiler/Interfaces/Cost.h.inc"
 #include "compiler/Interfaces/Decomposable.h.inc"
 #include "compiler/Interfaces/Differentiable.h.inc"
+#include "compiler/Interfaces/Optimizer.h.inc"
 #include "compiler/Interfaces/Precision.h.inc"

@@ -1,5 +1,6 @@
 // Holds a step, after each pass, against what it computed before: loss, logits, gradients, weights after an update.
 #pragma once
+#include "compiler/Verification/Keeps.h"
 #include "compiler/Verification/StepValues.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OperationSupport.h"
@@ -9,13 +10,6 @@
 #include <vector>
 
 namespace ztc {
-
-/// What a pass promises to leave as it is.
-enum class Keeps {
-  Meaning, ///< the mathematics: sums may be in another order, nothing else
-  Bits,    ///< also every rounding
-  Changes, ///< nothing: from here on the changed step is what later passes are held against
-};
 
 /// Which values differ: "@microstep: the loss ...".
 struct StepDifference {

@@ -4,6 +4,7 @@
 include "compiler/Interfaces/Cost.td"
 include "compiler/Interfaces/Decomposable.td"
 include "compiler/Interfaces/Differentiable.td"
+include "compiler/Interfaces/Optimizer.td"
 include "compiler/Interfaces/Precision.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"

@@ -14,7 +14,7 @@ def Graph_AccumulateOp : Graph_Op<"accumulate", [SameOperandsAndResultType]> {
   let assemblyFormat = "$accumulator `,` $x attr-dict `:` type($y)";
 }
 
-def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["parameter", "new_parameter"]>,
+def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, OptimizerOpInterface, AllTypesMatch<["parameter", "new_parameter"]>,
     AllTypesMatch<["exp_avg", "exp_avg_sq", "new_exp_avg", "new_exp_avg_sq"]>]> {
   let summary = "One AdamW update (Loshchilov and Hutter 2019; operations in PyTorch's order) of a flat bucket.";
   let description = [{
@@ -45,6 +45,34 @@ def Graph_AdamwOp : Graph_Op<"adamw", [Decomposable, Costed, AllTypesMatch<["par
     build($_builder, $_state, parameter.getType(), expAvg.getType(), expAvgSq.getType(), master ? master.getType() : ::mlir::Type(), parameter,
           gradient, expAvg, expAvgSq, hyper, gradientScale, proceed, $_builder.getI64IntegerAttr(decayed), master);
   }]>];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::Value> keptValues();
+    ::llvm::SmallVector<::mlir::Value> newKeptValues();
+  }];
+  let hasVerifier = 1;
+}
+
+def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, OptimizerOpInterface, AllTypesMatch<["parameter", "new_parameter"]>]> {
+  let summary = "One update of a flat bucket by an optimizer that is registered by name (Optimizers.h).";
+  let description = [{
+    As graph.adamw, with another rule: the gradient times `gradient_scale`, decoupled weight decay where the global element index is below
+    `decayed`, masters, states in bf16 and `proceed` are the same for every optimizer; what becomes of parameter and states is the
+    registered rule's formula, which `decompose` writes out. `kept` are the states in the rule's order, then the master.
+    (C1) parameter, gradient and what is kept are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
+    scalar i1. (C3) behind the states a master stands beside a bf16 (i16) or an f16 (f32) parameter, and only there. (C4) states are f32
+    (f64), or bf16. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept keeps its types.
+  }];
+  let arguments = (ins StrAttr:$optimizer, Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Variadic<Graph_AnyTensor>:$kept,
+                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed);
+  let results = (outs Graph_AnyTensor:$new_parameter, Variadic<Graph_AnyTensor>:$new_kept);
+  let assemblyFormat = [{
+    $optimizer $parameter `,` $gradient `keeps` `(` $kept `)` `by` `(` $hyper `,` $gradient_scale `,` $proceed `)` `decayed` $decayed attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::Value> keptValues() { return ::llvm::SmallVector<::mlir::Value>(getKept()); }
+    ::llvm::SmallVector<::mlir::Value> newKeptValues() { return ::llvm::SmallVector<::mlir::Value>(getNewKept()); }
+  }];
   let hasVerifier = 1;
 }
 
