@@ -1,6 +1,8 @@
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Autodiff/UpdateFunction.h"
+#include "llvm/ADT/StringExtras.h"
 
 #define DEBUG_TYPE "ztc-build-update"
 
@@ -12,10 +14,19 @@ namespace ztc {
 
 namespace {
 struct BuildUpdate : impl::BuildUpdateBase<BuildUpdate> {
+  using BuildUpdateBase::BuildUpdateBase;
+
   void runOnOperation() override {
     func::FuncOp microstep = findFunction(getOperation(), "microstep");
     if (!microstep)
       return signalPassFailure();
+    if (!graph::findOptimizer(optimizer)) {
+      getOperation().emitError("there is no optimizer '")
+          << optimizer.getValue() << "'; there are " << llvm::join(graph::optimizerNames(), ", ");
+      return signalPassFailure();
+    }
+    if (optimizer != "adamw")
+      getOperation()->setAttr(graph::kOptimizer, StringAttr::get(&getContext(), optimizer.getValue()));
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     buildUpdateFunction(builder, microstep, /*momentType=*/Type());
   }

@@ -14,7 +14,8 @@ namespace ztc {
 struct AutodiffOptions {
   std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
-  bool decode = false; ///< a program that generates text with a key/value cache
+  std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
+  bool decode = false;             ///< a program that generates text with a key/value cache
 };
 
 /// @forward => @microstep, @update, @eval, @generate, @decode where it is asked for; cleaned up (canonical, no common

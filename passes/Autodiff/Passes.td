@@ -92,11 +92,13 @@ def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
 }
 
 def BuildUpdate : Pass<"ztc-build-update", "mlir::ModuleOp"> {
-  let summary = "Builds @update: clipping and AdamW.";
+  let summary = "Builds @update: clipping and the optimizer.";
   let description = [{
-    Afterwards `@update` takes step, and the parameter, gradient and Adam state of each trainable parameter; it returns parameters and
-    states, the gradient norm before clipping, and whether that is finite. Where it is not, nothing changes.
+    Afterwards `@update` takes step, and the parameter, gradient and optimizer states of each trainable parameter; it returns parameters and
+    states, the gradient norm before clipping, and whether that is finite. Where it is not, nothing changes. `optimizer` is one that is
+    registered (compiler/Dialect/Graph/Optimizers.h); where it is not adamw it stands as `graph.optimizer` in the module.
   }];
+  let options = [Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "name of a registered optimizer">];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 

@@ -13,6 +13,8 @@ def MarkRecomputed : Pass<"ztc-mark-recomputed", "mlir::ModuleOp"> {
       activations would have to be there again.
     - `choice`: what the option `choice` says, groups of ops by block (RecomputeChoice.h): `0-30=pointwise+mlp/31=pointwise`.
 
+    - any other name: what the policy that is registered under it chooses (passes/Recompute/Policies.h).
+
     What other blocks read, the residual stream, is always kept. An op that neither backward nor a clone reads is not marked. Where `cheap` or
     `layer` leave nothing to mark the pass fails: the level would change nothing.
 
@@ -22,7 +24,7 @@ def MarkRecomputed : Pass<"ztc-mark-recomputed", "mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
   let options = [
-    Option<"level", "level", "std::string", "\"cheap\"", "cheap, layer or choice">,
+    Option<"level", "level", "std::string", "\"cheap\"", "cheap, layer, choice, or a registered policy">,
     Option<"choice", "choice", "std::string", "\"none\"", "groups by block">,
   ];
 }

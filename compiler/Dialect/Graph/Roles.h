@@ -21,6 +21,9 @@ inline constexpr llvm::StringLiteral kPositionLimit = "graph.position_limit";
 inline constexpr llvm::StringLiteral kLayers = "graph.layers";
 inline constexpr llvm::StringLiteral kPrecision = "graph.precision"; ///< fp32, bf16 or fp16, from phase `precision` on
 
+inline constexpr llvm::StringLiteral kOptimizer =
+    "graph.optimizer"; ///< whose rule @update follows (Optimizers.h), from phase `backward` on; adamw where absent
+
 /// The string attribute `name` of an argument, or "".
 inline llvm::StringRef argString(mlir::func::FuncOp function, unsigned index, llvm::StringRef name) {
   auto attribute = function.getArgAttrOfType<mlir::StringAttr>(index, name);
