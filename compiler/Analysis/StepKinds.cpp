@@ -74,7 +74,7 @@ Operation *localGradientOf(Value value) {
 
 bool isLibraryCall(Operation *op) {
   return isWireCast(op) || isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
-                               graph::EmbeddingOp, graph::EmbeddingGradOp>(op);
+                               graph::EmbeddingOp, graph::EmbeddingGradOp, graph::DequantizeOp>(op);
 }
 
 bool isCollectiveStart(Operation *op) {

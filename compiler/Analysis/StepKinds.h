@@ -33,7 +33,7 @@ bool isSumCast(mlir::Operation *op);
 mlir::Operation *localGradientOf(mlir::Value value);
 
 /// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its
-/// gradient, wire casts.
+/// gradient, weights in fewer bits as numbers, wire casts.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for what sends data between ranks: whole collectives, or the start and the done of one.

@@ -46,6 +46,7 @@ struct CompileOptions {
   std::string noDecayPattern;          ///< further parameters without weight decay
   std::string adapter;                 ///< PEFT folder: low-rank adapters are trained, the model is not
   std::string lora;                    ///< "r=16,alpha=32,targets=all-linear": the same, of a new adapter
+  std::string quantize;                ///< nf4 or int8: how frozen weights of products are stored; empty: as others
   bool generate = false;               ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;

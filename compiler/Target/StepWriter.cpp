@@ -23,6 +23,8 @@ FailureOr<plan::DataType> dataType(Operation *op, Type type) {
     return plan::I1;
   if (type.isInteger(16))
     return plan::I16;
+  if (type.isInteger(8))
+    return plan::U8;
   return op->emitOpError("the plan file has no type ") << type, failure();
 }
 

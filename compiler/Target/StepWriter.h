@@ -42,6 +42,9 @@ public:
   template <typename Set> llvm::LogicalResult put(plan_ir::CollectiveKindAttr value, Set set) {
     return set(static_cast<plan::Collective::Kind>(value.getValue())), llvm::success();
   }
+  template <typename Set> llvm::LogicalResult put(plan_ir::WeightFormatAttr value, Set set) {
+    return set(static_cast<plan::WeightFormat>(value.getValue())), llvm::success();
+  }
   template <typename Set> llvm::LogicalResult put(mlir::TypeAttr value, Set set) {
     llvm::FailureOr<plan::DataType> type = dataType(op_, value.getValue());
     return failed(type) ? llvm::failure() : (set(*type), llvm::success());

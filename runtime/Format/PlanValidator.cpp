@@ -26,6 +26,7 @@ uint64_t dataTypeBytes(DataType type) {
   case I16:
     return 2;
   case I1:
+  case U8:
     return 1;
   default:
     return 0;
@@ -58,6 +59,8 @@ const char *dataTypeName(DataType type) {
     return "i1";
   case I16:
     return "i16";
+  case U8:
+    return "u8";
   default:
     return "unspecified";
   }

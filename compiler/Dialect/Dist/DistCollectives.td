@@ -10,8 +10,8 @@ def Dist_OwnShardOp : Dist_Op<"own_shard", [Pure]> {
 
     (C1) the operand is full, the result a shard. (C2) they belong to one bucket. (C3) equal element types.
   }];
-  let arguments = (ins Dist_FlatTensor:$full);
-  let results = (outs Dist_FlatTensor:$shard);
+  let arguments = (ins Dist_StoredFlatTensor:$full);
+  let results = (outs Dist_StoredFlatTensor:$shard);
   let assemblyFormat = "$full attr-dict `:` type($full) `->` type($shard)";
   let hasVerifier = 1;
 }
@@ -44,8 +44,8 @@ def Dist_AllGatherOp : Dist_Collective<"all_gather", "shard"> {
     Where the operand is the own shard of the storage that the result gets, a rank writes the other shards only.
     (C1) the operand is a shard, the result full. (C2) they belong to one bucket. (C3) equal element types.
   }];
-  let arguments = (ins Dist_FlatTensor:$shard, StrAttr:$axis);
-  let results = (outs Dist_FlatTensor:$y);
+  let arguments = (ins Dist_StoredFlatTensor:$shard, StrAttr:$axis);
+  let results = (outs Dist_StoredFlatTensor:$y);
 }
 
 def Dist_ReduceScatterOp : Dist_Collective<"reduce_scatter", "full"> {
@@ -80,7 +80,7 @@ def Dist_AllGatherStartOp : Dist_StartOp<"all_gather_start", "shard"> {
     (C1) the operand is a shard, what is pending is full. (C2) they belong to one bucket. (C3) equal element types. (C4) exactly one op
     takes what is pending, and it is the done of this collective.
   }];
-  let arguments = (ins Dist_FlatTensor:$shard, StrAttr:$axis, OptionalAttr<I64Attr>:$order);
+  let arguments = (ins Dist_StoredFlatTensor:$shard, StrAttr:$axis, OptionalAttr<I64Attr>:$order);
 }
 def Dist_AllGatherDoneOp : Dist_DoneOp<"all_gather_done"> {
   let summary = "Waits for an all_gather.";

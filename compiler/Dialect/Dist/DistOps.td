@@ -40,8 +40,8 @@ def Dist_ViewOp : Dist_Op<"view", [Pure]> {
     (C1) offset >= 0, and offset + the elements of y <= the bucket's, where its type says them (verify-shard looks the others up).
     (C2) equal element types. (C3) the bucket is whole, not a shard: a parameter may span two shards.
   }];
-  let arguments = (ins Dist_FlatTensor:$bucket, I64Attr:$offset);
-  let results = (outs Dist_FloatTensor:$y);
+  let arguments = (ins Dist_StoredFlatTensor:$bucket, I64Attr:$offset);
+  let results = (outs Dist_StoredTensor:$y);
   let assemblyFormat = "$bucket `[` $offset `]` attr-dict `:` type($bucket) `->` type($y)";
   let hasVerifier = 1;
 }

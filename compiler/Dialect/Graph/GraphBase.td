@@ -32,6 +32,8 @@ def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Graph_Tensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer]>;
 /// Inside graph.fusion and on flat buckets the size may depend on the world size.
 def Graph_AnyTensor : RankedTensorOf<[Graph_Float, Graph_Integer]>;
+/// Bytes are those of a weight in fewer bits.
+def Graph_StoredTensor : RankedTensorOf<[Graph_Float, Graph_Integer, I8]>;
 
 class Graph_Op<string mnemonic, list<Trait> traits = []> : Op<Graph_Dialect, mnemonic, !listconcat([Pure], traits)>;
 

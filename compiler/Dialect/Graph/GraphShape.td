@@ -100,8 +100,8 @@ def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", [Differentiable]> { let sum
 def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable]> {
   let summary = "The operand, not before `after` exists: an alias that keeps a recomputed value apart from the saved one.";
   let description = [{ CSE cannot merge operations after the barrier with operations before it. (C1) operand and result have one type. }];
-  let arguments = (ins Graph_AnyTensor:$x, Graph_AnyTensor:$after);
-  let results = (outs Graph_AnyTensor:$y);
+  let arguments = (ins Graph_StoredTensor:$x, Graph_AnyTensor:$after);
+  let results = (outs Graph_StoredTensor:$y);
   let assemblyFormat = "$x `after` $after attr-dict `:` type($x) `,` type($after)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$after), [{ build($_builder, $_state, x.getType(), x, after); }]>];
 }

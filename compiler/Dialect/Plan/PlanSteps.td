@@ -51,5 +51,6 @@ def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
   let summary = "Holds its stream back until an event; operands are the slots in use until then.";
 }
 def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte."; }
+def Plan_DequantizeOp : Plan_Step<"dequantize", (ins Plan_WeightFormatAttr:$format, I64Attr:$rows, I64Attr:$columns, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> { let summary = "The numbers of a weight that is stored in fewer bits."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

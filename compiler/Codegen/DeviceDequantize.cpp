@@ -1,0 +1,112 @@
+// Weights that are stored in fewer bits, as numbers on a GPU. See runtime/Format/ServiceKernels.md.
+#include "compiler/Codegen/BlockKernel.h"
+#include "compiler/Codegen/DeviceEmitter.h"
+#include "runtime/Format/QuantizedWeight.h"
+
+using namespace mlir;
+
+namespace ztc {
+using namespace codegen;
+
+namespace {
+
+/// Elements that a thread writes: of bf16 and f16 those of its widest access.
+constexpr int64_t kThreads = 256, kLanes = 8;
+
+/// Parts of a weight's bytes.
+struct WeightBytes {
+  KernelBuilder &b;
+  Value base;
+
+  Value byteAt(Value index) const { return b.address(base, b.getI8Type(), index); }
+  Value code(Value part, Value index) const {
+    Value byte = b.load(byteAt(b.add(part, index)), b.getI8Type(), 1);
+    return arith::ExtUIOp::create(b, b.getI64Type(), byte);
+  }
+  Value real(Value part, Value index) const {
+    return b.load(b.address(byteAt(part), b.getF32Type(), index), b.getF32Type(), 1);
+  }
+};
+
+/// Stores `numbers`, elements from `first` on, those below `end`.
+void storeRow(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element, Value first, Value end) {
+  KernelBuilder &b = k.b;
+  for (auto [index, number] : llvm::enumerate(numbers)) {
+    Value at = b.add(first, b.i64(index));
+    k.ifThen(b.compare(arith::CmpIPredicate::slt, at, end),
+             [&, number = number] { b.store(b.convertReal(number, element), b.address(to, element, at), element); });
+  }
+}
+
+/// The same of a piece that is there in full and begins at a multiple of its own size.
+void storePiece(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element, Value first) {
+  KernelBuilder &b = k.b;
+  Value whole = LLVM::PoisonOp::create(b, VectorType::get({kLanes}, b.getF32Type()));
+  for (auto [index, number] : llvm::enumerate(numbers))
+    whole = LLVM::InsertElementOp::create(b, whole, number, b.integer(b.getI32Type(), index));
+  b.store(b.convertReal(whole, element), b.address(to, element, first), element, kVectorBytes);
+}
+
+void emitNf4(BlockKernel &k, Type element) {
+  KernelBuilder &b = k.b;
+  WeightBytes weight{b, k.buffer(0)};
+  Value elements = k.scalar(0), scales = k.scalar(1), nestedScales = k.scalar(2), nestedMap = k.scalar(3),
+        map = k.scalar(4), mean = k.scalar(5);
+  Value unit = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread()), first = b.mul(unit, b.i64(kLanes));
+  auto shifted = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.i64(bits)); };
+  k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
+    Value block = shifted(first, llvm::Log2_64(kNf4Block));
+    Value nested = shifted(block, llvm::Log2_64(kNestedBlock));
+    Value scale = b.add(b.mul(weight.real(nestedMap, weight.code(scales, block)), weight.real(nestedScales, nested)),
+                        weight.real(mean, b.i64(0)));
+    // Codes fill whole pieces: what follows them begins at a multiple of 16 bytes.
+    Value word = b.load(weight.byteAt(shifted(first, 1)), b.getI32Type(), 1, 4);
+    Value codes = arith::ExtUIOp::create(b, b.getI64Type(), word);
+    SmallVector<Value> numbers;
+    for (int64_t i = 0; i < kLanes; ++i) {
+      Value code = arith::AndIOp::create(b, shifted(codes, 8 * (i / 2) + (i % 2 ? 0 : 4)), b.i64(15));
+      numbers.push_back(b.mul(weight.real(map, code), scale));
+    }
+    k.ifElse(
+        b.compare(arith::CmpIPredicate::sle, b.add(first, b.i64(kLanes)), elements),
+        [&] { storePiece(k, numbers, k.buffer(1), element, first); },
+        [&] { storeRow(k, numbers, k.buffer(1), element, first, elements); });
+  });
+}
+
+void emitInt8(BlockKernel &k, Type element) {
+  KernelBuilder &b = k.b;
+  WeightBytes weight{b, k.buffer(0)};
+  Value columns = k.scalar(0), unitsInRow = k.scalar(1), scales = k.scalar(2);
+  Value unit = b.add(b.mul(k.block(), b.i64(kThreads)), k.thread());
+  k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
+    Value row = arith::DivUIOp::create(b, unit, unitsInRow);
+    Value column = b.mul(b.sub(unit, b.mul(row, unitsInRow)), b.i64(kLanes));
+    Value first = b.add(b.mul(row, columns), column), end = b.add(b.mul(row, columns), columns);
+    Value scale = weight.real(scales, row), one = b.real(b.getF32Type(), kInt8Unit);
+    for (int64_t i = 0; i < kLanes; ++i) {
+      Value at = b.add(first, b.i64(i));
+      k.ifThen(b.compare(arith::CmpIPredicate::slt, at, end), [&] {
+        Value code = b.load(weight.byteAt(at), b.getI8Type(), 1);
+        Value number = arith::SIToFPOp::create(b, b.getF32Type(), code);
+        b.store(b.convertReal(b.mul(b.mul(number, scale), one), element), b.address(k.buffer(1), element, at), element);
+      });
+    }
+  });
+}
+
+} // namespace
+
+KernelDescription KernelModule::addGpuDequantize(StringRef format, int64_t, Type to) {
+  const bool isNf4 = weightFormat(format) == plan::NF4;
+  return deviceService(*state_, ("gpu_dequantize_" + format + typeSuffix(to)).str(), {false, true}, isNf4 ? 6 : 3,
+                       kThreads, kThreads, [&](BlockKernel &k) {
+                         Type element = k.b.element(to);
+                         if (isNf4)
+                           emitNf4(k, element);
+                         else
+                           emitInt8(k, element);
+                       });
+}
+
+} // namespace ztc

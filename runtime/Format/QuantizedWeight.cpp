@@ -1,0 +1,241 @@
+#include "runtime/Format/QuantizedWeight.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+namespace ztc {
+namespace {
+
+/// What the parts of a matrix begin at multiples of: a GPU's widest access.
+constexpr uint64_t kPartAlignment = 16;
+/// Elements that are read at a time.
+constexpr uint64_t kPiece = uint64_t(1) << 16;
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
+
+float floatAt(const std::byte *bytes, uint64_t offset, uint64_t index = 0) {
+  float value;
+  std::memcpy(&value, bytes + offset + index * sizeof value, sizeof value);
+  return value;
+}
+void putFloats(std::byte *bytes, uint64_t offset, std::span<const float> values) {
+  std::memcpy(bytes + offset, values.data(), values.size_bytes());
+}
+
+/// Quantiles of the normal distribution, scaled to [-1, 1]: arXiv:2305.14314, appendix E.
+constexpr std::array<float, kNf4Map> kNf4Values = {
+    -1.0f,
+    -0.6961928009986877f,
+    -0.5250730514526367f,
+    -0.39491748809814453f,
+    -0.28444138169288635f,
+    -0.18477343022823334f,
+    -0.09105003625154495f,
+    0.0f,
+    0.07958029955625534f,
+    0.16093020141124725f,
+    0.24611230194568634f,
+    0.33791524171829224f,
+    0.44070982933044434f,
+    0.5626170039176941f,
+    0.7229568362236023f,
+    1.0f,
+};
+
+/// For each of seven decades, twice as many as for the one below: the middles between equal steps from 0.1 to 1.
+std::array<float, kNestedMap> makeDynamicMap() {
+  constexpr int kDecades = 7;
+  std::array<float, kNestedMap> map{};
+  size_t size = 0;
+  double power = 1e-6;
+  for (int decade = 0; decade < kDecades; ++decade, power = std::pow(10.0, decade - (kDecades - 1))) {
+    const int points = (1 << decade) + 1;
+    // As torch.linspace computes it in f32: from both ends to the middle.
+    const float step = (1.0f - 0.1f) / float(points - 1);
+    const auto point = [&](int index) {
+      return index < points / 2 ? 0.1f + step * float(index) : 1.0f - step * float(points - 1 - index);
+    };
+    for (int index = 0; index + 1 < points; ++index) {
+      const float value = float(power) * ((point(index) + point(index + 1)) / 2.0f);
+      map[size++] = value;
+      map[size++] = -value;
+    }
+  }
+  map[size++] = 0.0f;
+  map[size++] = 1.0f;
+  std::sort(map.begin(), map.end());
+  return map;
+}
+
+/// The index of the value of an ascending map that is nearest to `value`; of two equally near the lower one.
+uint8_t nearest(std::span<const float> map, float value) {
+  const size_t above = std::lower_bound(map.begin(), map.end(), value) - map.begin();
+  if (above == 0)
+    return 0;
+  if (above == map.size())
+    return uint8_t(above - 1);
+  return uint8_t(value - map[above - 1] <= map[above] - value ? above - 1 : above);
+}
+
+/// Calls `work` with pieces of [0, count) that begin at multiples of `grain`; each thread takes a run of them.
+void forPieces(uint64_t count, uint64_t grain, uint32_t threads,
+               const std::function<void(uint64_t begin, uint64_t end)> &work) {
+  const uint64_t pieces = (count + grain - 1) / grain, workers = std::clamp<uint64_t>(threads, 1, pieces);
+  const auto run = [&](uint64_t worker) {
+    for (uint64_t piece = pieces * worker / workers; piece < pieces * (worker + 1) / workers; ++piece)
+      work(piece * grain, std::min(count, (piece + 1) * grain));
+  };
+  std::vector<std::thread> others;
+  for (uint64_t worker = 1; worker < workers; ++worker)
+    others.emplace_back(run, worker);
+  run(0);
+  for (std::thread &other : others)
+    other.join();
+}
+
+float magnitude(std::span<const float> values) {
+  float greatest = 0;
+  for (float value : values)
+    greatest = std::max(greatest, std::fabs(value));
+  return greatest;
+}
+
+void quantizeScales(const QuantizedLayout &layout, std::span<const float> scales, std::byte *to) {
+  double sum = 0;
+  for (float scale : scales)
+    sum += double(scale);
+  const float mean = float(sum / double(scales.size()));
+  putFloats(to, layout.mean, {&mean, 1});
+  putFloats(to, layout.nestedMap, dynamicMap());
+  putFloats(to, layout.map, nf4Map());
+  std::array<float, kNestedBlock> centred;
+  for (uint64_t begin = 0; begin < scales.size(); begin += kNestedBlock) {
+    const uint64_t count = std::min<uint64_t>(kNestedBlock, scales.size() - begin);
+    for (uint64_t i = 0; i < count; ++i)
+      centred[i] = scales[begin + i] - mean;
+    const float scale = magnitude({centred.data(), count});
+    putFloats(to, layout.nestedScales + begin / kNestedBlock * sizeof scale, {&scale, 1});
+    for (uint64_t i = 0; i < count; ++i)
+      to[layout.scales + begin + i] = std::byte(nearest(dynamicMap(), scale > 0 ? centred[i] / scale : 0.0f));
+  }
+}
+
+void quantizeNf4(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads, std::byte *to) {
+  std::vector<float> scales(layout.blocks());
+  forPieces(layout.elements(), kPiece, threads, [&](uint64_t begin, uint64_t end) {
+    std::vector<float> values(end - begin);
+    read(begin, end - begin, values.data());
+    for (uint64_t first = 0; first < values.size(); first += kNf4Block) {
+      const std::span<const float> block(values.data() + first, std::min(kNf4Block, values.size() - first));
+      const float scale = magnitude(block);
+      scales[(begin + first) / kNf4Block] = scale;
+      for (size_t i = 0; i < block.size(); i += 2) {
+        const auto code = [&](size_t index) -> uint8_t {
+          if (index >= block.size())
+            return 0;
+          return nearest(kNf4Values, scale > 0 ? block[index] / scale : 0.0f);
+        };
+        to[(begin + first + i) / 2] = std::byte(code(i) << 4 | code(i + 1));
+      }
+    }
+  });
+  quantizeScales(layout, scales, to);
+}
+
+void quantizeInt8(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads, std::byte *to) {
+  const uint64_t rows = std::max<uint64_t>(1, kPiece / std::max<uint64_t>(layout.columns, 1));
+  forPieces(layout.rows, rows, threads, [&](uint64_t begin, uint64_t end) {
+    std::vector<float> values((end - begin) * layout.columns);
+    for (uint64_t first = 0; first < values.size(); first += kPiece)
+      read(begin * layout.columns + first, std::min(kPiece, values.size() - first), values.data() + first);
+    for (uint64_t row = begin; row < end; ++row) {
+      const std::span<const float> from(values.data() + (row - begin) * layout.columns, layout.columns);
+      const float scale = magnitude(from);
+      putFloats(to, layout.scales + row * sizeof scale, {&scale, 1});
+      for (uint64_t column = 0; column < layout.columns; ++column)
+        to[row * layout.columns + column] =
+            std::byte(int8_t(scale > 0 ? std::nearbyintf(from[column] * 127.0f / scale) : 0.0f));
+    }
+  });
+}
+
+} // namespace
+
+std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64_t rows, uint64_t columns) {
+  QuantizedLayout layout{.format = format, .rows = rows, .columns = columns};
+  uint64_t elements = 0;
+  if (__builtin_mul_overflow(rows, columns, &elements) || elements == 0 || elements > uint64_t(1) << 58)
+    return std::nullopt;
+  if (format == plan::INT8) {
+    layout.scales = aligned(elements);
+    layout.bytes = layout.scales + rows * sizeof(float);
+    return layout;
+  }
+  if (format != plan::NF4)
+    return std::nullopt;
+  layout.scales = aligned((elements + 1) / 2);
+  layout.nestedScales = layout.scales + aligned(layout.blocks());
+  layout.nestedMap = layout.nestedScales + aligned(layout.nestedBlocks() * sizeof(float));
+  layout.map = layout.nestedMap + kNestedMap * sizeof(float);
+  layout.mean = layout.map + kNf4Map * sizeof(float);
+  layout.bytes = layout.mean + sizeof(float);
+  return layout;
+}
+
+const char *weightFormatName(plan::WeightFormat format) {
+  return format == plan::NF4 ? "nf4" : format == plan::INT8 ? "int8" : "plain";
+}
+
+plan::WeightFormat weightFormat(std::string_view name) {
+  return name == "nf4" ? plan::NF4 : name == "int8" ? plan::INT8 : plan::PLAIN;
+}
+
+std::span<const float> nf4Map() {
+  return kNf4Values;
+}
+
+std::span<const float> dynamicMap() {
+  static const std::array<float, kNestedMap> map = makeDynamicMap();
+  return map;
+}
+
+void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t begin, uint64_t count, float *out) {
+  if (layout.format == plan::INT8) {
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] =
+          float(int8_t(bytes[begin + i])) * floatAt(bytes, layout.scales, (begin + i) / layout.columns) * kInt8Unit;
+    return;
+  }
+  std::array<float, kNf4Map> map;
+  std::memcpy(map.data(), bytes + layout.map, sizeof map);
+  const float mean = floatAt(bytes, layout.mean);
+  for (uint64_t first = 0; first < count; first += kNf4Block) {
+    const uint64_t block = (begin + first) / kNf4Block, length = std::min(kNf4Block, count - first);
+    const float scale = floatAt(bytes, layout.nestedMap, uint8_t(bytes[layout.scales + block])) *
+                            floatAt(bytes, layout.nestedScales, block / kNestedBlock) +
+                        mean;
+    const std::byte *codes = bytes + (begin + first) / 2;
+    float *to = out + first;
+    for (uint64_t i = 0; i + 1 < length; i += 2) {
+      to[i] = map[uint8_t(codes[i / 2]) >> 4] * scale;
+      to[i + 1] = map[uint8_t(codes[i / 2]) & 15] * scale;
+    }
+    if (length % 2)
+      to[length - 1] = map[uint8_t(codes[length / 2]) >> 4] * scale;
+  }
+}
+
+std::vector<std::byte> quantize(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads) {
+  std::vector<std::byte> bytes(layout.bytes);
+  if (layout.format == plan::INT8)
+    quantizeInt8(layout, read, threads, bytes.data());
+  else
+    quantizeNf4(layout, read, threads, bytes.data());
+  return bytes;
+}
+
+} // namespace ztc

@@ -1,0 +1,65 @@
+// A frozen matrix in fewer bits, with the numbers that bitsandbytes gives it.
+//
+// nf4 (QLoRA, arXiv:2305.14314, with double quantisation): blocks of 64 elements of the matrix in row-major order. An
+// element is 4 bits, the index of a normal float in a map of 16, first element of a byte in the high half; its block
+// has a scale, the greatest magnitude in it. Scales less their mean are 8 bits each, indices in a dynamic map of 256,
+// in blocks of 256 scales that have an f32 scale of their own:
+//   scale = map256[scaleCode[block]] * nestedScale[block / 256] + mean,  element = map16[code] * scale,
+// each product and sum rounded to f32. The last block of each kind may be short.
+//
+// int8 (LLM.int8(), arXiv:2208.07339, its weights alone): a signed byte an element, a scale for each row, the greatest
+// magnitude in it: element = code * scale * (1 / 127), each product rounded to f32.
+#pragma once
+#include "runtime/Format/plan.pb.h"
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ztc {
+
+inline constexpr uint64_t kNf4Block = 64, kNestedBlock = 256, kNestedMap = 256, kNf4Map = 16;
+inline constexpr float kInt8Unit = 7.874015718698502e-3f; ///< 1 / 127
+
+/// Where the parts of a matrix begin, in bytes: multiples of 16. Of int8 there are codes and scales (f32, one a row).
+struct QuantizedLayout {
+  plan::WeightFormat format = plan::PLAIN;
+  uint64_t rows = 0, columns = 0;
+  uint64_t scales = 0;       ///< nf4: a byte a block; int8: an f32 a row
+  uint64_t nestedScales = 0; ///< f32
+  uint64_t nestedMap = 0;    ///< f32 [256]
+  uint64_t map = 0;          ///< f32 [16]
+  uint64_t mean = 0;         ///< f32 [1]
+  uint64_t bytes = 0;        ///< of all of it
+
+  uint64_t elements() const { return rows * columns; }
+  uint64_t blocks() const { return (elements() + kNf4Block - 1) / kNf4Block; }
+  uint64_t nestedBlocks() const { return (blocks() + kNestedBlock - 1) / kNestedBlock; }
+};
+
+/// Nothing for PLAIN and unknown formats, and where a size exceeds 2^62.
+std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64_t rows, uint64_t columns);
+
+/// "nf4", "int8", "plain"; PLAIN for any other word.
+const char *weightFormatName(plan::WeightFormat format);
+plan::WeightFormat weightFormat(std::string_view name);
+
+/// The 16 values of nf4, and the signed dynamic map of 256 values (arXiv:2110.02861), both ascending.
+std::span<const float> nf4Map();
+std::span<const float> dynamicMap();
+
+/// Elements [begin, begin + count) of the matrix in `bytes` (`layout.bytes` of them), as f32. `begin` is a multiple of
+/// kNf4Block.
+void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t begin, uint64_t count, float *out);
+
+/// Gives elements [begin, begin + count) of the matrix that is quantised, row-major.
+using ElementReader = std::function<void(uint64_t begin, uint64_t count, float *out)>;
+
+/// The bytes of a matrix. Reads each element once, in pieces of at most 2^16 elements, on `threads` threads at a time.
+/// The mean of the scales is summed in double in the order of the blocks: nothing depends on the threads.
+std::vector<std::byte> quantize(const QuantizedLayout &layout, const ElementReader &read, uint32_t threads);
+
+} // namespace ztc
