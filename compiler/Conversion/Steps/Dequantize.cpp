@@ -16,7 +16,7 @@ struct DequantizeSteps : StepSourceOpInterface::ExternalModel<DequantizeSteps, g
       return StepEmitter::refuse(op);
     StepHead head = emitter.describe(op, "dequantize", "a weight in fewer bits, for the product that reads it");
     auto step = emitter.begin<plan_ir::DequantizeOp>(
-        head, {emitter.operand(source.getBytes(), Access::Read), emitter.result(op->getResult(0))});
+        head, {emitter.operand(source.getCodes(), Access::Read), emitter.result(op->getResult(0))});
     step.format = plan_ir::WeightFormatAttr::get(op->getContext(), *format);
     step.rows = emitter.number(dimensionOf(source.getY(), 0));
     step.columns = emitter.number(dimensionOf(source.getY(), 1));

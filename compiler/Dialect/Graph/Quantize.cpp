@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace ztc::graph;
 
 LogicalResult DequantizeOp::verify() {
-  auto bytes = cast<RankedTensorType>(getBytes().getType()), y = cast<RankedTensorType>(getY().getType());
+  auto bytes = cast<RankedTensorType>(getCodes().getType()), y = cast<RankedTensorType>(getY().getType());
   // (C1)
   const ztc::plan::WeightFormat format = ztc::weightFormat(getFormat());
   if (format == ztc::plan::PLAIN)
