@@ -47,7 +47,8 @@ void storePiece(BlockKernel &k, ArrayRef<Value> numbers, Value to, Type element,
   b.store(b.convertReal(whole, element), b.address(to, element, first), element, kVectorBytes);
 }
 
-void emitNf4(BlockKernel &k, Type element) {
+/// `byRow`: scales are found by row and column, and rows are multiples of a thread's elements.
+void emitNf4(BlockKernel &k, Type element, bool byRow) {
   KernelBuilder &b = k.b;
   WeightBytes weight{b, k.buffer(0)};
   Value elements = k.scalar(0), scales = k.scalar(1), nestedScales = k.scalar(2), nestedMap = k.scalar(3),
@@ -56,6 +57,11 @@ void emitNf4(BlockKernel &k, Type element) {
   auto shifted = [&](Value x, int64_t bits) -> Value { return arith::ShRUIOp::create(b, x, b.i64(bits)); };
   k.ifThen(b.compare(arith::CmpIPredicate::slt, unit, k.extent()), [&] {
     Value block = shifted(first, llvm::Log2_64(kNf4Block));
+    if (byRow) {
+      Value columns = k.scalar(6), row = arith::DivUIOp::create(b, first, columns);
+      block = b.add(b.mul(row, shifted(columns, llvm::Log2_64(kNf4Block))),
+                    shifted(b.sub(first, b.mul(row, columns)), llvm::Log2_64(kNf4Block)));
+    }
     Value nested = shifted(block, llvm::Log2_64(kNestedBlock));
     Value scale = b.add(b.mul(weight.real(nestedMap, weight.code(scales, block)), weight.real(nestedScales, nested)),
                         weight.real(mean, b.i64(0)));
@@ -97,13 +103,14 @@ void emitInt8(BlockKernel &k, Type element) {
 
 } // namespace
 
-KernelDescription KernelModule::addGpuDequantize(StringRef format, int64_t, Type to) {
+KernelDescription KernelModule::addGpuDequantize(StringRef format, int64_t columns, Type to) {
   const bool isNf4 = weightFormat(format) == plan::NF4;
-  return deviceService(*state_, ("gpu_dequantize_" + format + typeSuffix(to)).str(), {false, true}, isNf4 ? 6 : 3,
-                       kThreads, kThreads, [&](BlockKernel &k) {
+  const bool byRow = QuantizedLayout{.format = weightFormat(format), .columns = uint64_t(columns)}.hasScalesByRow();
+  return deviceService(*state_, ("gpu_dequantize_" + format + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
+                       {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kThreads, kThreads, [&](BlockKernel &k) {
                          Type element = k.b.element(to);
                          if (isNf4)
-                           emitNf4(k, element);
+                           emitNf4(k, element, byRow);
                          else
                            emitInt8(k, element);
                        });

@@ -113,7 +113,9 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     int64_t parameters = 0;
     for (auto parameter : module.getOps<plan_ir::ParameterOp>()) {
       int64_t elements = 1;
-      for (int64_t size : parameter.getShape())
+      auto quantized = parameter.getSource().value_or(DictionaryAttr());
+      auto shape = quantized ? quantized.getAs<DenseI64ArrayAttr>("quantized_shape") : DenseI64ArrayAttr();
+      for (int64_t size : shape ? shape.asArrayRef() : parameter.getShape())
         elements *= size;
       parameters += elements;
     }

@@ -133,7 +133,7 @@ private:
   void findModules() {
     for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
       anyHasPrefix |= !prefix.empty() && graph::argString(forward, index, graph::kName).starts_with(prefix);
-    BlockArgument head = headWeight();
+    BlockArgument head = adapters::headWeight(forward);
     llvm::StringMap<unsigned> byName;
     auto moduleOf = [&](StringRef stored, bool isHead) -> Module & {
       auto [place, isNew] = byName.try_emplace(stored, modules.size());
@@ -172,21 +172,6 @@ private:
       second.kind = Module::Linear;
       second.isHead = second.isTied = true;
     }
-  }
-
-  /// The parameter that makes the logits.
-  BlockArgument headWeight() {
-    FailureOr<LogitsRoot> logits = findLogits(forward);
-    if (failed(logits))
-      return {};
-    Value value = logits->product ? logits->product.getB() : logits->logits;
-    while (Operation *op = value.getDefiningOp()) {
-      if (op->getNumOperands() == 0)
-        return {};
-      auto product = dyn_cast<graph::MatmulOp>(op);
-      value = product ? product.getB() : op->getOperand(0);
-    }
-    return dyn_cast<BlockArgument>(value);
   }
 
   /// Where a tensor of the folder is, as a source; null, and noted as missing if it is `needed`, where it has none.

@@ -42,6 +42,8 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef x) { o.paddingToken = x; }},
     {"adapter", Phase::Import, [](const auto &o) { return o.adapter; }, [](auto &o, StringRef x) { o.adapter = x; }},
     {"lora", Phase::Import, [](const auto &o) { return o.lora; }, [](auto &o, StringRef x) { o.lora = x; }},
+    {"quantize", Phase::Backward, [](const auto &o) { return o.quantize; },
+     [](auto &o, StringRef x) { o.quantize = x; }},
     {"freeze", Phase::Backward, [](const auto &o) { return o.freezePattern; },
      [](auto &o, StringRef x) { o.freezePattern = x; }},
     {"no-decay", Phase::Backward, [](const auto &o) { return o.noDecayPattern; },

@@ -6,6 +6,7 @@
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Quantization/Passes.h"
 #include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
@@ -18,6 +19,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   case Phase::Import: // the importer has produced the module
     return;
   case Phase::Backward: {
+    if (!options.quantize.empty())
+      pm.addPass(createChooseQuantized({options.quantize}));
     if (!options.adapter.empty() || !options.lora.empty())
       pm.addPass(createInsertAdapters());
     AutodiffOptions autodiff;
@@ -29,6 +32,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   case Phase::Precision:
     return populatePrecisionPipeline(pm, {options.precision, options.optimizerState, options.keptFp32});
   case Phase::Shard:
+    if (!options.quantize.empty())
+      pm.addPass(createQuantizeWeights());
     return populateShardPipeline(pm, {options.zero});
   case Phase::Recompute: {
     RecomputeOptions recompute;

@@ -15,6 +15,7 @@
 #include "passes/Kernels/Passes.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Quantization/Passes.h"
 #include "passes/Recompute/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Sharding/Passes.h"
@@ -35,6 +36,7 @@ void ztc::registerAllPasses() {
   registerAutodiffPasses();
   registerPrecisionPasses();
   registerShardingPasses();
+  registerQuantizationPasses();
   registerRecomputePasses();
   registerFusionPasses();
   registerSchedulePasses();

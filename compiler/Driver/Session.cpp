@@ -6,6 +6,7 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
+#include "compiler/Driver/Quantized.h"
 #include "compiler/Driver/RegisterAll.h"
 #include "compiler/Driver/RunningPass.h"
 #include "compiler/Driver/VerifyPasses.h"
@@ -48,6 +49,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"freeze", o.freezePattern},
       {"adapter", o.adapter},
       {"lora", o.lora},
+      {"quantize", o.quantize},
       {"no-decay", o.noDecayPattern},
       {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
@@ -213,6 +215,7 @@ LogicalResult Session::importInput() {
   import.writeBack = writeBack;
   import.freeze = opts.freezePattern;
   std::string path = opts.input;
+  std::vector<huggingface::QuantizedTensor> quantized;
   if (huggingface::isModelFolder(opts.input)) {
     StatusOr<huggingface::FolderModel> built = huggingface::buildFolder(opts.input, opts.precision, opts.saveOnnx);
     if (!built.isOk())
@@ -222,6 +225,7 @@ LogicalResult Session::importInput() {
     import.name = llvm::sys::path::filename(llvm::StringRef(opts.input).rtrim('/')).str();
     import.positionLimit = built->positionLimit;
     report.notes = std::move(built->notes);
+    quantized = std::move(built->quantized);
     if (!built->hasWeights && opts.weights.empty())
       freshWeights = built->initializerRange;
   } else if (!opts.saveOnnx.empty()) {
@@ -234,8 +238,16 @@ LogicalResult Session::importInput() {
   if (report.freezesUnread && !report.freezesParameters)
     opts.freezePattern.clear(); // it has done what it is for
   moduleRef = std::move(*imported);
-  if (opts.adapter.empty() && opts.lora.empty())
-    return success();
+  if (failed(attachQuantized(*moduleRef, quantized, opts)))
+    return failure();
+  if (opts.adapter.empty() && opts.lora.empty()) {
+    if (opts.quantize.empty())
+      return success();
+    return emitError(UnknownLoc::get(context.get()))
+           << "--quantize=" << opts.quantize
+           << ": only what is not trained is stored in fewer bits; give --lora=r=16,alpha=32,targets=all-linear or "
+              "--adapter=DIR too";
+  }
   PlanOptions found;
   findConfig(opts, found);
   return attachAdapter(*moduleRef, opts, found.hfConfig, found.options["model-folder"], report.notes);

@@ -18,9 +18,10 @@ namespace ztc {
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
 
-/// What ztc's own passes promise: adapters are there to change the model.
+/// What ztc's own passes promise: adapters are there to change the model, and fewer bits are other numbers.
 static Keeps keepsOf(const Pass &pass) {
-  return pass.getArgument() == "ztc-insert-adapters" ? Keeps::Changes : Keeps::Meaning;
+  const StringRef name = pass.getArgument();
+  return name == "ztc-insert-adapters" || name == "ztc-quantize-weights" ? Keeps::Changes : Keeps::Meaning;
 }
 
 /// Passes run on one thread (Session), so what runs is one pass at a time.

@@ -95,6 +95,10 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--lora", o.lora, "the same with a new adapter: r=16,alpha=32,targets=all-linear (or q_proj+v_proj)")
       ->type_name("KEY=VALUE,...")
       ->excludes(adapter);
+  app.add_option("--quantize", o.quantize,
+                 "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
+                 "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)")
+      ->check(CLI::IsMember({"nf4", "int8"}));
   app.add_flag("--generate", o.generate,
                "add a program that generates text a row at a time, with keys and values kept in planned memory");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");

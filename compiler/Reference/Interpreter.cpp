@@ -17,6 +17,7 @@ Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
   addLossRules(table);
   addOptimizerRules(table);
   addFusionRules(table);
+  addQuantizeRules(table);
   addDistRules(table);
   for (auto addRules : options.moreRules)
     addRules(table);

@@ -60,6 +60,7 @@ void addEmbeddingRules(RuleTable &table);
 void addLossRules(RuleTable &table);
 void addOptimizerRules(RuleTable &table);
 void addFusionRules(RuleTable &table);
+void addQuantizeRules(RuleTable &table);
 void addDistRules(RuleTable &table);
 
 enum class Precision {

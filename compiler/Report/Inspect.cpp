@@ -3,6 +3,7 @@
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/StepText.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/StringExtras.h"
@@ -62,6 +63,8 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
                  p.model().position_limit());
   out << formatv("  micro-batch  {0} x {1} tokens; {2}; ZeRO-{3}\n", p.model().batch(), p.model().seq(), p.precision(),
                  p.zero());
+  if (const std::string quantized = describeQuantized(p); !quantized.empty())
+    out << "  quantised    " << quantized << "\n";
   for (const auto &[name, value] : std::map<std::string, std::string>(p.options().begin(), p.options().end()))
     out << formatv("  option       --{0}={1}\n", name, value);
   for (const std::string &remark : p.remarks())
@@ -91,10 +94,12 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
   out << "\nparameters\n";
   for (const plan::Parameter &parameter : p.parameters()) {
     std::string shapeText;
-    for (int64_t d : parameter.shape())
+    for (int64_t d : checkpointShape(parameter))
       shapeText += (shapeText.empty() ? "" : "x") + std::to_string(d);
     out << formatv("  {0,-52} {1,-14} {2}+{3}", parameter.name(), shapeText, p.buckets(parameter.bucket()).name(),
                    parameter.offset());
+    if (parameter.format() != plan::PLAIN)
+      out << formatv(", {0} of {1} bytes", weightFormatName(parameter.format()), parameter.shape(0));
     for (const std::string &name : parameter.tied())
       out << ", tied: " << name;
     if (!parameter.source().path().empty())
@@ -155,9 +160,13 @@ void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
         json.object([&] {
           json.attribute("name", parameter.name());
           json.attributeArray("shape", [&] {
-            for (int64_t d : parameter.shape())
+            for (int64_t d : checkpointShape(parameter))
               json.value(d);
           });
+          if (parameter.format() != plan::PLAIN) {
+            json.attribute("format", weightFormatName(parameter.format()));
+            json.attribute("bytes", parameter.shape(0));
+          }
           json.attribute("bucket", p.buckets(parameter.bucket()).name());
           json.attribute("offset", int64_t(parameter.offset()));
         });

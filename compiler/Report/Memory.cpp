@@ -1,6 +1,7 @@
 // `ztc memory` and the summary after `ztc compile`.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,6 +25,8 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
   out << formatv("{0}: {1} parameters, {2} layers; micro-batch {3} x {4}, {5}, ZeRO-{6}\n", p.model().name(),
                  p.model().parameters(), p.model().layers(), p.model().batch(), p.model().seq(), p.precision(),
                  p.zero());
+  if (const std::string quantized = describeQuantized(p); !quantized.empty())
+    out << quantized << "\n";
   out << formatv("arena {0} ({1} bytes):", formatSize(memory.arenaBytes), memory.arenaBytes);
   for (size_t c = 0; c < kMemoryClassCount; ++c)
     if (memory.byClass[c])
@@ -35,6 +38,7 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
 void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
                       uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
   const plan::Plan &plan = probed.plan;
+  quantized = describeQuantized(plan);
   Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, probed.againFlops, 0, decision, {}};
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));
@@ -72,6 +76,8 @@ void MemoryTable::printText(raw_ostream &out) const {
   if (!rows.empty())
     out << "per rank, " << (rows.front().shape.threads ? "on a host" : "on a GPU")
         << ". The arena is one allocation of `peak bytes`, the classes are what it holds at the peak\n";
+  if (!quantized.empty())
+    out << quantized << "\n";
   if (!rows.empty() && rows.front().reserveBytes)
     out << "beside it --reserve=" << formatSize(rows.front().reserveBytes) << "\n";
 }

@@ -57,6 +57,7 @@ private:
   };
   uint64_t budgetBytes;
   std::vector<Row> rows;
+  std::string quantized; ///< what of the model is stored in fewer bits
 };
 
 /// How far a model came.

@@ -5,6 +5,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Format/KernelSignature.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/WeightDigest.h"
 #include <map>
 
@@ -25,7 +26,7 @@ private:
   LogicalResult writeSlot(plan_ir::SlotOp slot);
   LogicalResult writeBucket(plan_ir::BucketOp bucket);
   LogicalResult writeParameter(plan_ir::ParameterOp parameter);
-  LogicalResult writeSource(plan_ir::ParameterOp parameter, plan::WeightSource &source);
+  LogicalResult writeSource(plan_ir::ParameterOp parameter, plan::Parameter &record);
   void addDigest(plan::WeightSource &source);
   LogicalResult writeConstant(plan_ir::ConstantOp constant);
   LogicalResult writeBindings(plan_ir::BindingsOp bindings);
@@ -154,10 +155,16 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
   return success();
 }
 
-LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::WeightSource &source) {
+LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Parameter &record) {
+  plan::WeightSource &source = *record.mutable_source();
   DictionaryAttr dictionary = parameter.getSource().value_or(DictionaryAttr());
   if (!dictionary)
     return success();
+  if (auto format = dictionary.getAs<StringAttr>("format")) {
+    record.set_format(weightFormat(format.getValue()));
+    for (int64_t dimension : dictionary.getAs<DenseI64ArrayAttr>("quantized_shape").asArrayRef())
+      record.add_quantized_shape(dimension);
+  }
   auto number = [&](StringRef name) -> uint64_t {
     auto attribute = dictionary.getAs<IntegerAttr>(name);
     return attribute ? attribute.getInt() : 0;
@@ -176,6 +183,7 @@ LogicalResult PlanWriter::writeSource(plan_ir::ParameterOp parameter, plan::Weig
                         .Case("F16", plan::F16)
                         .Case("BF16", plan::BF16)
                         .Case("F64", plan::F64)
+                        .Case("U8", plan::U8)
                         .Default(plan::F32));
   } else if (auto type = dictionary.getAs<TypeAttr>("type")) {
     FailureOr<plan::DataType> value = dataType(parameter, type.getValue());
@@ -234,7 +242,7 @@ LogicalResult PlanWriter::writeParameter(plan_ir::ParameterOp parameter) {
   record.set_offset(parameter.getOffset());
   record.set_decayed(parameter.getDecayed());
   record.set_trainable(parameter.getTrainable());
-  return writeSource(parameter, *record.mutable_source());
+  return writeSource(parameter, record);
 }
 
 /// The bytes of dense elements, splats written out.

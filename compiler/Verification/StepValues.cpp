@@ -6,6 +6,7 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "compiler/Reference/Rendezvous.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Shards.h"
 #include "runtime/Format/StepParameters.h"
 #include "llvm/Support/xxhash.h"
@@ -111,6 +112,24 @@ bool Evaluation::hasBuckets() {
   return false;
 }
 
+/// A parameter's value; one in fewer bits is made of the numbers that it would have in full.
+static Tensor parameterValue(const StepInputs &inputs, StringRef role, StringRef name, RankedTensorType type,
+                             DictionaryAttr source, unsigned batch = 0) {
+  auto format = source ? source.getAs<StringAttr>("format") : StringAttr();
+  if (!format || !type.getElementType().isInteger(8))
+    return inputs.value(role, name, type, batch);
+  auto shape = source.getAs<DenseI64ArrayAttr>("quantized_shape").asArrayRef();
+  const Tensor full = inputs.value(role, name, RankedTensorType::get(shape, Float32Type::get(type.getContext())));
+  const std::optional<QuantizedLayout> layout =
+      quantizedLayout(weightFormat(format.getValue()), uint64_t(shape[0]), uint64_t(shape[1]));
+  const std::vector<std::byte> bytes = quantize(
+      *layout, [&](uint64_t begin, uint64_t count, float *out) { std::copy_n(full.reals.begin() + begin, count, out); },
+      /*threads=*/1);
+  Tensor packed(type);
+  llvm::transform(bytes, packed.integers.begin(), [](std::byte byte) { return int64_t(byte); });
+  return packed;
+}
+
 /// A bucket as a rank holds it: all of it, or its shard; what no parameter stands on is zero.
 Tensor Evaluation::bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorType type, unsigned rank) {
   dist::BucketOp op = lookup(name);
@@ -121,7 +140,8 @@ Tensor Evaluation::bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorTy
   if (!isAccumulator)
     for (Attribute entry : op.getParameters()) {
       dist::BucketParameter member = dist::readBucketParameter(entry);
-      Tensor part = inputs.value(role, member.name, RankedTensorType::get(member.shape, type.getElementType()));
+      Tensor part = parameterValue(inputs, role, member.name,
+                                   RankedTensorType::get(member.shape, type.getElementType()), member.source);
       llvm::copy(part.reals, full.isReal() ? full.reals.begin() + member.offset : full.reals.end());
       llvm::copy(part.integers, full.isReal() ? full.integers.end() : full.integers.begin() + member.offset);
     }
@@ -146,7 +166,8 @@ SmallVector<Tensor> Evaluation::arguments(unsigned rank, unsigned batch) {
     else if (role.empty()) // a function that is no part of a step: arguments by their places
       values.push_back(inputs.value("argument", std::to_string(i), type, batch));
     else
-      values.push_back(inputs.value(role, graph::argString(function, i, graph::kName), type, batch));
+      values.push_back(parameterValue(inputs, role, graph::argString(function, i, graph::kName), type,
+                                      function.getArgAttrOfType<DictionaryAttr>(i, graph::kSource), batch));
   }
   return values;
 }

@@ -6,6 +6,8 @@ namespace ztc::huggingface {
 
 /// The file that a folder without weights names.
 static constexpr const char *kAbsentFile = "model.safetensors";
+/// The one that weights in fewer bits stand in, as the graph has it.
+static constexpr const char *kQuantizedFile = "weights in fewer bits";
 
 StatusOr<Checkpoint> Checkpoint::open(const std::string &folder) {
   Checkpoint checkpoint;
@@ -76,6 +78,14 @@ static std::string shapeText(const std::vector<int64_t> &shape) {
   return text + ")";
 }
 
+std::string Checkpoint::quantizedFormat(const SafetensorsTensor &tensor) const {
+  for (const char *format : {"nf4", "fp4"})
+    if (files->find(tensor.name + ".quant_state.bitsandbytes__" + format))
+      return format;
+  const bool hasScales = tensor.typeName == "I8" && files->find(tensor.name.substr(0, tensor.name.rfind('.')) + ".SCB");
+  return hasScales ? "int8" : "";
+}
+
 StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t> &shape) {
   StoredTensor tensor;
   tensor.name = ownName(name);
@@ -96,6 +106,14 @@ StoredTensor Checkpoint::take(const std::string &name, const std::vector<int64_t
   auto found = files->find(tensor.name);
   if (!found) {
     missing.push_back(tensor.name + " " + shapeText(shape) + " is missing");
+    return tensor;
+  }
+  if (const std::string format = quantizedFormat(*found->tensor); !format.empty()) {
+    if (format == "fp4" || shape.size() != 2)
+      missing.push_back(tensor.name + " is in " + format + ", of which ztc reads matrices in nf4 and int8");
+    tensor.file = kQuantizedFile;
+    inFewerBits.push_back(
+        {tensor.name, format, found->file->path(), shape, found->tensor->offset, found->tensor->bytes});
     return tensor;
   }
   if (found->tensor->shape != shape) {

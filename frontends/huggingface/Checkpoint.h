@@ -10,6 +10,14 @@
 
 namespace ztc::huggingface {
 
+/// A weight that bitsandbytes has quantised, where its codes are.
+struct QuantizedTensor {
+  std::string name, format; ///< nf4 or int8
+  std::string path;         ///< of the file
+  std::vector<int64_t> shape;
+  uint64_t offset = 0, bytes = 0;
+};
+
 /// Finds tensors, or describes those of a folder without weights.
 class Checkpoint {
 public:
@@ -29,17 +37,23 @@ public:
   /// is described as f32 in a file that is not there.
   StoredTensor take(const std::string &name, const std::vector<int64_t> &shape);
   const std::vector<std::string> &problems() const { return missing; }
+  /// What was taken of weights in fewer bits: the graph has them in a file that is not there.
+  const std::vector<QuantizedTensor> &quantized() const { return inFewerBits; }
   /// A name that the checkpoint lacks is looked up with these parts of it exchanged.
   void setRenamed(std::vector<std::pair<std::string, std::string>> parts) { renamed = std::move(parts); }
   /// A checkpoint's own name of what the model calls `name`, a tensor or a module.
   std::string ownName(const std::string &name) const;
 
 private:
+  /// The format of a tensor that is a weight in fewer bits; empty for others.
+  std::string quantizedFormat(const SafetensorsTensor &tensor) const;
+
   std::string folder;
   std::optional<SafetensorsCollection> files;
   std::string base, prefix, headPrefix; ///< `base` of names becomes `prefix`; other names get `headPrefix`
   std::vector<std::pair<std::string, std::string>> renamed;
   std::vector<std::string> missing;
+  std::vector<QuantizedTensor> inFewerBits;
   uint64_t fresh = 0; ///< bytes described so far
 };
 

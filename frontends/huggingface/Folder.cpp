@@ -21,11 +21,24 @@ StatusOr<std::string> readText(const std::string &path) {
   return text;
 }
 
+/// Of what bitsandbytes does there are nf4 with scales in 8 bits and int8.
+void refuseQuantized(Config &config, Config quantization) {
+  const std::string method = quantization.text("quant_method", "an unnamed method");
+  if (method != "bitsandbytes")
+    return config.fail("quantization_config: the weights are quantised by '" + method + "', which ztc does not read");
+  if (quantization.flag("load_in_8bit", false))
+    return;
+  if (const std::string type = quantization.text("bnb_4bit_quant_type", "fp4"); type != "nf4")
+    config.fail("quantization_config: bnb_4bit_quant_type is '" + type + "'; of 4 bits ztc reads nf4");
+  else if (!quantization.flag("bnb_4bit_use_double_quant", false))
+    config.fail("quantization_config: bnb_4bit_use_double_quant is false; ztc reads nf4 with scales in 8 bits, or "
+                "quantises full weights itself (--quantize=nf4)");
+}
+
 /// What no model type changes: quantised weights, code of its own, tasks other than language modelling.
 void refuseUnsupported(Config &config, const std::string &modelType) {
   if (auto quantization = config.child("quantization_config"))
-    config.fail("quantization_config: the weights are quantised by '" +
-                quantization->text("quant_method", "an unnamed method") + "', which ztc does not read");
+    refuseQuantized(config, *quantization);
   if (!findFamily(modelType) && !findWrapper(modelType) && config.has("auto_map") && !config.isNull("auto_map"))
     config.fail("model_type '" + modelType + "' needs code of its own (auto_map), which ztc does not run; " +
                 familyNames() + " are built; export the model to ONNX otherwise");
@@ -186,6 +199,7 @@ StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &
     return dataLoss(folder + ": weights do not fit config.json:" + problems);
   }
   model.hasWeights = checkpoint.hasWeights();
+  model.quantized = checkpoint.quantized();
   model.initializerRange = fmt::format("{}", decoder.initializerRange);
   if (!model.hasWeights)
     model.notes.push_back(folder + " has no model.safetensors: weights are fresh, normal with initializer_range " +

@@ -1,5 +1,6 @@
 // A Hugging Face folder as an ONNX model: config.json decides the graph, safetensors hold the weights.
 #pragma once
+#include "frontends/huggingface/Checkpoint.h"
 #include "runtime/Core/Status.h"
 #include <cstdint>
 #include <string>
@@ -14,6 +15,7 @@ struct FolderModel {
   bool hasWeights = false;
   std::string initializerRange; ///< deviation of fresh weights, as text
   std::vector<std::string> notes;
+  std::vector<QuantizedTensor> quantized; ///< weights that the folder has in fewer bits
 };
 
 /// Whether `path` is a folder with a config.json.

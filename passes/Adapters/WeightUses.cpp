@@ -1,4 +1,5 @@
 #include "passes/Adapters/WeightUses.h"
+#include "passes/Autodiff/Functions.h"
 #include <algorithm>
 
 using namespace mlir;
@@ -94,6 +95,20 @@ bool isFactor(Value weight) {
       return use.getOperandNumber() == 1;
     return op->getNumResults() == 1 && llvm::all_of(op->getOperands(), isFixed) && isFactor(op->getResult(0));
   });
+}
+
+BlockArgument headWeight(func::FuncOp forward) {
+  FailureOr<LogitsRoot> logits = findLogits(forward);
+  if (failed(logits))
+    return {};
+  Value value = logits->product ? logits->product.getB() : logits->logits;
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() == 0)
+      return {};
+    auto product = dyn_cast<graph::MatmulOp>(op);
+    value = product ? product.getB() : op->getOperand(0);
+  }
+  return dyn_cast<BlockArgument>(value);
 }
 
 std::optional<SmallVector<WeightProduct>> productsOf(Value weight) {

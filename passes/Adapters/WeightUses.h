@@ -24,6 +24,9 @@ bool isLookup(mlir::OpOperand &use);
 /// then the module is linear. A table of positions, which is added to data, is not.
 bool isFactor(mlir::Value weight);
 
+/// The parameter of a forward function that makes its logits; null where that cannot be told.
+mlir::BlockArgument headWeight(mlir::func::FuncOp forward);
+
 /// All uses of `weight`, a matrix, but for lookups, as products; nothing where one of them is anything else.
 std::optional<llvm::SmallVector<WeightProduct>> productsOf(mlir::Value weight);
 

@@ -344,6 +344,10 @@ void FunctionPlacer::placeResult(OpResult result) {
   SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
   spec.layer = layerOf(op->getLoc());
   spec.reason = reasonFor(result);
+  if (isa<graph::DequantizeOp>(op)) {
+    spec.slotClass = SlotClass::Workspace;
+    spec.reason = "the numbers of a weight in fewer bits, " + spec.reason;
+  }
   places[result] = slots.add(spec);
 }
 

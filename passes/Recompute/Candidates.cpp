@@ -13,9 +13,10 @@ namespace {
 // Stages of a block's values: where they stand between its input and its output.
 constexpr unsigned kBeforeAttention = 0, kAttended = 1, kProjected = 2, kWide = 3, kDown = 4;
 
-/// Parameters and constants are there in backward too, whatever is recomputed.
+/// Parameters, also those in fewer bits, and constants are there in backward too, whatever is recomputed.
 bool isThereAnyhow(Value source) {
-  return isa<BlockArgument>(source) || isa<graph::ConstantOp, dist::AllGatherOp>(source.getDefiningOp());
+  return isa<BlockArgument>(source) ||
+         isa<graph::ConstantOp, dist::AllGatherOp, graph::DequantizeOp>(source.getDefiningOp());
 }
 
 bool isAttention(Operation *op) {
@@ -72,7 +73,8 @@ void RecomputeCandidates::findGroups() {
       break;
     stages[&op] = stageOf(&op);
     bool isOutside = layerOf(op.getLoc()) < 0 && isLibraryCall(&op);
-    if (!isOutside && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 && !isReadByAnotherLayer(&op))
+    if (!isOutside && !isa<graph::DequantizeOp>(op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
+        !isReadByAnotherLayer(&op))
       open.push_back(&op);
   }
   // A group takes in what its products, and those of the groups before, make possible.

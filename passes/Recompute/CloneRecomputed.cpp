@@ -62,7 +62,8 @@ private:
     Operation *definition = value.getDefiningOp();
     if (!definition)
       return {};
-    if (definition->hasAttr(kRecomputed)) {
+    // A weight's numbers are never kept: its bytes are there.
+    if (definition->hasAttr(kRecomputed) || isa<graph::DequantizeOp>(definition)) {
       cloneOp(definition);
     } else if (std::optional<Alias> alias = aliasOf(definition)) {
       Value source = recomputed(alias->source);

@@ -4,6 +4,7 @@
 #include "compiler/Support/Location.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -17,8 +18,12 @@ struct BucketKey {
   Section section;
   int64_t layer;
   bool frozen;
-  bool kept; ///< in f32 where the module's policy stores parameters in a narrower type
-  auto operator<=>(const BucketKey &) const = default;
+  llvm::StringRef format; ///< of weights in fewer bits, else empty
+  bool kept;              ///< in f32 where the module's policy stores parameters in a narrower type
+  bool operator<(const BucketKey &other) const {
+    return std::tie(section, layer, frozen, format, kept) <
+           std::tie(other.section, other.layer, other.frozen, other.format, other.kept);
+  }
 };
 
 Section sectionOf(BlockArgument argument, int64_t layer) {
@@ -70,6 +75,8 @@ std::string bucketName(const BucketKey &key) {
   }
   if (key.frozen)
     name += "_frozen";
+  if (!key.format.empty())
+    return name + "_" + key.format.str();
   return key.kept ? name + "_f32" : name;
 }
 
@@ -116,8 +123,10 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
     int64_t layer = layerOf(parameter.name);
     Section section = sectionOf(function.getArgument(index), layer);
-    bool kept = mixed && !isNarrow(parameter.type);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, kept}].push_back(
+    const bool isBytes = parameter.type.getElementType().isInteger(8);
+    const StringRef format = isBytes ? graph::argString(function, index, graph::kQuantized) : StringRef();
+    const bool kept = mixed && !isBytes && !isNarrow(parameter.type);
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept}].push_back(
         layout.parameters.size());
     layout.parameters.push_back(parameter);
   }

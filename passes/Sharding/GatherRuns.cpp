@@ -8,8 +8,15 @@ namespace ztc {
 namespace {
 
 /// As many other buckets between two uses end a run: memory of one is in flight anyhow, and trainable and frozen
-/// parameters of one block, two buckets, are read by turns.
-constexpr unsigned kBucketsBetweenRuns = 2;
+/// parameters of one block, two buckets, are read by turns; with weights in fewer bits there are three.
+unsigned bucketsBetweenRuns(ArrayRef<GatheredBucket> buckets) {
+  return llvm::any_of(buckets,
+                      [](const GatheredBucket &bucket) {
+                        return getElementTypeOrSelf(dist::AllGatherOp(bucket.gather).getY().getType()).isInteger(8);
+                      })
+             ? 3
+             : 2;
+}
 
 struct Use {
   unsigned position, bucket;
@@ -41,14 +48,14 @@ std::vector<Use> usesInOrder(ArrayRef<GatheredBucket> buckets, const DenseMap<Op
   return uses;
 }
 
-/// Cuts the uses of each bucket where enough other buckets are used in between.
-std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, size_t bucketCount) {
+/// Cuts the uses of each bucket where `most` other buckets are used in between.
+std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, size_t bucketCount, unsigned most) {
   std::vector<GatherRun> runs;
   SmallVector<int> open(bucketCount, -1);                        // the run that a bucket's next use may join
   std::vector<llvm::SmallSet<unsigned, 4>> between(bucketCount); // buckets used since a bucket's last use
   for (const Use &use : uses) {
     int &run = open[use.bucket];
-    if (run < 0 || between[use.bucket].size() >= kBucketsBetweenRuns) {
+    if (run < 0 || between[use.bucket].size() >= most) {
       run = int(runs.size());
       runs.push_back({use.bucket, {}, use.position, use.position});
     }
@@ -102,7 +109,7 @@ std::vector<GatherRun> findGatherRuns(ArrayRef<GatheredBucket> buckets, Operatio
   DenseMap<Operation *, unsigned> positions;
   for (auto [position, op] : llvm::enumerate(*buckets.front().gather->getBlock()))
     positions[&op] = unsigned(position);
-  std::vector<GatherRun> runs = cutRuns(usesInOrder(buckets, positions), buckets.size());
+  std::vector<GatherRun> runs = cutRuns(usesInOrder(buckets, positions), buckets.size(), bucketsBetweenRuns(buckets));
   if (turningPoint)
     joinAcross(runs, buckets, positions.lookup(turningPoint));
   return runs;

@@ -3,9 +3,12 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 namespace ztc {
@@ -291,9 +294,52 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
   return StatusOr<File>(std::move(file));
 }
 
-Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
-                     const std::function<Status(uint64_t, uint64_t, float *)> &fill) {
+Status fillBytes(const StateContext &context, const plan::Parameter &parameter, std::span<const std::byte> bytes) {
   ZTC_RETURN_IF_ERROR(checkStaging(context));
+  const plan::Bucket &bucket = bucketOf(context.plan, parameter);
+  const ElementRange held = heldRange(context.plan, bucket, bucket.parameter_slot(), context.rank(), context.world());
+  const Part part = partOf(parameter, held);
+  const uint64_t piece = context.staging.size();
+  for (uint64_t begin = part.begin; begin < part.end; begin += piece) {
+    const uint64_t count = std::min(piece, part.end - begin);
+    ZTC_RETURN_IF_ERROR(context.memory.write(bucket.parameter_slot(), parameter.offset() + begin - held.begin,
+                                             bytes.data() + begin, count));
+    context.addProgress(count);
+  }
+  return Status::ok();
+}
+
+/// Scales are of whole blocks, their mean of the whole matrix: each rank that holds a part of it makes all of it.
+static Status fillQuantized(const StateContext &context, const plan::Parameter &parameter,
+                            const std::function<Status(uint64_t, uint64_t, float *)> &fill, uint32_t threads) {
+  const plan::Bucket &bucket = bucketOf(context.plan, parameter);
+  const Part part =
+      partOf(parameter, heldRange(context.plan, bucket, bucket.parameter_slot(), context.rank(), context.world()));
+  if (part.begin == part.end)
+    return Status::ok();
+  const auto &shape = checkpointShape(parameter);
+  const std::optional<QuantizedLayout> layout =
+      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  if (!layout)
+    return internalError(fmt::format("'{}' has no layout", parameter.name()));
+  std::mutex guard;
+  std::map<uint64_t, Status> failures; // the first one is said, whichever thread finds its own first
+  const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) {
+    Status status = fill(begin, count, out);
+    if (status.isOk())
+      return;
+    const std::lock_guard lock(guard);
+    failures.emplace(begin, std::move(status));
+  };
+  const std::vector<std::byte> bytes = quantize(*layout, read, threads);
+  return failures.empty() ? fillBytes(context, parameter, bytes) : failures.begin()->second;
+}
+
+Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
+                     const std::function<Status(uint64_t, uint64_t, float *)> &fill, uint32_t threads) {
+  ZTC_RETURN_IF_ERROR(checkStaging(context));
+  if (parameter.format() != plan::PLAIN)
+    return fillQuantized(context, parameter, fill, threads);
   const ParameterState state(context, parameter, kind);
   const Part part = state.held();
   for (uint64_t begin = part.begin; begin < part.end; begin += state.piece()) {
@@ -315,7 +361,7 @@ Status checkStateTypes(const plan::Plan &plan) {
   for (const plan::Parameter &parameter : plan.parameters()) {
     const plan::Bucket &bucket = bucketOf(plan, parameter);
     for (const StateKind &kind : kinds)
-      if (const uint32_t slot = slotOf(bucket, kind); !isKnown(slot))
+      if (const uint32_t slot = slotOf(bucket, kind); !isKnown(slot) && parameter.format() == plan::PLAIN)
         return failedPrecondition(fmt::format("'{}' lies in memory as {}: it can be neither saved nor loaded",
                                               parameter.name(), dataTypeName(slotType(plan, slot))));
     const plan::DataType type = slotType(plan, bucket.parameter_slot());

@@ -83,9 +83,14 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
 
 /// Fills what this rank's slots hold of a parameter, piece by piece: `fill(begin, count, out)` makes elements [begin,
 /// begin + count) of the parameter as f32. A master is split into parameter and remainder; where there is none the
-/// value is rounded to the slot's type. No agreement with other ranks.
+/// value is rounded to the slot's type. A parameter in fewer bits is made of the whole of the checkpoint's matrix, by
+/// `threads` threads that call `fill` at a time. No agreement with other ranks.
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
-                     const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill);
+                     const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill,
+                     uint32_t threads = 1);
+
+/// The same of a parameter in fewer bits whose bytes are there, all of them.
+Status fillBytes(const StateContext &context, const plan::Parameter &parameter, std::span<const std::byte> bytes);
 
 /// Fails, naming the first, where a parameter or state lies in memory in a type that files cannot be made from: f32, or
 /// bf16 and f16, parameters of which have masters as remainder (bf16, i16) or f32.

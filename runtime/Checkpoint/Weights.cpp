@@ -1,11 +1,13 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Checkpoint/Adapter.h"
+#include "runtime/Checkpoint/QuantizedTensors.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/WeightDigest.h"
 #include "runtime/Ranks/Agreement.h"
@@ -27,7 +29,7 @@ static std::string someOf(const std::vector<std::string> &names) {
 }
 
 static std::string printShape(const plan::Parameter &parameter) {
-  return fmt::format("[{}]", fmt::join(parameter.shape(), ", "));
+  return fmt::format("[{}]", fmt::join(checkpointShape(parameter), ", "));
 }
 
 namespace {
@@ -61,7 +63,10 @@ public:
         continue;
       }
       const SafetensorsTensor &tensor = *found->tensor;
-      if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape().begin(), parameter.shape().end()))
+      if (isQuantized(tensor) && parameter.format() != plan::PLAIN)
+        continue; // readQuantized looks at all of its parts
+      const auto &shape = checkpointShape(parameter);
+      if (!std::equal(tensor.shape.begin(), tensor.shape.end(), shape.begin(), shape.end()))
         return failedPrecondition(fmt::format("'{}': '{}' has the shape [{}], the model needs {}", found->file->path(),
                                               tensor.name, fmt::join(tensor.shape, ", "), printShape(parameter)));
       if (!isLoadable(tensor.type))
@@ -77,7 +82,7 @@ public:
   /// After check().
   StoredTensor stored(const plan::Parameter &parameter) const {
     const SafetensorsCollection::Found found = *find(parameter);
-    return {found.file->data(*found.tensor), found.tensor->type, false, 0, 0};
+    return {found.file->data(*found.tensor), isQuantized(*found.tensor) ? plan::U8 : found.tensor->type, false, 0, 0};
   }
 
   std::optional<SafetensorsCollection::Found> find(const plan::Parameter &parameter) const {
@@ -113,14 +118,20 @@ public:
     return weights;
   }
 
+  /// The checkpoint that a parameter's file is of, whose other tensors may lie in other files.
+  StatusOr<SafetensorsCollection> checkpointOf(const plan::Parameter &parameter) const {
+    const std::string &path = files_.at(parameter.source().path()).path(), folder = parentFolder(path);
+    return SafetensorsCollection::open(pathExists(folder + "/model.safetensors.index.json") ? folder : path);
+  }
+
   /// `check`: hold the bytes against the plan's checksum.
   StatusOr<StoredTensor> stored(const plan::Parameter &parameter, bool check) const {
     const plan::WeightSource &source = parameter.source();
     StoredTensor tensor{files_.at(source.path()).bytes().subspan(source.offset(), source.length()), source.type(),
                         source.transpose(), 0, 0};
     if (source.transpose()) {
-      tensor.rows = static_cast<uint64_t>(parameter.shape(0));
-      tensor.columns = static_cast<uint64_t>(parameter.shape(1));
+      tensor.rows = static_cast<uint64_t>(checkpointShape(parameter)[0]);
+      tensor.columns = static_cast<uint64_t>(checkpointShape(parameter)[1]);
     }
     if (check && !source.sha256().empty()) {
       const Sha256Digest digest = digestOfWeights(tensor.data);
@@ -156,15 +167,17 @@ private:
           "--weights",
           file.path(), file.size(), source.file_size()));
     uint64_t needed = 0;
-    if (!isLoadable(source.type()) ||
-        __builtin_mul_overflow(elementCount(parameter.shape()).value_or(0), dataTypeBytes(source.type()), &needed) ||
-        needed != source.length())
+    const bool isBytes = source.type() == plan::U8 && parameter.format() != plan::PLAIN;
+    if ((!isBytes && !isLoadable(source.type())) ||
+        __builtin_mul_overflow(elementCount(checkpointShape(parameter)).value_or(0), dataTypeBytes(source.type()),
+                               &needed) ||
+        (isBytes && parameter.format() == plan::NF4 ? (needed + 1) / 2 : needed) != source.length())
       return dataLoss(fmt::format("the plan's weights: '{}' has {} bytes of {} for the shape {}", parameter.name(),
                                   source.length(), dataTypeName(source.type()), printShape(parameter)));
     if (source.offset() > file.size() || source.length() > file.size() - source.offset())
       return dataLoss(fmt::format("'{}' is truncated: it ends at byte {}, '{}' at {}", file.path(), file.size(),
                                   parameter.name(), source.offset() + source.length()));
-    if (source.transpose() && parameter.shape_size() != 2)
+    if (source.transpose() && checkpointShape(parameter).size() != 2)
       return dataLoss(fmt::format("the plan's weights: '{}' of shape {} cannot be transposed", parameter.name(),
                                   printShape(parameter)));
     return Status::ok();
@@ -179,17 +192,19 @@ static Status initialize(const StateContext &context, double deviation, uint64_t
   for (const plan::Parameter *each : parametersOf(context.plan, /*adapter=*/false)) {
     const plan::Parameter &parameter = *each;
     const uint64_t stream = hashName(parameter.name());
-    const bool random = parameter.shape_size() >= 2;
+    const bool random = checkpointShape(parameter).size() >= 2;
     // Where the model adds 1 to it, as norms of some families do, it begins at 0.
     const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f + float(parameter.source().shift());
-    ZTC_RETURN_IF_ERROR(
-        fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
+    ZTC_RETURN_IF_ERROR(fillParameter(
+        context, parameter, StateKind::Model,
+        [&](uint64_t begin, uint64_t count, float *out) {
           if (random)
             fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin, threads);
           else
             std::fill_n(out, count, constant);
           return Status::ok();
-        }));
+        },
+        threads));
   }
   return Status::ok();
 }
@@ -262,23 +277,36 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double scale, double shift) {
     takeSample(sample, tensor);
-    return fillParameter(context, parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {
-      readElements(tensor, begin, count, out);
-      forgetElements(tensor, begin, count);
-      if (scale != 1 || shift != 0)
-        std::transform(out, out + count, out, [&](float value) { return static_cast<float>(scale * value + shift); });
-      // Such a model trains to nothing, or spoils itself later than anybody looks.
-      const float *bad = std::find_if(out, out + count, [](float value) { return !std::isfinite(value); });
-      if (bad != out + count)
-        return dataLoss(fmt::format("weight '{}' holds {} (element {}): a model that has diverged, or a file that is "
-                                    "only in part what was written",
-                                    parameter.name(), *bad, begin + uint64_t(bad - out)));
-      return Status::ok();
-    });
+    return fillParameter(
+        context, parameter, StateKind::Model,
+        [&](uint64_t begin, uint64_t count, float *out) {
+          readElements(tensor, begin, count, out);
+          forgetElements(tensor, begin, count);
+          if (scale != 1 || shift != 0)
+            std::transform(out, out + count, out,
+                           [&](float value) { return static_cast<float>(scale * value + shift); });
+          // Such a model trains to nothing, or spoils itself later than anybody looks.
+          const float *bad = std::find_if(out, out + count, [](float value) { return !std::isfinite(value); });
+          if (bad != out + count)
+            return dataLoss(
+                fmt::format("weight '{}' holds {} (element {}): a model that has diverged, or a file that is "
+                            "only in part what was written",
+                            parameter.name(), *bad, begin + uint64_t(bad - out)));
+          return Status::ok();
+        },
+        options.threads);
+  };
+  /// Of weights that are in fewer bits in their file.
+  const auto loadBytes = [&](const plan::Parameter &parameter, const StoredTensor &tensor,
+                             const SafetensorsCollection &files) -> Status {
+    takeSample(sample, tensor);
+    ZTC_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, readQuantized(files, parameter));
+    return fillBytes(context, parameter, bytes);
   };
   uint64_t index = 0;
   const auto loadPlanned = [&](const Parameters &parameters) -> Status {
     ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(parameters, options.planFolder));
+    std::map<std::string, SafetensorsCollection> checkpoints; // by the path of a file
     for (const plan::Parameter *parameter : parameters) {
       const plan::WeightSource &source = parameter->source();
       if (source.path().empty()) {
@@ -292,14 +320,26 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
       // A rank reads its range of every tensor; the whole of one is checked by one rank.
       const bool check = index++ % context.world() == context.rank();
       ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights.stored(*parameter, check));
+      if (tensor.type == plan::U8) {
+        auto opened = checkpoints.find(source.path());
+        if (opened == checkpoints.end()) {
+          ZTC_ASSIGN_OR_RETURN(SafetensorsCollection files, weights.checkpointOf(*parameter));
+          opened = checkpoints.emplace(source.path(), std::move(files)).first;
+        }
+        ZTC_RETURN_IF_ERROR(loadBytes(*parameter, tensor, opened->second));
+        continue;
+      }
       ZTC_RETURN_IF_ERROR(load(*parameter, tensor, source.has_scale() ? source.scale() : 1, source.shift()));
     }
     return Status::ok();
   };
   const auto loadNamed = [&](const Parameters &parameters, const NamedWeights &weights) -> Status {
     ZTC_RETURN_IF_ERROR(weights.check(parameters));
-    for (const plan::Parameter *parameter : parameters)
-      ZTC_RETURN_IF_ERROR(load(*parameter, weights.stored(*parameter), 1, 0));
+    for (const plan::Parameter *parameter : parameters) {
+      const StoredTensor tensor = weights.stored(*parameter);
+      ZTC_RETURN_IF_ERROR(tensor.type == plan::U8 ? loadBytes(*parameter, tensor, weights.files())
+                                                  : load(*parameter, tensor, 1, 0));
+    }
     return Status::ok();
   };
   const Parameters model = parametersOf(context.plan, /*adapter=*/false),
@@ -338,7 +378,10 @@ StatusOr<std::string> describeFrozenModel(const plan::Plan &plan, const WeightOp
         place = parentFolder(parameter->source().path());
     }
   }
-  return fmt::format("{}, {}", place, Sha256::hex(sample.finish()).substr(0, 16));
+  const auto stored =
+      std::ranges::find_if(model, [](const plan::Parameter *parameter) { return parameter->format() != plan::PLAIN; });
+  return fmt::format("{}, {}{}", place, Sha256::hex(sample.finish()).substr(0, 16),
+                     stored == model.end() ? "" : fmt::format(", {}", weightFormatName((*stored)->format())));
 }
 
 Status loadWeights(const StateContext &context, const WeightOptions &options) {

@@ -1,5 +1,6 @@
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/OrderValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StepValidator.h"
 #include <algorithm>
@@ -366,7 +367,8 @@ private:
                                     bucket.trainable() ? "trainable" : "frozen"));
       if (*count)
         ranges[parameter.bucket()].emplace_back(parameter.offset(), parameter.offset() + *count);
-      ZTC_RETURN_IF_ERROR(checkSource(parameter.source(), *count, where));
+      ZTC_RETURN_IF_ERROR(checkFormat(parameter, *count, where));
+      ZTC_RETURN_IF_ERROR(checkSource(parameter, *elementCount(checkpointShape(parameter)), where));
     }
     for (size_t bucket = 0; bucket < ranges.size(); ++bucket) {
       std::sort(ranges[bucket].begin(), ranges[bucket].end());
@@ -377,7 +379,28 @@ private:
     return Status::ok();
   }
 
-  static Status checkSource(const WeightSource &source, uint64_t count, const std::string &where) {
+  /// A weight in fewer bits is frozen and has the bytes that its format needs.
+  static Status checkFormat(const Parameter &parameter, uint64_t bytes, const std::string &where) {
+    if (parameter.format() == PLAIN)
+      return parameter.quantized_shape_size() == 0 && parameter.type() != U8
+                 ? Status::ok()
+                 : dataLoss(fmt::format("{}: type {} and a quantised shape without a format", where,
+                                        dataTypeName(parameter.type())));
+    std::optional<QuantizedLayout> layout;
+    if (parameter.quantized_shape_size() == 2 && parameter.quantized_shape(0) > 0 && parameter.quantized_shape(1) > 0)
+      layout = quantizedLayout(parameter.format(), uint64_t(parameter.quantized_shape(0)),
+                               uint64_t(parameter.quantized_shape(1)));
+    if (!layout || layout->bytes != bytes || parameter.type() != U8 || parameter.trainable() ||
+        parameter.shape_size() != 1)
+      return dataLoss(fmt::format("{}: {} {} of {} for a matrix [{}] as {}", where,
+                                  parameter.trainable() ? "trainable" : "frozen", bytes, dataTypeName(parameter.type()),
+                                  fmt::join(parameter.quantized_shape(), ", "), weightFormatName(parameter.format())));
+    return Status::ok();
+  }
+
+  /// `count`: elements that the checkpoint has of the parameter.
+  static Status checkSource(const Parameter &parameter, uint64_t count, const std::string &where) {
+    const WeightSource &source = parameter.source();
     if (!std::isfinite(source.shift()) || !std::isfinite(source.scale()))
       return dataLoss(where + ": what its values are scaled or shifted by is not a finite number");
     const bool isOrthogonal =
@@ -389,7 +412,8 @@ private:
       return dataLoss(where + ": its fresh values are made in no way that there is");
     if (source.path().empty())
       return Status::ok();
-    const std::optional<uint64_t> bytes = times(count, dataTypeBytes(source.type()));
+    const bool isHalved = parameter.format() == NF4 && source.type() == U8; // two elements a byte
+    const std::optional<uint64_t> bytes = times(isHalved ? (count + 1) / 2 : count, dataTypeBytes(source.type()));
     if (!dataTypeBytes(source.type()) || !bytes || *bytes != source.length())
       return dataLoss(fmt::format("{}: its source has {} bytes of {}, it needs {} elements", where, source.length(),
                                   dataTypeName(source.type()), count));

@@ -1,8 +1,10 @@
 #include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Core/Sizes.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
 #include <thread>
 
 namespace ztc {
@@ -46,6 +48,8 @@ constexpr std::array<float, kNf4Map> kNf4Values = {
     1.0f,
 };
 
+constexpr uint8_t kZeroCode = 7;
+
 /// For each of seven decades, twice as many as for the one below: the middles between equal steps from 0.1 to 1.
 std::array<float, kNestedMap> makeDynamicMap() {
   constexpr int kDecades = 7;
@@ -54,10 +58,10 @@ std::array<float, kNestedMap> makeDynamicMap() {
   double power = 1e-6;
   for (int decade = 0; decade < kDecades; ++decade, power = std::pow(10.0, decade - (kDecades - 1))) {
     const int points = (1 << decade) + 1;
-    // As torch.linspace computes it in f32: from both ends to the middle.
+    // As torch.linspace computes it in f32: from both ends to the middle, rounded once.
     const float step = (1.0f - 0.1f) / float(points - 1);
     const auto point = [&](int index) {
-      return index < points / 2 ? 0.1f + step * float(index) : 1.0f - step * float(points - 1 - index);
+      return index < points / 2 ? std::fma(step, float(index), 0.1f) : std::fma(-step, float(points - 1 - index), 1.0f);
     };
     for (int index = 0; index + 1 < points; ++index) {
       const float value = float(power) * ((point(index) + point(index + 1)) / 2.0f);
@@ -73,12 +77,27 @@ std::array<float, kNestedMap> makeDynamicMap() {
 
 /// The index of the value of an ascending map that is nearest to `value`; of two equally near the lower one.
 uint8_t nearest(std::span<const float> map, float value) {
-  const size_t above = std::lower_bound(map.begin(), map.end(), value) - map.begin();
-  if (above == 0)
-    return 0;
-  if (above == map.size())
-    return uint8_t(above - 1);
-  return uint8_t(value - map[above - 1] <= map[above] - value ? above - 1 : above);
+  size_t low = 0, high = map.size() - 1;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (value > (map[middle] + map[middle + 1]) / 2)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return uint8_t(low);
+}
+
+/// That of a number of [-1, 1] as bitsandbytes finds it on a processor: of the nearest of 65536 points.
+uint8_t nearestOfPoints(std::span<const float> map, float value) {
+  constexpr float kLast = 65535.0f;
+  const auto point = float(int(std::fma((1.0f + std::clamp(value, -1.0f, 1.0f)) * 0.5f, kLast, 0.5f)));
+  return nearest(map, (point + point) / kLast - 1.0f);
+}
+
+/// What elements of a block are multiplied by; of a block of zeros it is no infinity.
+float inverse(float scale) {
+  return 1.0f / std::max(scale, 1e-38f);
 }
 
 /// Calls `work` with pieces of [0, count) that begin at multiples of `grain`; each thread takes a run of them.
@@ -120,7 +139,7 @@ void quantizeScales(const QuantizedLayout &layout, std::span<const float> scales
     const float scale = magnitude({centred.data(), count});
     putFloats(to, layout.nestedScales + begin / kNestedBlock * sizeof scale, {&scale, 1});
     for (uint64_t i = 0; i < count; ++i)
-      to[layout.scales + begin + i] = std::byte(nearest(dynamicMap(), scale > 0 ? centred[i] / scale : 0.0f));
+      to[layout.scales + begin + i] = std::byte(nearestOfPoints(dynamicMap(), centred[i] * inverse(scale)));
   }
 }
 
@@ -135,9 +154,9 @@ void quantizeNf4(const QuantizedLayout &layout, const ElementReader &read, uint3
       scales[(begin + first) / kNf4Block] = scale;
       for (size_t i = 0; i < block.size(); i += 2) {
         const auto code = [&](size_t index) -> uint8_t {
-          if (index >= block.size())
-            return 0;
-          return nearest(kNf4Values, scale > 0 ? block[index] / scale : 0.0f);
+          if (index >= block.size()) // half a byte that nobody reads
+            return kZeroCode;
+          return nearest(kNf4Values, block[index] * inverse(scale));
         };
         to[(begin + first + i) / 2] = std::byte(code(i) << 4 | code(i + 1));
       }
@@ -156,9 +175,10 @@ void quantizeInt8(const QuantizedLayout &layout, const ElementReader &read, uint
       const std::span<const float> from(values.data() + (row - begin) * layout.columns, layout.columns);
       const float scale = magnitude(from);
       putFloats(to, layout.scales + row * sizeof scale, {&scale, 1});
+      const float factor = 1.0f / scale * 127.0f; // as PyTorch divides a number by a tensor
       for (uint64_t column = 0; column < layout.columns; ++column)
         to[row * layout.columns + column] =
-            std::byte(int8_t(scale > 0 ? std::nearbyintf(from[column] * 127.0f / scale) : 0.0f));
+            std::byte(int8_t(scale > 0 ? std::nearbyintf(from[column] * factor) : 0.0f));
     }
   });
 }
@@ -194,6 +214,27 @@ plan::WeightFormat weightFormat(std::string_view name) {
   return name == "nf4" ? plan::NF4 : name == "int8" ? plan::INT8 : plan::PLAIN;
 }
 
+std::string describeQuantized(const plan::Plan &plan) {
+  std::string text;
+  for (const plan::WeightFormat format : {plan::NF4, plan::INT8}) {
+    uint64_t weights = 0, bytes = 0, elements = 0;
+    for (const plan::Parameter &parameter : plan.parameters()) {
+      if (parameter.format() != format || parameter.shape_size() != 1)
+        continue;
+      ++weights;
+      bytes += uint64_t(parameter.shape(0));
+      uint64_t count = 1;
+      for (const int64_t size : parameter.quantized_shape())
+        count *= uint64_t(size);
+      elements += count;
+    }
+    if (weights)
+      text += fmt::format("{}{} weights in {}: {} for {} elements", text.empty() ? "" : "; ", weights,
+                          weightFormatName(format), formatSize(bytes), elements);
+  }
+  return text;
+}
+
 std::span<const float> nf4Map() {
   return kNf4Values;
 }
@@ -213,19 +254,28 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
   std::array<float, kNf4Map> map;
   std::memcpy(map.data(), bytes + layout.map, sizeof map);
   const float mean = floatAt(bytes, layout.mean);
-  for (uint64_t first = 0; first < count; first += kNf4Block) {
-    const uint64_t block = (begin + first) / kNf4Block, length = std::min(kNf4Block, count - first);
-    const float scale = floatAt(bytes, layout.nestedMap, uint8_t(bytes[layout.scales + block])) *
-                            floatAt(bytes, layout.nestedScales, block / kNestedBlock) +
-                        mean;
-    const std::byte *codes = bytes + (begin + first) / 2;
-    float *to = out + first;
+  const auto scaleOf = [&](uint64_t block) {
+    return floatAt(bytes, layout.nestedMap, uint8_t(bytes[layout.scales + block])) *
+               floatAt(bytes, layout.nestedScales, block / kNestedBlock) +
+           mean;
+  };
+  /// Elements [first, first + length) of one scale; `first` is even.
+  const auto fill = [&](uint64_t first, uint64_t length, float scale) {
+    const std::byte *codes = bytes + first / 2;
+    float *to = out + (first - begin);
     for (uint64_t i = 0; i + 1 < length; i += 2) {
       to[i] = map[uint8_t(codes[i / 2]) >> 4] * scale;
       to[i + 1] = map[uint8_t(codes[i / 2]) & 15] * scale;
     }
     if (length % 2)
       to[length - 1] = map[uint8_t(codes[length / 2]) >> 4] * scale;
+  };
+  const uint64_t rowLength = layout.hasScalesByRow() ? layout.columns : layout.elements();
+  for (uint64_t first = begin; first < begin + count;) {
+    const uint64_t column = first % rowLength, block = column / kNf4Block;
+    const uint64_t end = std::min({begin + count - first, rowLength - column, (block + 1) * kNf4Block - column});
+    fill(first, end, scaleOf(first / rowLength * (rowLength / kNf4Block) + block));
+    first += end;
   }
 }
 

@@ -7,6 +7,11 @@
 //   scale = map256[scaleCode[block]] * nestedScale[block / 256] + mean,  element = map16[code] * scale,
 // each product and sum rounded to f32. The last block of each kind may be short.
 //
+// Where rows are multiples of 16 and not of 64, bitsandbytes on a processor with AVX-512 takes other scales than those
+// that it stored (up to 0.50 at least): that of block row * (columns / 64) + column / 64. A matrix of that shape has
+// these numbers here too; as one row, [1, elements], it has those of its own blocks. Models' matrices have rows of
+// multiples of 64.
+//
 // int8 (LLM.int8(), arXiv:2208.07339, its weights alone): a signed byte an element, a scale for each row, the greatest
 // magnitude in it: element = code * scale * (1 / 127), each product rounded to f32.
 #pragma once
@@ -16,6 +21,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +41,8 @@ struct QuantizedLayout {
   uint64_t mean = 0;         ///< f32 [1]
   uint64_t bytes = 0;        ///< of all of it
 
+  /// Whether scales are found by row and column, as said above.
+  bool hasScalesByRow() const { return format == plan::NF4 && columns % 16 == 0 && columns % kNf4Block != 0; }
   uint64_t elements() const { return rows * columns; }
   uint64_t blocks() const { return (elements() + kNf4Block - 1) / kNf4Block; }
   uint64_t nestedBlocks() const { return (blocks() + kNestedBlock - 1) / kNestedBlock; }
@@ -46,6 +54,14 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
 /// "nf4", "int8", "plain"; PLAIN for any other word.
 const char *weightFormatName(plan::WeightFormat format);
 plan::WeightFormat weightFormat(std::string_view name);
+
+/// "14 weights in nf4: 61.2 KiB for 110592 elements" of what a plan stores in fewer bits; empty: nothing.
+std::string describeQuantized(const plan::Plan &plan);
+
+/// The shape that a parameter has in a checkpoint.
+inline const google::protobuf::RepeatedField<int64_t> &checkpointShape(const plan::Parameter &parameter) {
+  return parameter.format() == plan::PLAIN ? parameter.shape() : parameter.quantized_shape();
+}
 
 /// The 16 values of nf4, and the signed dynamic map of 256 values (arXiv:2110.02861), both ascending.
 std::span<const float> nf4Map();

@@ -4,6 +4,7 @@
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Train/Progress.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -91,6 +92,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   std::string text = fmt::format("model   {}, {} parameters, {} x {} tokens a micro-batch, {}\n",
                                  model.name().empty() ? options.plan : model.name(),
                                  humanCount(double(model.parameters())), model.batch(), model.seq(), plan.precision());
+  if (const std::string quantized = describeQuantized(plan); !quantized.empty())
+    text += fmt::format("        {}\n", quantized);
   const uint32_t world = session.shape().world;
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
                       world > 1 ? " per rank" : "", classText(session.memory()));

@@ -27,9 +27,9 @@ class Case:
         write_safetensors(self.data, {key: ([self.model["steps"], *self.shape], array.array("q", [x for b in self.model[key] for row in b for x in row]))
                                       for key in ("input_ids", "labels")})
 
-    def compile(self, plan, *arguments, adapter=None, batch=None, expect=0):
-        return run("ztc", "compile", self.folder, "-o", plan, "--target=host", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", "--precision=fp32",
-                   f"--adapter={adapter or self.adapter}", *arguments, expect=expect)
+    def compile(self, plan, *arguments, adapter=None, batch=None, precision="fp32", expect=0):
+        return run("ztc", "compile", self.folder, "-o", plan, "--target=host", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", f"--precision={precision}",
+                   f"--adapter={adapter or self.adapter}", *([f"--quantize={self.golden['quantize']}"] if "quantize" in self.golden else []), *arguments, expect=expect)
 
     def run(self, plan, *arguments, steps=None, expect=0):
         log = self.work / f"log{len(list(self.work.glob('log*')))}"
@@ -116,6 +116,61 @@ def linear(case):
     check("linear: gpt2 has four linear modules a block", "adapters of 8 modules" in done.stderr, done.stderr)
 
 
+def quantized(case):
+    """A frozen model in fewer bits: what it takes, who says so, that its numbers are never kept, what a checkpoint says of its base."""
+    wide = case.work / "wide"
+    wide.mkdir()
+    config = json.loads((case.folder / "config.json").read_text()) | {"hidden_size": 256, "intermediate_size": 512, "head_dim": 64}
+    (wide / "config.json").write_text(json.dumps(config))
+
+    def table(*more):
+        rows = run("ztc", "memory", wide, "--batch=1", f"--seq={case.shape[1]}", "--precision=fp32", "--target=host", "--json", "--lora=r=2,alpha=4,targets=all-linear", *more).stdout
+        return json.loads(rows)["rows"][0]["by_class"]
+    plain, nf4, int8 = (table(*more) for more in ([], ["--quantize=nf4"], ["--quantize=int8"]))
+    elements = sum(2 * x for x in (256 * 256 * 2, 256 * 64 * config["num_key_value_heads"] * 2, 256 * 512 * 3))
+    saved = [(plain["parameters"] - fewer["parameters"]) / elements for fewer in (nf4, int8)]  # bytes an element, of 4
+    check("quantized: nf4 takes half a byte, int8 one", 3.4 < saved[0] < 3.5 and 2.9 < saved[1] < 3.0, (saved, nf4, int8, plain))
+    text = run("ztc", "memory", case.folder, "--batch=1", f"--seq={case.shape[1]}", "--target=host", "--lora=r=2,alpha=4,targets=all-linear", "--quantize=nf4").stdout
+    check("quantized: memory says what is in fewer bits", "14 weights in nf4: " in text, text)
+    plan = case.work / "plan.bin"
+    case.compile(plan)
+    said = run("ztc", "inspect", plan, "--text").stdout
+    check("quantized: inspect names each weight", said.count(", nf4 of ") == 14 and "quantised    14 weights in nf4" in said and "model.embed_tokens.weight" in said, said[:3000])
+    slots = json.loads(run("ztc", "inspect", plan, "--json").stdout)["slots"]
+    check("quantized: numbers are workspace", {s["class"] for s in slots if s["name"].endswith(".dequantize")} == {"workspace"}, slots)
+    for precision in ("bf16", "fp16"):
+        case.compile(case.work / "narrow.bin", precision=precision)
+        _, steps = case.run(case.work / "narrow.bin", steps=1)
+        error = abs(steps[0]["loss"] - case.golden["losses"][0])
+        check(f"quantized: {precision}", error <= (6e-3 if precision == "bf16" else 2e-3), error)
+    saved = case.work / "saved-nf4"
+    case.run(plan, f"--save={saved}", steps=1)
+    trainer = json.loads((saved / "step-00000001" / "trainer.json").read_text())
+    base = [value for key, value in trainer["environment"].items() if "base" in key]
+    check("quantized: a checkpoint names its base and the bits", len(base) == 1 and str(case.folder) in base[0] and base[0].endswith(", nf4"), base)
+    for level in ("cheap", "layer"):
+        again = case.work / f"{level}.bin"
+        case.compile(again, f"--recompute={level}")
+        _, steps = case.run(again, "--threads=1")
+        _, kept = case.run(plan, "--threads=1")
+        check(f"quantized: the bits of --recompute={level}", [s["loss"] for s in steps] == [s["loss"] for s in kept])
+    # The folder as transformers saves it, quantised by bitsandbytes.
+    base, stored = case.adapter / "base", case.work / "stored.bin"
+    arguments = ["--target=host", f"--seq={case.shape[1]}", "--precision=fp32"]
+    for ranks in (1, 2):
+        run("ztc", "compile", base, "-o", stored, *arguments, f"--batch={case.shape[0] // ranks}", f"--adapter={case.adapter}", f"--zero={0 if ranks == 1 else 3}")
+        _, steps = case.run(stored, f"--ranks={ranks}")
+        error = max(abs(s["loss"] - want) for s, want in zip(steps, case.golden["losses"], strict=True))
+        check(f"quantized: from a folder in 4 bits, {ranks} ranks", error <= 1e-4, error)
+    _, steps = case.run(plan, f"--weights={base}", steps=1)
+    check("quantized: --weights of such a folder", abs(steps[0]["loss"] - case.golden["losses"][0]) <= 1e-5, steps[0]["loss"])
+    for name, words, *options in (("no adapter", "give --lora"), ("other bits", "in nf4 already", "--lora=r=2,alpha=2,targets=all-linear", "--quantize=int8")):
+        done = run("ztc", "compile", base, "-o", case.work / "bad.bin", *arguments, *options, expect=1)
+        check(f"quantized: a folder in 4 bits, {name}", words in done.stderr and done.returncode == 1, done.stderr)
+    done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--quantize=nf4", expect=1)
+    check("quantized: what is trained keeps its bits", "--lora" in done.stderr and done.returncode == 1, done.stderr)
+
+
 def refused(case):
     """One message that names what is wrong."""
     def changed(name, **more):
@@ -150,4 +205,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
 for test in (stages, fresh, linear, refused):
     with scratch() as work:
         test(Case("list", work))
+for test in (stages, quantized):
+    with scratch() as work:
+        test(Case("nf4", work))
 finish()

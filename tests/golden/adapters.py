@@ -6,6 +6,7 @@
 
 Each: adapter_config.json and adapter_model.safetensors as PEFT saves them (the start: A and B random, so that every gradient is there), golden.json: the folder,
 losses and gradient norms over its batches, the norm of each gradient under PEFT's names, final norms. fp32; batches, optimizer and schedule are the folder's own.
+Where a case says `quantize`, the frozen weights of all linear modules but the head are what bitsandbytes makes of them in so few bits, as numbers.
 """
 import json
 import logging
@@ -15,6 +16,7 @@ import warnings
 import zlib
 
 warnings.filterwarnings("ignore")
+import bitsandbytes
 import peft
 import torch
 import transformers
@@ -38,19 +40,43 @@ CASES = {
     "embedding": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "q_proj", "lm_head"])),
     "tied": ("qwen2-unused-window", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "up_proj"])),
     "saved": ("qwen3", dict(r=2, lora_alpha=4, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head", "norm"])),
+    "nf4": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=ALL), "nf4"),
+    "nf4-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"]), "nf4"),
+    "nf4-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True), "nf4"),
+    "int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=ALL), "int8"),
 }
 
 
+def quantized(weight, form):
+    if form == "nf4":
+        codes, state = bitsandbytes.functional.quantize_4bit(weight.contiguous(), quant_type="nf4", blocksize=64, compress_statistics=True)
+        return bitsandbytes.functional.dequantize_4bit(codes, state).reshape(weight.shape)
+    codes, scales, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.contiguous())
+    return bitsandbytes.functional.int8_vectorwise_dequant(codes, scales)
+
+
 def build(name):
-    folder, options = CASES[name]
+    folder, options, *form = CASES[name]
     torch.manual_seed(zlib.crc32(name.encode()) % 100000)
     base = transformers.AutoModelForCausalLM.from_pretrained(HERE.parent / "folders" / folder, dtype=torch.float32)
+    with torch.no_grad():
+        for module in base.modules():
+            if form and isinstance(module, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and module is not base.get_output_embeddings():
+                module.weight.copy_(quantized(module.weight.data, form[0]))
     model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             if "lora_" in parameter_name:
                 parameter.copy_(0.2 * torch.randn(parameter.shape))
     return model.train()
+
+
+def save_quantized(folder, out):
+    """The folder as transformers saves it when bitsandbytes has quantised it."""
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(HERE.parent / "folders" / folder, quantization_config=config, dtype=torch.float32, device_map="cpu")
+    model.save_pretrained(out)
+    (out / "generation_config.json").unlink(missing_ok=True)
 
 
 def saved_name(model, name):
@@ -61,7 +87,7 @@ def saved_name(model, name):
 
 
 def record(name):
-    folder, _ = CASES[name]
+    folder, _, *form = CASES[name]
     given = json.loads((HERE.parent / "folders" / folder / "golden.json").read_text())
     model = build(name)
     out = HERE / "adapters" / name
@@ -78,6 +104,8 @@ def record(name):
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": make.DECAY}, {"params": [p for p in trained.values() if p.ndim < 2], "weight_decay": 0.0}],
                                   lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
     facts = {"folder": folder, "losses": [], "gradient_norms": [], "gradients": {}, "norms": {}, "stored": sorted(stored), "peft": peft.__version__}
+    if form:
+        facts |= {"quantize": form[0], "bitsandbytes": bitsandbytes.__version__}
     for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
         for group in optimizer.param_groups:
             group["lr"] = make.rate(step)
@@ -91,6 +119,8 @@ def record(name):
     facts["norms"] = {n: p.detach().double().norm().item() for n, p in trained.items()}
     with torch.no_grad():
         facts["final_loss"] = make.loss_of(model, torch.tensor(given["input_ids"][0]), torch.tensor(given["labels"][0])).item()
+    if name == "nf4":
+        save_quantized(folder, out / "base")
     (out / "golden.json").write_text(json.dumps(facts, indent=1) + "\n")
     print(name, len(trained), facts["losses"][0], facts["losses"][-1], sum(f.stat().st_size for f in out.iterdir()))
 

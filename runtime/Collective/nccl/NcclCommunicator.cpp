@@ -75,6 +75,8 @@ StatusOr<int> libraryType(plan::DataType type) {
     return nccl::kBF16;
   case plan::F16:
     return nccl::kF16;
+  case plan::U8:
+    return nccl::kU8;
   default:
     return invalidArgument(fmt::format("collectives of type {} are not known", int(type)));
   }

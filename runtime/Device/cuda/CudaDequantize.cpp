@@ -31,10 +31,16 @@ public:
       const uint64_t units = (layout_.columns + kUnit - 1) / kUnit;
       return launch(kernel_, {address(0), address(1), layout_.columns, units, layout_.scales}, layout_.rows * units);
     }
+    const uint64_t units = (layout_.elements() + kUnit - 1) / kUnit;
+    if (layout_.hasScalesByRow())
+      return launch(kernel_,
+                    {address(0), address(1), layout_.elements(), layout_.scales, layout_.nestedScales,
+                     layout_.nestedMap, layout_.map, layout_.mean, layout_.columns},
+                    units);
     return launch(kernel_,
                   {address(0), address(1), layout_.elements(), layout_.scales, layout_.nestedScales, layout_.nestedMap,
                    layout_.map, layout_.mean},
-                  (layout_.elements() + kUnit - 1) / kUnit);
+                  units);
   }
 
 private:

@@ -71,7 +71,8 @@ public:
     if (collective.axis().empty())
       return dataLoss("a collective over no axis");
     const bool isScalar = collective.kind() == Collective::ALL_REDUCE;
-    if (collective.type() != F32 && (isScalar || !isNarrow(collective.type())))
+    const bool isBytes = collective.type() == U8 && collective.kind() == Collective::ALL_GATHER;
+    if (collective.type() != F32 && !isBytes && (isScalar || !isNarrow(collective.type())))
       return dataLoss(fmt::format("a collective of type {}", dataTypeName(collective.type())));
     ZTC_RETURN_IF_ERROR(check.count(2));
     switch (collective.kind()) {

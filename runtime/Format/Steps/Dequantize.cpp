@@ -21,8 +21,9 @@ public:
     if (!layout)
       return dataLoss(
           fmt::format("a weight of format {} and {} x {} elements", int(call.format()), call.rows(), call.columns()));
-    ZTC_RETURN_IF_ERROR(check.gpuServices(
-        call, {fmt::format("gpu_dequantize_{}{}", weightFormatName(call.format()), kernelTypeSuffix(call.type()))}));
+    ZTC_RETURN_IF_ERROR(
+        check.gpuServices(call, {fmt::format("gpu_dequantize_{}{}{}", weightFormatName(call.format()),
+                                             layout->hasScalesByRow() ? "_rows" : "", kernelTypeSuffix(call.type()))}));
     ZTC_RETURN_IF_ERROR(check.holds(0, "bytes", layout->bytes));
     return check.holds(1, "matrix", CheckedBytes(call.rows()) * call.columns() * dataTypeBytes(call.type()));
   }

@@ -186,6 +186,13 @@ func.func @mixed(%p: tensor<?xbf16>, %r: tensor<?xi16>, %h: tensor<?xf16>, %w: t
   return %12, %6, %14 : tensor<?xbf16>, tensor<?xi16>, tensor<6xf32>
 }
 
+// CHECK-LABEL: func @quantized
+func.func @quantized(%w: tensor<1140xi8>) -> tensor<4x8xbf16> {
+  // CHECK: graph.dequantize %{{.*}} {format = "nf4"} : tensor<1140xi8> -> tensor<4x8xbf16>
+  %0 = graph.dequantize %w {format = "nf4"} : tensor<1140xi8> -> tensor<4x8xbf16>
+  return %0 : tensor<4x8xbf16>
+}
+
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -1,0 +1,58 @@
+#include "compiler/Driver/Quantized.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Autodiff/Functions.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+static DictionaryAttr sourceOf(Builder &builder, const huggingface::QuantizedTensor &tensor) {
+  llvm::SmallString<256> path(tensor.path);
+  (void)llvm::sys::fs::make_absolute(path);
+  uint64_t fileSize = 0;
+  (void)llvm::sys::fs::file_size(path, fileSize);
+  auto number = [&](uint64_t value) { return builder.getI64IntegerAttr(int64_t(value)); };
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("path", builder.getStringAttr(path)), builder.getNamedAttr("offset", number(tensor.offset)),
+       builder.getNamedAttr("length", number(tensor.bytes)), builder.getNamedAttr("type", builder.getStringAttr("U8")),
+       builder.getNamedAttr("file_size", number(fileSize))});
+}
+
+LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::QuantizedTensor> &tensors,
+                              CompileOptions &options) {
+  if (tensors.empty() || !options.weights.empty()) // full weights in their place
+    return success();
+  func::FuncOp forward = findFunction(module, "forward");
+  if (!forward)
+    return failure();
+  const huggingface::QuantizedTensor &first = tensors.front();
+  auto fail = [&](const Twine &what) { return emitError(UnknownLoc::get(module.getContext())) << what; };
+  if (options.adapter.empty() && options.lora.empty())
+    return fail("the weights are in " + first.format + " (" + first.name +
+                "): an adapter can be trained beside them, give --lora=r=16,alpha=32,targets=all-linear or "
+                "--adapter=DIR");
+  if (!options.quantize.empty() && options.quantize != first.format)
+    return fail("--quantize=" + options.quantize + ": the folder's weights are in " + first.format + " already");
+  options.quantize = first.format;
+  llvm::StringMap<const huggingface::QuantizedTensor *> byName;
+  for (const huggingface::QuantizedTensor &tensor : tensors)
+    byName[tensor.name] = &tensor;
+  Builder builder(module.getContext());
+  size_t found = 0;
+  for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+    const huggingface::QuantizedTensor *tensor = byName.lookup(graph::argString(forward, index, graph::kName));
+    if (!tensor)
+      continue;
+    ++found;
+    forward.setArgAttr(index, graph::kSource, sourceOf(builder, *tensor));
+    forward.setArgAttr(index, graph::kQuantized, builder.getStringAttr(tensor->format));
+  }
+  if (found != tensors.size())
+    return fail(Twine(tensors.size() - found) + " of the weights in " + first.format +
+                " are not parameters of the graph as they are stored; give full weights (--weights) and --quantize");
+  return success();
+}
+
+} // namespace ztc

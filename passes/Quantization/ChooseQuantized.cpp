@@ -1,0 +1,43 @@
+#include "compiler/Dialect/Graph/Roles.h"
+#include "passes/Adapters/WeightUses.h"
+#include "passes/Autodiff/Functions.h"
+#include "passes/Quantization/Passes.h"
+#include "runtime/Format/QuantizedWeight.h"
+
+#define DEBUG_TYPE "ztc-choose-quantized"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_CHOOSEQUANTIZED
+#include "passes/Quantization/Passes.h.inc"
+
+namespace {
+
+struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
+  using ChooseQuantizedBase::ChooseQuantizedBase;
+
+  void runOnOperation() override {
+    if (weightFormat(format) == plan::PLAIN) {
+      getOperation().emitError("there is no format '") << format.getValue() << "' of weights, only nf4 and int8";
+      return signalPassFailure();
+    }
+    func::FuncOp forward = findFunction(getOperation(), "forward");
+    if (!forward)
+      return signalPassFailure();
+    const auto isMarked = [&](unsigned index) { return forward.getArgAttr(index, graph::kQuantized) != nullptr; };
+    if (llvm::any_of(graph::argumentsWithRole(forward, "parameter"), isMarked))
+      return; // a folder in fewer bits says which weights are
+    const BlockArgument head = adapters::headWeight(forward);
+    for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+      BlockArgument weight = forward.getArgument(index);
+      const bool isTable = llvm::any_of(weight.getUses(), adapters::isLookup);
+      if (cast<RankedTensorType>(weight.getType()).getRank() != 2 || isTable || !adapters::isFactor(weight) ||
+          weight == head)
+        continue;
+      forward.setArgAttr(index, graph::kQuantized, StringAttr::get(&getContext(), format.getValue()));
+    }
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,151 @@
+#include "compiler/Dialect/Graph/Roles.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Autodiff/Functions.h"
+#include "passes/Quantization/Passes.h"
+#include "runtime/Format/QuantizedWeight.h"
+
+#define DEBUG_TYPE "ztc-quantize-weights"
+
+using namespace mlir;
+
+namespace ztc {
+#define GEN_PASS_DEF_QUANTIZEWEIGHTS
+#include "passes/Quantization/Passes.h.inc"
+
+namespace {
+
+/// Ops that hand elements of weights on: what they give is made again wherever it is read.
+bool movesWeights(Operation *op) {
+  return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::ConcatOp, graph::CastOp>(op);
+}
+
+/// The weights of one function.
+class WeightQuantizer {
+public:
+  WeightQuantizer(func::FuncOp function, bool ownScales)
+      : function(function), ownScales(ownScales), builder(function.getContext()) {}
+
+  /// Of how many of them elements have scales of other blocks.
+  unsigned foreignScales = 0;
+  /// How many parameters are bytes afterwards.
+  FailureOr<unsigned> run() {
+    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+      const bool isStored = function.getArgAttr(index, graph::kQuantized) && graph::isFrozen(function, index);
+      if (failed(isStored ? convert(index) : checkFull(index)))
+        return failure();
+    }
+    if (wasType.empty())
+      return 0u;
+    SmallVector<OpOperand *> reads;
+    for (auto [weight, type] : wasType)
+      collectReads(weight, reads);
+    llvm::SmallPtrSet<OpOperand *, 16> done; // a join of two weights is found twice
+    for (OpOperand *read : reads)
+      if (done.insert(read).second)
+        read->set(numbersFor(read->get(), read->getOwner()));
+    eraseDeadOps(function.getBody().front());
+    function.setFunctionType(
+        builder.getFunctionType(ValueRange(function.getArguments()).getTypes(), function.getResultTypes()));
+    return unsigned(wasType.size());
+  }
+
+private:
+  /// What is trained, or not of a linear module, must be there in full.
+  LogicalResult checkFull(unsigned index) {
+    auto source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
+    auto type = source ? source.getAs<StringAttr>("type") : StringAttr();
+    if (type && type.getValue() == "U8")
+      return function.emitOpError("needs all bits of '")
+             << graph::argString(function, index, graph::kName)
+             << "', which the folder has in fewer bits; give full weights (--weights)";
+    return success();
+  }
+
+  LogicalResult convert(unsigned index) {
+    BlockArgument weight = function.getArgument(index);
+    auto type = cast<RankedTensorType>(weight.getType());
+    StringRef format = graph::argString(function, index, graph::kQuantized);
+    std::optional<QuantizedLayout> layout;
+    if (type.getRank() == 2)
+      layout = quantizedLayout(weightFormat(format), uint64_t(type.getDimSize(0)), uint64_t(type.getDimSize(1)));
+    if (!layout)
+      return function.emitOpError("argument ") << index << " of type " << type << " cannot be stored as " << format;
+    NamedAttrList source(function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource));
+    source.set("format", builder.getStringAttr(format));
+    source.set("quantized_shape", builder.getDenseI64ArrayAttr(type.getShape()));
+    function.setArgAttr(index, graph::kSource, source.getDictionary(builder.getContext()));
+    foreignScales += layout->hasScalesByRow();
+    wasType[weight] = type;
+    formats[weight] = builder.getStringAttr(format);
+    weight.setType(RankedTensorType::get({int64_t(layout->bytes)}, builder.getI8Type()));
+    return success();
+  }
+
+  void collectReads(Value value, SmallVectorImpl<OpOperand *> &reads) {
+    for (OpOperand &use : value.getUses()) {
+      if (movesWeights(use.getOwner()))
+        collectReads(use.getOwner()->getResult(0), reads);
+      else
+        reads.push_back(&use);
+    }
+  }
+
+  /// `value`, made in front of `reader`.
+  Value numbersFor(Value value, Operation *reader) {
+    builder.setInsertionPoint(reader);
+    if (auto type = wasType.find(value); type != wasType.end()) {
+      if (!ownScales || formats.lookup(value) != "nf4")
+        return graph::DequantizeOp::create(builder, reader->getLoc(), type->second, value, formats.lookup(value));
+      auto row = type->second.clone(ArrayRef<int64_t>{1, type->second.getNumElements()});
+      Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, value, formats.lookup(value));
+      return graph::ReshapeOp::create(builder, reader->getLoc(), type->second, numbers);
+    }
+    Operation *op = value.getDefiningOp();
+    if (!op || !movesWeights(op))
+      return value;
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(numbersFor(operand, reader));
+    builder.setInsertionPoint(reader);
+    Operation *copy = builder.clone(*op);
+    copy->setOperands(operands);
+    return copy->getResult(0);
+  }
+
+  func::FuncOp function;
+  const bool ownScales;
+  OpBuilder builder;
+  llvm::MapVector<Value, RankedTensorType> wasType; ///< of parameters that are bytes now
+  llvm::DenseMap<Value, StringAttr> formats;
+};
+
+struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights> {
+  using QuantizeWeightsBase::QuantizeWeightsBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.getName() == "update")
+        continue;
+      WeightQuantizer quantizer(function, ownScales);
+      FailureOr<unsigned> count = quantizer.run();
+      if (failed(count))
+        return signalPassFailure();
+      if (function.getName() == "microstep" && *count == 0) {
+        function.emitError("no weight is stored in fewer bits: none of a linear module is frozen");
+        return signalPassFailure();
+      }
+      if (function.getName() == "microstep" && quantizer.foreignScales && !ownScales)
+        function.emitWarning() << quantizer.foreignScales
+                               << " weights in nf4 have rows that are multiples of 16 and not of 64: their numbers are "
+                                  "those of bitsandbytes on a processor with AVX-512, which takes scales of other "
+                                  "blocks there; --pass-option=ztc-quantize-weights.own-scales=true takes their own, "
+                                  "as bitsandbytes does on GPUs";
+      if (function.getName() == "microstep")
+        remark::passed(function.getLoc(),
+                       remark::RemarkOpts::name("weights").category(DEBUG_TYPE).function(function.getName()))
+            << std::to_string(*count) << " frozen weights are stored in fewer bits";
+    }
+  }
+};
+} // namespace
+} // namespace ztc

@@ -1,0 +1,23 @@
+// Weights that a checkpoint holds in fewer bits, as transformers saves what bitsandbytes has quantised: X.weight is
+// bytes of two elements each, and its scales, maps and shape lie beside it as X.weight.absmax and so on. Of int8
+// X.weight is signed bytes and X.SCB its scales.
+#pragma once
+#include "runtime/Core/Status.h"
+#include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Format/Safetensors.h"
+
+namespace ztc {
+
+/// What follows the name of a weight in nf4: JSON with its type, block sizes, shape and the mean of its scales.
+inline constexpr const char *kNf4State = ".quant_state.bitsandbytes__nf4";
+
+/// Whether a tensor that a parameter is found as is one of these.
+inline bool isQuantized(const SafetensorsTensor &tensor) {
+  return tensor.typeName == "U8" || tensor.typeName == "I8";
+}
+
+/// The bytes of the parameter's layout, of what `files` has under its name. Fails, naming tensor and fact, where a part
+/// is missing or is not of the form that QuantizedWeight.h describes: other blocks, scales that are not in 8 bits.
+StatusOr<std::vector<std::byte>> readQuantized(const SafetensorsCollection &files, const plan::Parameter &parameter);
+
+} // namespace ztc

@@ -1,0 +1,170 @@
+// Weights in fewer bits against bitsandbytes (tests/golden/quantized.safetensors, made by quantized.py there).
+#include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Core/Random.h"
+#include "runtime/Format/Safetensors.h"
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace ztc {
+namespace {
+
+const std::filesystem::path kGolden =
+    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "golden/quantized.safetensors";
+
+constexpr const char *kNames[] = {"rows", "odd", "blocks", "zeros", "multiples", "halves"};
+
+class Golden {
+public:
+  explicit Golden(std::string name) : file_(std::move(*SafetensorsFile::open(kGolden))), name_(std::move(name)) {}
+
+  std::span<const std::byte> bytes(const std::string &part) const {
+    const SafetensorsTensor *tensor = file_.find(name_ + "." + part);
+    EXPECT_TRUE(tensor) << name_ << " " << part;
+    return tensor ? file_.data(*tensor) : std::span<const std::byte>();
+  }
+  std::vector<float> floats(const std::string &part) const {
+    const std::span<const std::byte> from = bytes(part);
+    std::vector<float> values(from.size() / sizeof(float));
+    std::memcpy(values.data(), from.data(), from.size());
+    return values;
+  }
+  QuantizedLayout layout(plan::WeightFormat format) const {
+    const std::vector<int64_t> &shape = file_.find(name_ + ".weight")->shape;
+    return quantizedLayout(format, uint64_t(shape[0]), uint64_t(shape[1])).value();
+  }
+  std::vector<std::byte> quantized(plan::WeightFormat format, uint32_t threads = 2) const {
+    const std::vector<float> weight = floats("weight");
+    return quantize(
+        layout(format),
+        [&](uint64_t begin, uint64_t count, float *out) { std::copy_n(weight.data() + begin, count, out); }, threads);
+  }
+
+private:
+  SafetensorsFile file_;
+  std::string name_;
+};
+
+bool areEqual(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// The same numbers, bit for bit.
+void expectNumbers(const std::vector<std::byte> &bytes, const QuantizedLayout &layout, const std::vector<float> &want) {
+  std::vector<float> got(layout.elements());
+  dequantize(bytes.data(), layout, 0, got.size(), got.data());
+  EXPECT_TRUE(areEqual(std::as_bytes(std::span(got)), std::as_bytes(std::span(want))));
+  if (layout.elements() <= kNf4Block)
+    return;
+  std::vector<float> rest(layout.elements() - kNf4Block); // from within
+  dequantize(bytes.data(), layout, kNf4Block, rest.size(), rest.data());
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), want.begin() + kNf4Block));
+}
+
+TEST(QuantizedWeight, Nf4HasTheCodesOfBitsandbytes) {
+  for (const char *name : kNames) {
+    SCOPED_TRACE(name);
+    const Golden golden(name);
+    const QuantizedLayout layout = golden.layout(plan::NF4);
+    const std::vector<std::byte> bytes = golden.quantized(plan::NF4);
+    ASSERT_EQ(bytes.size(), layout.bytes);
+    const auto part = [&](uint64_t offset, uint64_t size) { return std::span(bytes).subspan(offset, size); };
+    EXPECT_TRUE(areEqual(part(0, (layout.elements() + 1) / 2), golden.bytes("codes")));
+    EXPECT_TRUE(areEqual(part(layout.scales, layout.blocks()), golden.bytes("absmax")));
+    EXPECT_TRUE(areEqual(part(layout.nestedMap, kNestedMap * 4), golden.bytes("nested_map")));
+    EXPECT_TRUE(areEqual(part(layout.map, kNf4Map * 4), golden.bytes("map")));
+    // Its mean is summed in another order.
+    float mean;
+    std::memcpy(&mean, bytes.data() + layout.mean, sizeof mean);
+    EXPECT_NEAR(mean, golden.floats("mean")[0], 2e-7 * std::fabs(mean));
+    EXPECT_EQ(golden.quantized(plan::NF4, 1), bytes) << "on another number of threads";
+  }
+}
+
+TEST(QuantizedWeight, Nf4HasTheNumbersOfBitsandbytes) {
+  for (const char *name : kNames) {
+    SCOPED_TRACE(name);
+    const Golden golden(name);
+    const QuantizedLayout layout = golden.layout(plan::NF4);
+    std::vector<std::byte> bytes(layout.bytes); // of its codes and scales
+    const auto put = [&](uint64_t offset, const char *part) {
+      const std::span<const std::byte> from = golden.bytes(part);
+      std::memcpy(bytes.data() + offset, from.data(), from.size());
+    };
+    put(0, "codes"), put(layout.scales, "absmax"), put(layout.nestedScales, "nested_absmax");
+    put(layout.nestedMap, "nested_map"), put(layout.map, "map"), put(layout.mean, "mean");
+    expectNumbers(bytes, layout, golden.floats("nf4"));
+  }
+}
+
+TEST(QuantizedWeight, AsOneRowElementsHaveTheScalesOfTheirBlocks) {
+  const Golden golden("halves");
+  const QuantizedLayout layout = golden.layout(plan::NF4), row = *quantizedLayout(plan::NF4, 1, layout.elements());
+  EXPECT_TRUE(layout.hasScalesByRow());
+  EXPECT_EQ(row.bytes, layout.bytes);
+  const std::vector<std::byte> bytes = golden.quantized(plan::NF4);
+  const std::vector<float> weight = golden.floats("weight");
+  const auto errorOf = [&](const QuantizedLayout &as) {
+    std::vector<float> numbers(as.elements());
+    dequantize(bytes.data(), as, 0, numbers.size(), numbers.data());
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      error += (numbers[i] - weight[i]) * (numbers[i] - weight[i]);
+      norm += weight[i] * weight[i];
+    }
+    return std::sqrt(error / norm);
+  };
+  EXPECT_LT(errorOf(row), 0.12);
+  EXPECT_GT(errorOf(layout), 0.2);
+}
+
+TEST(QuantizedWeight, Int8HasTheCodesAndNumbersOfBitsandbytes) {
+  for (const char *name : kNames) {
+    SCOPED_TRACE(name);
+    const Golden golden(name);
+    const QuantizedLayout layout = golden.layout(plan::INT8);
+    const std::vector<std::byte> bytes = golden.quantized(plan::INT8);
+    EXPECT_TRUE(areEqual(std::span(bytes).first(layout.elements()), golden.bytes("int8_codes")));
+    EXPECT_TRUE(areEqual(std::span(bytes).subspan(layout.scales, layout.rows * 4), golden.bytes("int8_scales")));
+    expectNumbers(bytes, layout, golden.floats("int8"));
+  }
+}
+
+TEST(QuantizedWeight, ReadsEachElementOnceInPieces) {
+  const QuantizedLayout layout = quantizedLayout(plan::NF4, 513, 1031).value();
+  std::vector<int> reads(layout.elements());
+  const std::vector<std::byte> bytes = quantize(
+      layout,
+      [&](uint64_t begin, uint64_t count, float *out) {
+        EXPECT_LE(count, uint64_t(1) << 16);
+        for (uint64_t i = 0; i < count; ++i) {
+          ++reads[begin + i];
+          out[i] = float(normalAt(1, 2, begin + i));
+        }
+      },
+      4);
+  EXPECT_TRUE(std::all_of(reads.begin(), reads.end(), [](int count) { return count == 1; }));
+  std::vector<float> numbers(layout.elements());
+  dequantize(bytes.data(), layout, 0, numbers.size(), numbers.data());
+  double error = 0, norm = 0;
+  for (uint64_t i = 0; i < numbers.size(); ++i) {
+    const double x = float(normalAt(1, 2, i));
+    error += (numbers[i] - x) * (numbers[i] - x);
+    norm += x * x;
+  }
+  EXPECT_LT(error / norm, 0.01); // 8 to 9 % of a normal number
+}
+
+TEST(QuantizedWeight, LayoutsAreOfMatrices) {
+  EXPECT_FALSE(quantizedLayout(plan::PLAIN, 4, 4));
+  EXPECT_FALSE(quantizedLayout(plan::NF4, 0, 4));
+  EXPECT_FALSE(quantizedLayout(plan::NF4, uint64_t(1) << 40, uint64_t(1) << 40));
+  const QuantizedLayout layout = quantizedLayout(plan::NF4, 4096, 14336).value();
+  EXPECT_LT(double(layout.bytes) * 8 / double(layout.elements()), 4.13);
+  for (uint64_t part : {layout.scales, layout.nestedScales, layout.nestedMap, layout.map, layout.mean})
+    EXPECT_EQ(part % 16, 0u);
+}
+
+} // namespace
+} // namespace ztc
