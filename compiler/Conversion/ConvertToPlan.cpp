@@ -21,7 +21,7 @@ void populatePlanPipeline(OpPassManager &pm) {
 namespace {
 
 /// Programs in the order of the planner's timeline.
-constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate", "decode"};
+constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate", "decode", "decode_rows"};
 
 struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
   void getDependentDialects(DialectRegistry &registry) const override {

@@ -24,13 +24,12 @@ LogicalResult checkTargets(Operation *op, const Tensor &targets, int64_t vocabul
   return success();
 }
 
-double lossOf(const Tensor &logits, const Tensor &targets) {
-  int64_t V = logits.shape[1];
-  double loss = 0;
+/// Adds the rows to `loss`, group by group.
+void addLosses(const Tensor &logits, const Tensor &targets, Tensor &loss) {
+  const int64_t V = logits.shape[1], rows = targets.count() / loss.count();
   for (int64_t t = 0; t < targets.count(); ++t)
     if (targets.integers[t] >= 0)
-      loss += logSumExp(&logits.reals[t * V], V) - logits.reals[t * V + targets.integers[t]];
-  return loss;
+      loss.reals[t / rows] += logSumExp(&logits.reals[t * V], V) - logits.reals[t * V + targets.integers[t]];
 }
 
 /// (softmax(logits) - onehot(target)) * scale, zero where the target is not counted.
@@ -61,7 +60,7 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
   double factor = op.getLogitScale().convertToDouble(), cap = op.getSoftcap().convertToDouble();
   for (double &value : logits.reals)
     value = cap == 0.0 ? factor * value : cap * std::tanh(factor * value / cap);
-  results[0].reals[0] = lossOf(logits, targets);
+  addLosses(logits, targets, results[0]);
   if (!op.getScale())
     return success();
   Tensor dlogits = gradientOf(logits, targets, operands[3]->reals[0]);
@@ -85,7 +84,7 @@ void addLossRules(RuleTable &table) {
   table.add<graph::CrossEntropyOp>([](graph::CrossEntropyOp op, Operands operands, Results results) -> LogicalResult {
     if (failed(checkTargets(op, *operands[1], operands[0]->shape[1])))
       return failure();
-    results[0].reals[0] = lossOf(*operands[0], *operands[1]);
+    addLosses(*operands[0], *operands[1], results[0]);
     return success();
   });
   table.add<graph::CrossEntropyGradOp>(

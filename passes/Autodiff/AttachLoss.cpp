@@ -11,11 +11,16 @@ namespace ztc {
 
 namespace {
 
-/// The summed loss of the logits, whose rows are counted by `targets` (B, S).
+/// The summed loss of each sequence, a scalar where there is one, of the logits, whose rows are counted by `targets`
+/// (B, S).
 Value emitLoss(OpBuilder &builder, const LogitsRoot &logits, Value targets) {
   auto logitsType = cast<RankedTensorType>(logits.logits.getType());
   int64_t vocabulary = logitsType.getShape().back(), rows = logitsType.getNumElements() / vocabulary;
-  auto lossType = RankedTensorType::get({}, logitsType.getElementType());
+  ArrayRef<int64_t> counted = cast<RankedTensorType>(targets.getType()).getShape();
+  SmallVector<int64_t> sequences;
+  if (counted.size() == 2 && counted[0] > 1)
+    sequences.push_back(counted[0]);
+  auto lossType = RankedTensorType::get(sequences, logitsType.getElementType());
   if (graph::MatmulOp product = logits.product) {
     Location loc = product.getLoc();
     Value flatTargets = reshapeTo(builder, loc, targets, {rows});

@@ -25,6 +25,14 @@ Value emitScale(OpBuilder &builder, Location loc, Value step, RankedTensorType l
   return scale;
 }
 
+/// Of the losses of the sequences their sum, by the op that makes them.
+Value sumOfLosses(Value loss) {
+  auto type = cast<RankedTensorType>(loss.getType());
+  if (type.getRank() != 0 && isa_and_present<graph::LinearCrossEntropyOp, graph::CrossEntropyOp>(loss.getDefiningOp()))
+    loss.setType(type.clone(ArrayRef<int64_t>()));
+  return loss;
+}
+
 /// The loss and where the reverse walk starts.
 struct Root {
   Value loss;
@@ -97,7 +105,7 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 
     Block &body = microstep.getBody().front();
     OpBuilder builder(body.getTerminator());
-    Root root = buildRoot(builder, body.getTerminator()->getOperand(0), step);
+    Root root = buildRoot(builder, sumOfLosses(body.getTerminator()->getOperand(0)), step);
     FailureOr<SmallVector<Value>> gradients = emitGradients(body, root.seeds, wanted);
     if (failed(gradients))
       return failure();

@@ -44,7 +44,7 @@ def NarrowIndices : Pass<"ztc-narrow-indices", "mlir::ModuleOp"> {
 def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {
   let summary = "Builds @eval: the forward function and the summed cross-entropy of its logits.";
   let description = [{
-    Afterwards `@eval` takes tokens, targets and the parameters, and returns the loss. Where the logits are a product of hidden rows
+    Afterwards `@eval` takes tokens, targets and the parameters, and returns the loss, of several sequences one each. Where the logits are a product of hidden rows
     with a (V, D) head, scaled and soft-capped or not, its root is `graph.linear_cross_entropy` and no logits exist:
     ```
     %y = graph.matmul %hidden, %head {transpose_b}      =>    %loss = graph.linear_cross_entropy %hidden, %head, %targets
@@ -56,10 +56,10 @@ def AttachLoss : Pass<"ztc-attach-loss", "mlir::ModuleOp"> {
 }
 
 def BuildGenerate : Pass<"ztc-build-generate", "mlir::ModuleOp"> {
-  let summary = "Builds @generate: the logits of one position.";
+  let summary = "Builds @generate: the logits of one position of each sequence.";
   let description = [{
-    Afterwards `@generate` takes tokens, a position (a row of the flattened tokens) and the parameters, and returns (1, V) logits. The
-    hidden row is gathered before the head, so that only one row of logits is computed.
+    Afterwards `@generate` takes tokens (B, S), a position of each sequence (B) and the parameters, and returns (B, V) logits. The hidden rows
+    are gathered before the head, so that only these rows of logits are computed. At a position of -1 the logits mean nothing.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
@@ -69,7 +69,9 @@ def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
   let description = [{
     Afterwards `@decode` takes a token (1, 1), its position, the parameters and a cache (Hkv, S, D) for the keys and one for the values of
     each attention; it returns (1, V) logits and the caches with the row of this position in them. `@generate` returns the caches too, for
-    all positions of the first sequence: it begins a text, `@decode` goes on with it.
+    all positions of the first sequence: it begins a text, `@decode` goes on with it. Of several sequences `@decode_rows` goes on with all: it
+    takes B tokens, positions and caches (B, Hkv, S, D); a sequence whose position is -1 keeps its caches. `@generate` then takes and
+    returns the caches of all, and keeps those of a sequence whose position is -1.
     ```
     %out = graph.attention %q, %k, %v, 0.25 {causal}    =>    %keys = graph.select %here, %k, %cached_keys
                                                               %scores = graph.matmul %q, %keys {transpose_b}
@@ -83,7 +85,7 @@ def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
 def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
   let summary = "Builds @microstep from @eval: the loss and a gradient per trainable parameter.";
   let description = [{
-    Afterwards `@microstep` takes tokens, targets, step and the parameters; it returns the loss and, in the order of the parameters,
+    Afterwards `@microstep` takes tokens, targets, step and the parameters; it returns the loss, of all sequences, and, in the order of the parameters,
     the gradient of InverseCount * loss for each one that is not frozen. Ops stand in reverse order of the forward part, so that what
     the forward part saved dies early; contributions to one cotangent are added in that order.
     Every op on the way that has no derivative is reported, all at once.

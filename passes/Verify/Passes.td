@@ -22,9 +22,10 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
     a gradient of its name and type.
     (B3) `@update` takes step, and parameter, gradient, exp_avg, exp_avg_sq of each trainable parameter; it returns the new parameters and
     states, `gradient_norm` and `finite`.
-    (B4) `@eval` takes tokens, targets and the parameters, and returns the loss.
-    (B5) `@generate` takes tokens, position and the parameters, and returns (1, vocabulary) logits, and the caches of `@decode` where there is one.
-    (B6) `@decode` takes tokens, position, the parameters and caches, and returns (1, vocabulary) logits and these caches.
+    (B4) `@eval` takes tokens, targets and the parameters, and returns the loss, or one of each sequence.
+    (B5) `@generate` takes tokens, a position of each sequence and the parameters, and returns (positions, vocabulary) logits; where there is
+    `@decode_rows` it takes and returns the caches of that, else it returns those of `@decode` where there is one.
+    (B6) `@decode` and `@decode_rows` take tokens, positions, the parameters and caches, and return (positions, vocabulary) logits and these caches.
   }];
 }
 

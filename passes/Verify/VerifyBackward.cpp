@@ -35,6 +35,9 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     auto decode = module.lookupSymbol<func::FuncOp>("decode");
     if (decode)
       names.push_back("decode");
+    auto rows = module.lookupSymbol<func::FuncOp>("decode_rows");
+    if (rows)
+      names.push_back("decode_rows");
     if (failed(checkFunctions(module, "B1", names)))
       return signalPassFailure();
     for (StringRef name : names)
@@ -45,8 +48,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     if (failed(verifyMicrostep(microstep, trainable)) ||
         failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
         failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) ||
-        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"), decode)) ||
-        (decode && failed(verifyDecode(decode))))
+        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"), rows ? rows : decode)) ||
+        (decode && failed(verifyDecode(decode))) || (rows && failed(verifyDecode(rows))))
       signalPassFailure();
   }
 
@@ -55,6 +58,12 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     Type element = function.getNumResults() ? getElementTypeOrSelf(function.getResultTypes()[0])
                                             : Float32Type::get(function.getContext());
     return RankedTensorType::get({}, element);
+  }
+
+  /// How many positions its second argument holds.
+  static int64_t positionsOf(func::FuncOp function) {
+    auto position = dyn_cast<RankedTensorType>(function.getArgumentTypes()[1]);
+    return position && position.getRank() == 1 ? position.getDimSize(0) : 1;
   }
 
   LogicalResult verifyMicrostep(func::FuncOp function, ArrayRef<Trainable> trainable) {
@@ -87,13 +96,22 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     return checkResults(function, "B3", results);
   }
 
+  /// One loss, or one of each sequence.
   LogicalResult verifyEval(func::FuncOp function) {
-    return failure(failed(checkRoles(function, "B4", {"tokens", "targets", "parameter..."})) ||
-                   failed(checkResults(function, "B4", {{"loss", "", scalarLike(function)}})));
+    if (failed(checkRoles(function, "B4", {"tokens", "targets", "parameter..."})))
+      return failure();
+    auto expected = cast<RankedTensorType>(scalarLike(function));
+    if (function.getNumResults()) {
+      auto loss = dyn_cast<RankedTensorType>(function.getResultTypes()[0]);
+      ArrayRef<int64_t> tokens = cast<RankedTensorType>(function.getArgumentTypes()[0]).getShape();
+      if (loss && loss.getRank() == 1 && tokens.size() == 2)
+        expected = expected.clone(tokens.take_front());
+    }
+    return checkResults(function, "B4", {{"loss", "", expected}});
   }
 
   LogicalResult verifyGenerate(func::FuncOp function, func::FuncOp decode) {
-    return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter..."})) ||
+    return failure(failed(checkRoles(function, "B5", {"tokens", "position", "parameter...", "cache..."})) ||
                    failed(checkLogitsAndCaches(function, "B5", decode)));
   }
 
@@ -102,13 +120,14 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
                    failed(checkLogitsAndCaches(function, "B6", function)));
   }
 
-  /// (1, vocabulary) logits, then the caches that @decode takes, where there is one.
+  /// (positions, vocabulary) logits, then the caches that @decode_rows takes, or @decode, where there is one.
   LogicalResult checkLogitsAndCaches(func::FuncOp function, StringRef constraint, func::FuncOp decode) {
     auto vocabulary = getOperation()->getAttrOfType<IntegerAttr>(graph::kVocabulary);
     if (!vocabulary)
       return getOperation().emitError() << constraint << ": the module has no graph.vocabulary";
     Type element = cast<RankedTensorType>(scalarLike(function)).getElementType();
-    SmallVector<ExpectedResult> results{{"logits", "", RankedTensorType::get({1, vocabulary.getInt()}, element)}};
+    SmallVector<ExpectedResult> results{
+        {"logits", "", RankedTensorType::get({positionsOf(function), vocabulary.getInt()}, element)}};
     if (decode)
       for (unsigned index : graph::argumentsWithRole(decode, graph::kCacheRole))
         results.push_back(

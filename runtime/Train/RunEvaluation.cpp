@@ -6,6 +6,7 @@
 #include "runtime/Train/Signals.h"
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -68,17 +69,29 @@ StatusOr<std::vector<double>> RunStages::sumsOfChoices() {
   ZTC_ASSIGN_OR_RETURN(StepRunner runner, StepRunner::create(session_->plan(), session_->executor()));
   ChoiceRows rows(questions_);
   const plan::Model &model = session_->plan().model();
-  // The program adds up a whole batch: a choice has it for itself, in its first row, and the ranks share the choices.
+  // A row of the batch is a choice; what is more than there are choices is padding. All ranks run as many batches.
   GlobalBatch batch(1, model.batch(), model.seq());
   std::vector<double> sums;
+  uint64_t atOnce = std::min<uint64_t>(model.batch(), kMaxExchangeBytes / sizeof(float));
   while (sums.size() < rows.rows()) {
-    const uint64_t mine = std::min<uint64_t>(sums.size() + ranks_.rank(), rows.rows() - 1); // all ranks run it
-    ZTC_RETURN_IF_ERROR(batch.fill(rows, mine, 1));
-    ZTC_ASSIGN_OR_RETURN(const double loss, runner.evaluate(batch));
-    ZTC_ASSIGN_OR_RETURN(const std::vector<double> all, allGatherValue(control_, "choices", -loss));
-    for (const double sum : all)
-      if (sums.size() < rows.rows())
-        sums.push_back(sum);
+    const uint64_t first = std::min<uint64_t>(sums.size() + ranks_.rank() * atOnce, rows.rows());
+    ZTC_RETURN_IF_ERROR(batch.fill(rows, first, std::min(atOnce, rows.rows() - first)));
+    ZTC_ASSIGN_OR_RETURN(const std::span<const float> losses, runner.evaluateLosses(batch));
+    if (losses.size() < atOnce) { // a plan that adds them up: a choice has the batch for itself
+      atOnce = 1;
+      continue;
+    }
+    ZTC_ASSIGN_OR_RETURN(const std::vector<Bytes> all,
+                         control_.allGather("choices", std::as_bytes(losses.first(atOnce))));
+    for (const Bytes &bytes : all) {
+      if (bytes.size() != atOnce * sizeof(float))
+        return internalError("losses of choices are of another size");
+      for (size_t at = 0; at < bytes.size() && sums.size() < rows.rows(); at += sizeof(float)) {
+        float loss = 0;
+        std::memcpy(&loss, bytes.data() + at, sizeof loss);
+        sums.push_back(-double(loss));
+      }
+    }
     ZTC_ASSIGN_OR_RETURN(const bool goesOn, goesOnEvaluating("choices", sums.size(), rows.rows()));
     if (!goesOn)
       break;

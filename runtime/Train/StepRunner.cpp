@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <numeric>
 #include <utility>
 
 namespace ztc {
@@ -83,14 +84,23 @@ StatusOr<StepResult> StepRunner::result() const {
       .lossSum = results.loss, .gradientNorm = results.gradientNorm, .finite = finite, .updated = updated && finite};
 }
 
-StatusOr<double> StepRunner::evaluate(const GlobalBatch &batch) {
+StatusOr<std::span<const float>> StepRunner::evaluateLosses(const GlobalBatch &batch) {
   if (plan_->bindings().eval_loss() == kAbsent || !canEvaluate())
     return invalidArgument("the plan has no program eval: compile it again to use --eval-data");
   ZTC_RETURN_IF_ERROR(feed(batch, 0));
   ZTC_RETURN_IF_ERROR(executor_->execute("eval"));
-  float loss = 0;
-  ZTC_RETURN_IF_ERROR(executor_->readSlot(plan_->bindings().eval_loss(), 0, &loss, sizeof loss));
-  return double(loss);
+  const plan::Slot &slot = plan_->slots(int(plan_->bindings().eval_loss()));
+  const bool hasRows =
+      slot.size().kind() == plan::SizeForm::CONSTANT && slot.size().elements() == plan_->model().batch();
+  losses_.resize(hasRows ? plan_->model().batch() : 1);
+  ZTC_RETURN_IF_ERROR(
+      executor_->readSlot(plan_->bindings().eval_loss(), 0, losses_.data(), losses_.size() * sizeof(float)));
+  return std::span<const float>(losses_);
+}
+
+StatusOr<double> StepRunner::evaluate(const GlobalBatch &batch) {
+  ZTC_ASSIGN_OR_RETURN(const std::span<const float> losses, evaluateLosses(batch));
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 } // namespace ztc

@@ -7,7 +7,9 @@
 #include "runtime/Train/Schedule.h"
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace ztc {
 
@@ -34,7 +36,10 @@ public:
   Status update();
   /// Of the last update.
   StatusOr<StepResult> result() const;
-  /// The summed loss of a batch of one micro-batch.
+  /// The summed loss of each row of a batch of one micro-batch; one of all rows where the plan adds them up. They are
+  /// valid until the next call.
+  StatusOr<std::span<const float>> evaluateLosses(const GlobalBatch &batch);
+  /// Of all rows.
   StatusOr<double> evaluate(const GlobalBatch &batch);
   bool canEvaluate() const { return executor_->hasProgram("eval"); }
   bool runsBehind() const { return executor_->runsBehind(); }
@@ -47,6 +52,7 @@ private:
   const plan::Plan *plan_;
   Executor *executor_;
   std::unique_ptr<ReadBack> results_; ///< of the last update
+  std::vector<float> losses_;         ///< of the last evaluation
 };
 
 } // namespace ztc

@@ -11,6 +11,7 @@ namespace {
 struct LossCase {
   uint64_t tokens, width, vocabulary, chunk;
   plan::DataType type = plan::F32;
+  uint64_t groups = 1; ///< losses, of the loss-only form
 };
 
 struct LossReference {
@@ -18,11 +19,12 @@ struct LossReference {
   std::vector<int32_t> targets;
   float scale = 0.125f;
   double loss = 0;
+  std::vector<double> rowLosses; ///< (T)
   std::vector<double> dhidden, dhead;
 
   explicit LossReference(const LossCase &c)
       : hidden(randomFloats(c.tokens * c.width, 1)), head(randomFloats(c.vocabulary * c.width, 2, 0.3f)),
-        dhidden(c.tokens * c.width, 0), dhead(c.vocabulary * c.width, 0) {
+        rowLosses(c.tokens, 0), dhidden(c.tokens * c.width, 0), dhead(c.vocabulary * c.width, 0) {
     roundTo(hidden, c.type);
     roundTo(head, c.type);
     for (uint64_t t = 0; t < c.tokens; ++t)
@@ -38,7 +40,7 @@ struct LossReference {
         atTarget = w == uint64_t(targets[t]) ? p[w] : atTarget;
         sum += p[w] = std::exp(p[w]);
       }
-      loss += std::log(sum) - atTarget;
+      loss += rowLosses[t] = std::log(sum) - atTarget;
       for (uint64_t w = 0; w < c.vocabulary; ++w) {
         double dlogit = (p[w] / sum - (w == uint64_t(targets[t]) ? 1 : 0)) * scale;
         for (uint64_t d = 0; d < c.width; ++d) {
@@ -71,7 +73,8 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   StepRunner runner({{"rows", rowsKernel(c.type, training)}});
   uint32_t hidden = typedSlot(runner, reference.hidden, c.type), head = typedSlot(runner, reference.head, c.type),
            targets = runner.slot(reference.targets);
-  uint32_t loss = runner.slot(std::vector<float>{start}), scale = runner.slot(std::vector<float>{reference.scale});
+  uint32_t loss = runner.slot(std::vector<float>(c.groups, start)),
+           scale = runner.slot(std::vector<float>{reference.scale});
   uint32_t dhidden = typedSlot(runner, std::vector<float>(reference.hidden.size(), NAN), c.type);
   uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
   uint32_t scratch = runner.scratch(onGpu() ? gpuLinearCrossEntropyScratchBytes(c.chunk, c.tokens, c.vocabulary)
@@ -96,6 +99,7 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_rows_kernel(0);
   call.set_type(c.type);
   call.set_gpu_chunk(c.chunk);
+  call.set_groups(c.groups);
   const auto lanes = [&](uint64_t most) { return "_" + std::to_string(std::gcd(c.vocabulary, most)); };
   runner.useGpuKernels(call,
                        {training ? "gpu_cross_entropy_rows" + gpuSuffix(c.type) + lanes(c.type == plan::F32 ? 4 : 8)
@@ -106,7 +110,7 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   for (uint32_t microstep = 0; status.isOk() && microstep < microsteps; ++microstep)
     status = runner.run(microstep);
   EXPECT_TRUE(status.isOk()) << status.message();
-  return {runner.read(loss, 1), readTyped(runner, dhidden, reference.hidden.size(), c.type),
+  return {runner.read(loss, c.groups), readTyped(runner, dhidden, reference.hidden.size(), c.type),
           runner.read(dhead, reference.head.size())};
 }
 
@@ -170,6 +174,31 @@ void expectAccumulation(plan::DataType type) {
 TEST(LinearCrossEntropyConformance, Accumulates) {
   for (plan::DataType type : {plan::F32, plan::BF16, plan::F16})
     expectAccumulation(type);
+}
+
+TEST(LinearCrossEntropyConformance, GroupsOfRows) {
+  // A group ends within a chunk, and one chunk holds several.
+  for (const LossCase &c : {LossCase{48, 32, 200, 16, plan::F32, 4}, LossCase{45, 32, 301, 16, plan::F32, 15},
+                            LossCase{48, 32, 200, 20, plan::BF16, 3}}) {
+    const LossReference reference(c);
+    const LossResult one = runLoss(c, reference, 1, false, plan::OVERWRITE, 1, NAN);
+    const uint64_t rows = c.tokens / c.groups;
+    for (uint64_t group = 0; group < c.groups; ++group) {
+      const auto first = reference.rowLosses.begin() + int64_t(group * rows);
+      const double expected = std::accumulate(first, first + int64_t(rows), 0.0);
+      EXPECT_NEAR(one.loss[group], expected, 1e-6 * std::max(1.0, expected)) << "group " << group;
+    }
+    EXPECT_TRUE(sameBits(one.loss, runLoss(c, reference, 2, false, plan::OVERWRITE, 1, NAN).loss));
+    // The rows of a group alone count as much as among others.
+    LossReference alone = reference;
+    std::fill(alone.targets.begin() + int64_t(rows), alone.targets.end(), -100);
+    LossCase sum = c;
+    sum.groups = 1;
+    EXPECT_EQ(runLoss(sum, alone, 1, false, plan::OVERWRITE, 1, NAN).loss[0], one.loss[0]);
+    const LossResult added = runLoss(c, reference, 2, false, plan::ADD, 1, 2.0f);
+    for (uint64_t group = 0; group < c.groups; ++group)
+      EXPECT_NEAR(added.loss[group], one.loss[group] + 2, 1e-6 * (one.loss[group] + 2));
+  }
 }
 
 TEST(LinearCrossEntropyConformance, AllIgnored) {

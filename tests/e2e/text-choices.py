@@ -55,7 +55,7 @@ with scratch() as work:
     file, log = work / "questions.jsonl", work / "log"
     file.write_text("\n".join(map(json.dumps, questions)) + "\n\n")
 
-    def evaluate(*options, log=log):
+    def evaluate(*options, log=log, plan=plan):
         done = run("ztc-run", plan, "--device=cpu", "--threads=1", "--eval-only", "--eval-choices", file, "--tokenizer", work / "model", "--weights", work / "trained", "--overwrite",
                    f"--log-json={log}", *options, env=environment)
         return done, [json.loads(line) for line in log.read_text().splitlines()]
@@ -78,6 +78,16 @@ with scratch() as work:
     check("it is said", f"acc {result['acc']:.4f} +- {result['acc_stderr']:.4f}, acc_norm {result['acc_norm']:.4f}" in done.stdout, done.stdout)
     _, three = evaluate("--ranks=3", log=work / "three")
     check("three ranks find the same numbers", [x["log_probabilities"] for x in three if x.get("event") == "choice"] == found)
+    # A batch holds as many choices as it has rows: their numbers are those of one at a time, to the bit.
+    for precision in ("fp32", "bf16"):
+        each = {}
+        for batch in (1, 2, 7):
+            run("ztc", "compile", work / "model", f"--batch={batch}", f"--seq={SEQ}", "--target=host", f"--precision={precision}", "-o", work / "other.bin")
+            for ranks in (1, 2):
+                _, lines = evaluate(f"--ranks={ranks}", plan=work / "other.bin", log=work / "other")
+                each[batch, ranks] = [x["log_probabilities"] for x in lines if x.get("event") == "choice"], lines[-1]["acc"], lines[-1]["acc_norm"]
+        check(f"{precision}: batches of 1, 2 and 7 find the same numbers, to the bit", all(x == each[1, 1] for x in each.values()) and len(each[1, 1][0]) == 24, each[7, 1][0][:2])
+        check(f"{precision}: they are those above", precision == "bf16" or each[1, 1][0] == found)
 
     for text, said in (('{"context": "a"}', "needs `context`, a text, and `choices`"), ('{"context": "a", "choices": ["b"], "answer": 0}', "two texts or more"),
                        ('{"context": "a", "choices": ["the", "cat"], "answer": 2}', "needs `answer`, the place of a choice (0 to 1)"),

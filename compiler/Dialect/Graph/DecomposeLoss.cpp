@@ -30,8 +30,12 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::decompose(OpBuilder &builder) {
   Expr lse = maximum + log(reduceSumLast(exp(x - broadcastLike(maximum, x))));
   Expr wanted = reduceSumLast(select(rows.isTarget, x, zeroLike(x)));
   Expr losses = select(rows.counts, lse - wanted, zeroLike(lse));
-  Expr loss = reshape(reduceSum(losses, {0}), {});
-  return SmallVector<Value>{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
+  auto type = cast<RankedTensorType>(getLoss().getType());
+  Expr loss = type.getRank() == 0
+                  ? reshape(reduceSum(losses, {0}), {})
+                  : reshape(reduceSumLast(reshape(losses, {type.getDimSize(0), losses.dim(0) / type.getDimSize(0)})),
+                            type.getShape());
+  return SmallVector<Value>{castTo(loss, type.getElementType()).value()};
 }
 
 FailureOr<SmallVector<Value>> CrossEntropyGradOp::decompose(OpBuilder &builder) {
@@ -57,8 +61,8 @@ FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder
     bent = tanh(logits / cap);
     logits = bent * cap;
   }
-  Type scalar = RankedTensorType::get({}, logits.elementType());
-  Expr loss = hidden.with(CrossEntropyOp::create(builder, getLoc(), scalar, logits.value(), getTargets()));
+  Type lossType = cast<RankedTensorType>(getLoss().getType()).clone(logits.elementType());
+  Expr loss = hidden.with(CrossEntropyOp::create(builder, getLoc(), lossType, logits.value(), getTargets()));
   SmallVector<Value> results{castTo(loss, getElementTypeOrSelf(getLoss().getType())).value()};
   if (getScale()) {
     Expr scale = castTo(hidden.with(getScale()), logits.elementType());

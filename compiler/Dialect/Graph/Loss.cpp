@@ -21,6 +21,17 @@ static LogicalResult verifyScalar(Operation *op, StringRef what, Value value) {
   return success();
 }
 
+/// A sum of all rows, or one of each group of rows.
+static LogicalResult verifyLoss(Operation *op, Value loss, Value rows) {
+  const RankedTensorType type = tensorOf(loss);
+  if (type.getRank() == 0)
+    return success();
+  const int64_t count = tensorOf(rows).getDimSize(0);
+  if (type.getRank() != 1 || type.getDimSize(0) < 1 || count % type.getDimSize(0) != 0)
+    return op->emitOpError("loss is neither a scalar nor 1-D of a number that divides ") << count << " rows: " << type;
+  return success();
+}
+
 LogicalResult CrossEntropyOp::verify() {
   RankedTensorType logits = tensorOf(getLogits()), loss = tensorOf(getLoss());
   // (C1)
@@ -29,7 +40,7 @@ LogicalResult CrossEntropyOp::verify() {
   if (failed(verifyTargets(*this, getLogits(), getTargets())))
     return failure();
   // (C2)
-  if (failed(verifyScalar(*this, "loss", getLoss())))
+  if (failed(verifyLoss(*this, getLoss(), getLogits())))
     return failure();
   if (!isAsWide(loss, logits))
     return emitOpError("element types of logits and loss differ: ")
@@ -69,7 +80,7 @@ LogicalResult LinearCrossEntropyOp::verify() {
       return emitOpError("types of head and its cotangent differ: ") << head << " and " << getDhead().getType();
   }
   // (C4)
-  if (failed(verifyScalar(*this, "loss", getLoss())))
+  if (failed(training ? verifyScalar(*this, "loss", getLoss()) : verifyLoss(*this, getLoss(), getHidden())))
     return failure();
   Type lossElement = tensorOf(getLoss()).getElementType();
   if (!lossElement.isF32() && !lossElement.isF64())

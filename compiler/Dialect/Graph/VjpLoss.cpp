@@ -45,6 +45,8 @@ LogicalResult EmbeddingGradOp::buildVjp(OpBuilder &builder, ztc::VjpContext &con
 
 LogicalResult CrossEntropyOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value g = context.cotangent(0);
+  if (cast<RankedTensorType>(getLoss().getType()).getRank() != 0)
+    return emitOpError("of several losses has no derivative");
   if (g && context.wants(0))
     context.accumulate(0, CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), context.operand(0),
                                                      context.operand(1), g));

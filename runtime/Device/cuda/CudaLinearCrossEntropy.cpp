@@ -9,10 +9,10 @@
 namespace ztc {
 namespace {
 
-/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D) and,
-/// unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is the
-/// products' workspace, and the kernel of the rows leaves their cotangents in that type at the beginning of each row of
-/// f32 logits.
+/// Operands: hidden (T, D), head (V, D), targets (T), loss (groups), scratch; in training also scale, dhidden (T, D)
+/// and, unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
+/// the products' workspace, and the kernel of the rows leaves their cotangents in that type at the beginning of each
+/// row of f32 logits.
 class CudaLinearCrossEntropy : public CudaStep {
 public:
   explicit CudaLinearCrossEntropy(const CudaPrepare &from) : CudaStep(from) {}
@@ -32,6 +32,9 @@ public:
     vocabulary_ = call.vocabulary();
     if (!tokens_ || !width_ || !vocabulary_)
       return dataLoss("linear_cross_entropy has an empty dimension");
+    groups_ = std::max<uint64_t>(1, call.groups());
+    if (tokens_ % groups_)
+      return dataLoss(fmt::format("linear_cross_entropy with {} losses of {} rows", groups_, tokens_));
     chunk_ = std::min(std::max<uint64_t>(1, call.gpu_chunk()), tokens_);
     accumulate_ = call.accumulate();
     lossAccumulate_ = call.loss_accumulate();
@@ -39,7 +42,7 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Hidden, {tokens_, rowBytes_}, 1));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Head, {vocabulary_, rowBytes_}, 1));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Targets, {tokens_}));
-    ZTC_RETURN_IF_ERROR(operands_.requireElements(Loss, {1}));
+    ZTC_RETURN_IF_ERROR(operands_.requireElements(Loss, {groups_}));
     ZTC_RETURN_IF_ERROR(operands_.require(Scratch, gpuLinearCrossEntropyScratchBytes(chunk_, tokens_, vocabulary_)));
     if (training_) {
       ZTC_RETURN_IF_ERROR(operands_.requireElements(Scale, {1}));
@@ -64,7 +67,13 @@ public:
       ZTC_RETURN_IF_ERROR(runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead));
       addToHead = true;
     }
-    return launch(lossSum_, {losses(), address(Loss), tokens_, addsNow(lossAccumulate_, microstep)}, 1);
+    const uint64_t rows = tokens_ / groups_;
+    for (uint64_t group = 0; group < groups_; ++group)
+      ZTC_RETURN_IF_ERROR(launch(lossSum_,
+                                 {losses() + group * rows * sizeof(float), address(Loss) + group * sizeof(float), rows,
+                                  addsNow(lossAccumulate_, microstep)},
+                                 1));
+    return Status::ok();
   }
 
 private:
@@ -141,7 +150,7 @@ private:
   plan::DataType type_ = plan::F32;
   bool isNarrow_ = false, training_ = false, trainsHead_ = false;
   size_t workspace_ = 0; ///< operand, where narrow
-  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
+  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0, groups_ = 1;
   uint64_t rowBytes_ = 0; ///< of hidden and head
   plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
   CudaKernel rows_, lossSum_;

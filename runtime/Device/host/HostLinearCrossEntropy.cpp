@@ -10,8 +10,8 @@
 namespace ztc {
 namespace {
 
-/// Operands: hidden (T, D), head (V, D), targets (T), loss, scratch; in training also scale, dhidden (T, D) and,
-/// unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
+/// Operands: hidden (T, D), head (V, D), targets (T), loss (groups), scratch; in training also scale, dhidden (T, D)
+/// and, unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
 /// panels, and the service kernel has rounded the cotangents of the logits, which are f32 in scratch.
 class HostLinearCrossEntropy : public HostStep {
 public:
@@ -32,6 +32,9 @@ public:
     vocabulary_ = call.vocabulary();
     if (!tokens_ || !width_ || !vocabulary_)
       return dataLoss("linear_cross_entropy has an empty dimension");
+    groups_ = std::max<uint64_t>(1, call.groups());
+    if (tokens_ % groups_)
+      return dataLoss(fmt::format("linear_cross_entropy with {} losses of {} rows", groups_, tokens_));
     chunk_ = std::min(std::max<uint64_t>(1, call.chunk()), tokens_);
     ld_ = scratchRowElements(vocabulary_);
     accumulate_ = call.accumulate();
@@ -40,7 +43,7 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, Hidden, {tokens_, width_}, bytes));
     ZTC_RETURN_IF_ERROR(requireElements(from, Head, {vocabulary_, width_}, bytes));
     ZTC_RETURN_IF_ERROR(requireElements(from, Targets, {tokens_}));
-    ZTC_RETURN_IF_ERROR(requireElements(from, Loss, {1}));
+    ZTC_RETURN_IF_ERROR(requireElements(from, Loss, {groups_}));
     ZTC_RETURN_IF_ERROR(require(from, Scratch, linearCrossEntropyScratchBytes(chunk_, vocabulary_)));
     if (training_) {
       ZTC_RETURN_IF_ERROR(requireElements(from, Scale, {1}));
@@ -60,6 +63,7 @@ public:
   }
 
   Status execute(uint32_t microstep) override {
+    const uint64_t groupRows = tokens_ / groups_;
     double loss = 0;
     bool addToHead = addsNow(accumulate_, microstep);
     for (uint64_t row = 0; row < tokens_; row += chunk_) {
@@ -67,11 +71,15 @@ public:
       runChunk(rows == chunk_ ? whole_ : rest_, row, rows, addToHead);
       addToHead = true;
       const float *losses = rowLosses();
-      for (uint64_t i = 0; i < rows; ++i)
+      for (uint64_t i = 0; i < rows; ++i) {
         loss += losses[i];
+        if ((row + i + 1) % groupRows)
+          continue;
+        float *result = pointer<float>(Loss) + (row + i) / groupRows;
+        *result = addsNow(lossAccumulate_, microstep) ? float(double(*result) + loss) : float(loss);
+        loss = 0;
+      }
     }
-    float *result = pointer<float>(Loss);
-    *result = addsNow(lossAccumulate_, microstep) ? float(double(*result) + loss) : float(loss);
     return Status::ok();
   }
 
@@ -165,7 +173,7 @@ private:
   bool narrowsLogits_ = false;           ///< products take cotangents of the logits in type_
   size_t panels_ = 0;                    ///< operand
   uint64_t panelBytes_ = 0;              ///< of each worker
-  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0;
+  uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0, groups_ = 1;
   uint64_t ld_ = 0; ///< elements between rows of logits
   bool training_ = false, trainsHead_ = false;
   plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;

@@ -50,7 +50,10 @@ public:
     ZTC_RETURN_IF_ERROR(check.holds(0, "hidden", hidden * bytes));
     ZTC_RETURN_IF_ERROR(check.holds(1, "head", head * bytes));
     ZTC_RETURN_IF_ERROR(check.holds(2, "targets", CheckedBytes(loss.tokens()) * 4));
-    ZTC_RETURN_IF_ERROR(check.holds(3, "loss", 4));
+    const uint64_t groups = std::max<uint64_t>(1, loss.groups());
+    if (loss.tokens() % groups || (loss.training() && groups > 1))
+      return dataLoss(fmt::format("linear_cross_entropy with {} losses of {} rows", groups, loss.tokens()));
+    ZTC_RETURN_IF_ERROR(check.holds(3, "loss", CheckedBytes(groups) * 4));
     if (!loss.training())
       return Status::ok();
     ZTC_RETURN_IF_ERROR(check.holds(5, "scale", 4));
@@ -60,9 +63,10 @@ public:
 
   std::string text(const Plan &, const Step &step) const override {
     const LinearCrossEntropy &l = step.linear_cross_entropy();
-    return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {} rows a chunk{}",
+    return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {}{} rows a chunk{}",
                        l.training() ? "" : " (loss only)", typeText(l.type()), l.tokens(), l.width(), l.vocabulary(),
-                       l.chunk(), accumulateText(l.accumulate()));
+                       l.groups() > 1 ? fmt::format("{} losses, ", l.groups()) : "", l.chunk(),
+                       accumulateText(l.accumulate()));
   }
 
   const char *family(const Step &) const override { return "head and loss"; }

@@ -68,6 +68,14 @@ const MacroCase kMacros[] = {
      R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>) -> tensor<f64> {
        %y = graph.cross_entropy %l, %t : tensor<7x5xf64>, tensor<7xi32> -> tensor<f64> return %y : tensor<f64> })",
      true},
+    {"cross_entropy_groups",
+     R"(func.func @f(%l: tensor<6x5xf64>, %t: tensor<6xi32>) -> tensor<3xf64> {
+       %y = graph.cross_entropy %l, %t : tensor<6x5xf64>, tensor<6xi32> -> tensor<3xf64> return %y : tensor<3xf64> })",
+     false},
+    {"linear_cross_entropy_groups",
+     R"(func.func @f(%h: tensor<6x3xf64>, %w: tensor<5x3xf64>, %t: tensor<6xi32>) -> tensor<2xf64> {
+       %y = graph.linear_cross_entropy %h, %w, %t : tensor<6x3xf64>, tensor<5x3xf64>, tensor<6xi32> -> tensor<2xf64> return %y : tensor<2xf64> })",
+     false},
     {"cross_entropy_grad",
      R"(func.func @f(%l: tensor<7x5xf64>, %t: tensor<7xi32>, %s: tensor<f64>) -> tensor<7x5xf64> {
        %y = graph.cross_entropy_grad %l, %t, %s : tensor<7x5xf64>, tensor<7xi32>, tensor<f64> return %y : tensor<7x5xf64> })",

@@ -527,8 +527,8 @@ func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<5xi32>) {
 
 // cross_entropy (C2)
 func.func @cross_entropy(%x: tensor<6x11xf32>, %t: tensor<6xi32>) {
-  // expected-error @+1 {{loss is not a scalar: 'tensor<1xf32>'}}
-  %0 = graph.cross_entropy %x, %t : tensor<6x11xf32>, tensor<6xi32> -> tensor<1xf32>
+  // expected-error @+1 {{loss is neither a scalar nor 1-D of a number that divides 6 rows: 'tensor<4xf32>'}}
+  %0 = graph.cross_entropy %x, %t : tensor<6x11xf32>, tensor<6xi32> -> tensor<4xf32>
   return
 }
 
@@ -574,6 +574,24 @@ func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, 
 func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>) {
   // expected-error @+1 {{logit_scale and softcap are not finite, or logit_scale is 0: 0.000000e+00 and 0.000000e+00}}
   %0 = graph.linear_cross_entropy %x, %h, %t {logit_scale = 0.0} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C4)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>) {
+  // expected-error @+1 {{loss is neither a scalar nor 1-D of a number that divides 6 rows: 'tensor<2x3xf32>'}}
+  %0 = graph.linear_cross_entropy %x, %h, %t : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy (C4)
+func.func @linear(%x: tensor<6x4xf32>, %h: tensor<11x4xf32>, %t: tensor<6xi32>, %s: tensor<f32>) {
+  // expected-error @+1 {{loss is not a scalar: 'tensor<2xf32>'}}
+  %0:3 = graph.linear_cross_entropy %x, %h, %t scale %s : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2xf32>, tensor<6x4xf32> and tensor<11x4xf32>
   return
 }
 

@@ -144,6 +144,8 @@ func.func @ends(%table: tensor<11x4xf32>, %tokens: tensor<2x3xi32>, %targets: te
   %3 = graph.cross_entropy_grad %logits, %targets, %2 : tensor<6x11xf32>, tensor<6xi32>, tensor<f32>
   // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>{{$}}
   %4 = graph.linear_cross_entropy %hidden, %table, %targets : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2xf32>
+  %9 = graph.linear_cross_entropy %hidden, %table, %targets : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<2xf32>
   // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} {logit_scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64} : tensor<6x4xf32>
   %8 = graph.linear_cross_entropy %hidden, %table, %targets {logit_scale = 0.5, softcap = 30.0} : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>
   // CHECK: graph.linear_cross_entropy %{{.*}}, %{{.*}}, %{{.*}} scale %{{.*}} : tensor<f32> : tensor<6x4xf32>, tensor<11x4xf32>, tensor<6xi32> -> tensor<f32>, tensor<6x4xf32> and tensor<11x4xf32>

@@ -1,13 +1,13 @@
 // RUN: ztc-opt %s --ztc-attach-loss --split-input-file | FileCheck %s
 
-// The head's product and the loss become one op; the logits are gone.
+// The head's product and the loss become one op; the logits are gone. Each sequence has its loss.
 // CHECK-LABEL: func.func @eval(
 // CHECK-SAME:    %[[TOKENS:.*]]: tensor<2x4xi32> {graph.role = "tokens"}, %[[TARGETS:.*]]: tensor<2x4xi32> {graph.role = "targets"},
-// CHECK-SAME:    %[[W:.*]]: tensor<16x8xf32> {graph.name = "w", graph.role = "parameter"}) -> (tensor<f32> {graph.result = "loss"})
+// CHECK-SAME:    %[[W:.*]]: tensor<16x8xf32> {graph.name = "w", graph.role = "parameter"}) -> (tensor<2xf32> {graph.result = "loss"})
 // CHECK:         %[[HIDDEN:.*]] = graph.embedding
 // CHECK:         %[[FLAT:.*]] = graph.reshape %[[TARGETS]] : tensor<2x4xi32> -> tensor<8xi32>
-// CHECK:         %[[LOSS:.*]] = graph.linear_cross_entropy %[[HIDDEN]], %[[W]], %[[FLAT]] : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<f32>
-// CHECK-NEXT:    return %[[LOSS]] : tensor<f32>
+// CHECK:         %[[LOSS:.*]] = graph.linear_cross_entropy %[[HIDDEN]], %[[W]], %[[FLAT]] : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<2xf32>
+// CHECK-NEXT:    return %[[LOSS]] : tensor<2xf32>
 func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"})
     -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
   %flat = graph.reshape %tokens : tensor<2x4xi32> -> tensor<8xi32>
@@ -45,7 +45,7 @@ func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<
 // CHECK:         %[[LOGITS:.*]] = graph.tanh
 // CHECK-DAG:     %[[FLAT:.*]] = graph.reshape %{{.*}} : tensor<2x4xi32> -> tensor<8xi32>
 // CHECK-DAG:     %[[ROWS:.*]] = graph.reshape %[[LOGITS]] : tensor<2x4x16xf32> -> tensor<8x16xf32>
-// CHECK:         graph.cross_entropy %[[ROWS]], %[[FLAT]]
+// CHECK:         graph.cross_entropy %[[ROWS]], %[[FLAT]] : tensor<8x16xf32>, tensor<8xi32> -> tensor<2xf32>
 func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x16xf32> {graph.role = "parameter", graph.name = "w"})
     -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
   %y = graph.embedding %w, %tokens : tensor<16x16xf32>, tensor<2x4xi32> -> tensor<2x4x16xf32>
