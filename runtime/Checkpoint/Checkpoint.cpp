@@ -91,9 +91,13 @@ Status prepareCheckpoints(const plan::Plan &plan, const std::string &folder, Con
   return checkSharedFolder(control, folder);
 }
 
-static Status writeSynced(const std::string &path, std::string_view content) {
+static Status writeContent(const std::string &path, std::string_view content) {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
-  ZTC_RETURN_IF_ERROR(file.writeAt(0, content.data(), content.size()));
+  return file.writeAt(0, content.data(), content.size());
+}
+
+static Status syncFile(const std::string &path) {
+  ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Read));
   return file.sync();
 }
 
@@ -138,30 +142,30 @@ struct CheckpointFiles {
 /// Copies what makes the folder one of Hugging Face's. A tokenizer that is gone by now is no reason to lose a state.
 static Status copyCompanions(CompanionFiles &companions, const std::string &folder, std::span<std::byte> staging) {
   if (!companions.config.empty())
-    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + companions.configName, companions.config));
+    ZTC_RETURN_IF_ERROR(writeContent(folder + "/" + companions.configName, companions.config));
   std::vector<std::string> copied;
   for (const std::string &name : companions.names) {
     if (!pathExists(companions.folder + "/" + name))
       continue;
     ZTC_ASSIGN_OR_RETURN(const File file, File::open(folder + "/" + name, File::Mode::Create));
     ZTC_RETURN_IF_ERROR(copyFile(companions.folder + "/" + name, file, staging));
-    ZTC_RETURN_IF_ERROR(file.sync());
     copied.push_back(name);
   }
   companions.names = std::move(copied);
   return Status::ok();
 }
 
-/// All files but the manifest, complete except for the tensors.
+/// All files but the manifest, complete except for the tensors. None is synced: steps wait until the state has been
+/// read, and that is not begun before these are there.
 static Status createFiles(CheckpointFiles &files, const TrainerState &state, const std::string &folder,
                           std::span<std::byte> staging) {
   ZTC_RETURN_IF_ERROR(makeFolders(folder));
   for (const FileToWrite &file : files.in(folder))
     ZTC_RETURN_IF_ERROR(createTensorFile(*file.planned, file.path));
   for (size_t i = 0; i < files.sets.size(); ++i)
-    ZTC_RETURN_IF_ERROR(writeSynced(folder + "/" + files.indexName(i), printIndex(files.sets[i])));
+    ZTC_RETURN_IF_ERROR(writeContent(folder + "/" + files.indexName(i), printIndex(files.sets[i])));
   ZTC_RETURN_IF_ERROR(copyCompanions(files.companions, folder, staging));
-  return writeSynced(folder + "/trainer.json", printTrainerState(state));
+  return writeContent(folder + "/trainer.json", printTrainerState(state));
 }
 
 /// What a killed run left behind. A folder has one writer.
@@ -205,9 +209,13 @@ static Status removeOthers(const std::string &folder, const std::string &written
   return Status::ok();
 }
 
-/// Gives the complete temporary folder its name.
+/// Gives the complete temporary folder its name, once everything in it has reached the disk; tensors have.
 static Status publish(const Manifest &manifest, const std::string &temporary, const std::string &path) {
-  ZTC_RETURN_IF_ERROR(writeSynced(temporary + "/manifest.json", printManifest(manifest)));
+  for (const ManifestFile &file : manifest.files)
+    if (!file.name.ends_with(".safetensors"))
+      ZTC_RETURN_IF_ERROR(syncFile(temporary + "/" + file.name));
+  ZTC_RETURN_IF_ERROR(writeContent(temporary + "/manifest.json", printManifest(manifest)));
+  ZTC_RETURN_IF_ERROR(syncFile(temporary + "/manifest.json"));
   ZTC_RETURN_IF_ERROR(syncFolder(temporary));
   if (pathExists(path)) { // the same step again, after a resume
     ZTC_RETURN_IF_ERROR(exchangePaths(temporary, path));

@@ -261,8 +261,7 @@ private:
 Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
   ZTC_RETURN_IF_ERROR(file.reserve(planned.bytes));
-  ZTC_RETURN_IF_ERROR(file.writeAt(0, planned.header.data(), planned.header.size()));
-  return file.sync();
+  return file.writeAt(0, planned.header.data(), planned.header.size());
 }
 
 StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, const StateKind &kind,

@@ -72,7 +72,8 @@ plan::DataType wideType(const plan::Parameter &);
 /// The text of <stem>.safetensors.index.json; `others` are further files of the same model.
 std::string printIndex(const FileSet &set, std::span<const CopiedFile> others = {});
 
-/// Makes one file of a set: its size, its header, synced; the tensors are still to be written. One rank does it.
+/// Makes one file of a set: its size and its header; the tensors are still to be written, and it is to be synced then.
+/// One rank does it.
 Status createTensorFile(const PlannedFile &planned, const std::string &path);
 
 /// Writes what this rank owns of a file's tensors into the file at `path`, which is there: as f32 (masters, where there

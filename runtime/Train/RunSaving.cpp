@@ -75,7 +75,15 @@ Status RunStages::save(const LoopPosition &position) {
 LoopHooks RunStages::loopHooks() {
   LoopHooks hooks;
   hooks.save = [this](const LoopPosition &position) {
+    const bool waits = writer_->isUnderWay() && !writer_->isWritten();
+    const uint64_t before = savingStep_;
+    const double began = steadySeconds();
     ZTC_RETURN_IF_ERROR(settleSave());
+    if (waits)
+      progress_.note(
+          fmt::format("after {} steps: waited {:.1f} s for the checkpoint of step {}: it takes longer to write "
+                      "than the steps between two saves; --save-every or --save-period makes them fewer",
+                      position.step, steadySeconds() - began, before));
     ZTC_RETURN_IF_ERROR(beginSave(position));
     return writer_->isBeside() ? Status::ok() : settleSave();
   };
