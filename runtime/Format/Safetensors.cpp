@@ -99,6 +99,24 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
   return tensor;
 }
 
+/// The value of a header, and in `twice` the first key that stands in an object for a second time: which of the two
+/// counts is for each reader to choose.
+static Json parseHeader(std::string_view text, std::optional<std::string> &twice) {
+  if (isJsonTooDeep(text))
+    return Json(nlohmann::detail::value_t::discarded);
+  std::vector<std::set<std::string>> keys;
+  const auto look = [&](int, Json::parse_event_t event, Json &parsed) {
+    if (event == Json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == Json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == Json::parse_event_t::key && !keys.back().insert(*parsed.get_ptr<const std::string *>()).second)
+      twice = twice.value_or(*parsed.get_ptr<const std::string *>());
+    return true;
+  };
+  return Json::parse(text, look, /*allow_exceptions=*/false);
+}
+
 StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const std::byte> head, uint64_t fileSize,
                                                                 const std::string &path) {
   if (fileSize < 8 || head.size() < 8)
@@ -110,9 +128,12 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
   if (length > fileSize - 8 || length > head.size() - 8)
     return dataLoss(fmt::format("'{}' is truncated: its header has {} bytes, the file {}", path, length, fileSize));
   const auto *text = reinterpret_cast<const char *>(head.data()) + 8;
-  const Json json = parseJson<Json>({text, length});
+  std::optional<std::string> twice;
+  const Json json = parseHeader({text, length}, twice);
   if (!json.is_object())
     return dataLoss(fmt::format("'{}' is not a valid safetensors file: its header is not a JSON object", path));
+  if (twice)
+    return dataLoss(fmt::format("'{}' is not a valid safetensors file: '{}' stands twice in its header", path, *twice));
   std::vector<SafetensorsTensor> tensors;
   for (auto it = json.begin(); it != json.end(); ++it) {
     if (it.key() == "__metadata__")
@@ -128,8 +149,7 @@ StatusOr<std::vector<SafetensorsTensor>> parseSafetensorsHeader(std::span<const 
     if (tensors[i].offset < tensors[i - 1].offset + tensors[i - 1].bytes)
       return dataLoss(fmt::format("'{}' is not a valid safetensors file: tensors '{}' and '{}' overlap", path,
                                   tensors[i - 1].name, tensors[i].name));
-  // As the reference implementation asks: every byte belongs to a tensor. Else two readers may see two models: a name
-  // that stands twice leaves the bytes of one entry to nobody, unless both name the same.
+  // As the reference implementation asks: every byte belongs to a tensor.
   uint64_t covered = 8 + length;
   for (const SafetensorsTensor &tensor : tensors) {
     if (tensor.offset != covered)

@@ -53,6 +53,18 @@ void allowManyFiles() {
   }
 }
 
+/// ResourceExhausted where ranks would wait for one another because they cannot open their connections.
+Status checkFiles(uint64_t world) {
+  rlimit limit{};
+  const uint64_t needed = 32 + 4 * world; // the run's own files; of each rank a control channel and Gloo's sockets
+  if (world < 2 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+    return Status::ok();
+  return resourceExhausted(
+      fmt::format("the system lets a process have {} open files, {} ranks need {}: raise the limit "
+                  "(ulimit -n {})",
+                  limit.rlim_cur, world, needed, needed));
+}
+
 /// The launcher: what every rank would refuse is refused once, before any is started.
 int launch(const RunOptions &options, const LaunchOrder &order, const std::vector<std::string> &arguments) {
   plan::Plan model; // of the plan no more than what is small
@@ -139,9 +151,12 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
     *described = LaunchOrder{}; // somebody must be left who starts it again
   else if (rank)
     options.restartsDone = rank->restarts;
+  const auto *order = std::get_if<LaunchOrder>(&*described);
+  if (Status status = checkFiles(order ? order->world : std::get<RankIdentity>(*described).world); !status.isOk())
+    return report(status, kFailed);
   if (Status status = checkDevices(options, environment); !status.isOk())
     return report(status, kFailed);
-  if (auto *order = std::get_if<LaunchOrder>(&*described))
+  if (order)
     return launch(options, *order, arguments);
 
   // Text that is asked for comes as fast as it is read; what a run tells of itself never makes a step wait.

@@ -29,9 +29,11 @@ std::string humanCount(double count) {
 std::string progressText(const ProgressState &state) {
   const std::string epoch = state.epoch > 0 ? fmt::format("  epoch {:.2f}", state.epoch) : "";
   const std::string tokens = state.tokens ? fmt::format("  {} tokens", humanCount(double(state.tokens))) : "";
-  return fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  left {}", state.step,
-                     state.steps, state.loss, state.gradientNorm, state.learningRate, state.tokensPerSecond, epoch,
-                     tokens, state.device.empty() ? "" : "  ", state.device, humanSeconds(state.secondsLeft));
+  const std::string numbers = state.hasTargets ? fmt::format("loss {:.4f}  norm {:.3f}", state.loss, state.gradientNorm)
+                                               : "no target is counted";
+  return fmt::format("step {}/{}  {}  lr {:.2e}  {:.0f} tokens/s{}{}{}{}  left {}", state.step, state.steps, numbers,
+                     state.learningRate, state.tokensPerSecond, epoch, tokens, state.device.empty() ? "" : "  ",
+                     state.device, humanSeconds(state.secondsLeft));
 }
 
 bool Progress::isDue(double now, bool last) const {

@@ -19,6 +19,7 @@ struct ProgressState {
   double loss = 0;
   double gradientNorm = 0;
   double learningRate = 0;
+  bool hasTargets = true; ///< else there is neither loss nor norm
   double tokensPerSecond = 0;
   double epoch = 0;    ///< passes over the data so far, 0 where there are none
   uint64_t tokens = 0; ///< seen so far, by all ranks, before a resume too; 0: not said

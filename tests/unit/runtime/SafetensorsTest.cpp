@@ -91,7 +91,13 @@ TEST(Safetensors, BadHeadersAreNamed) {
       {withHeader(
            R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
            8),
-       "stands twice"},
+       "'a' stands twice"},
+      {withHeader(
+           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+           8),
+       "'b' stands twice"},
+      {withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"shape":[1,1]}})", 4),
+       "'shape' stands twice"},
   };
   for (const auto &[bytes, message] : cases) {
     const auto parsed = parse(bytes);

@@ -104,6 +104,14 @@ TEST(TrainProgress, TextForPeople) {
                           .tokensPerSecond = 12345.6,
                           .secondsLeft = 61}),
             "step 3/30  loss 5.5960  norm 0.750  lr 1.00e-03  12346 tokens/s  left 1m01s");
+  EXPECT_EQ(progressText({.step = 3,
+                          .steps = 30,
+                          .loss = std::numeric_limits<double>::quiet_NaN(),
+                          .learningRate = 1e-3,
+                          .hasTargets = false,
+                          .tokensPerSecond = 12345.6,
+                          .secondsLeft = 61}),
+            "step 3/30  no target is counted  lr 1.00e-03  12346 tokens/s  left 1m01s");
 }
 
 TEST(TrainProgress, PlainLinesEveryFiveSecondsAndTheLast) {
