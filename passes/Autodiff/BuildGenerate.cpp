@@ -12,10 +12,18 @@ namespace ztc {
 
 namespace {
 
-/// The row of `rows` (T, D) at `position` (1), as (1, D).
-Value gatherRow(OpBuilder &builder, Location loc, Value rows, Value position) {
+/// The rows of `rows` (T, D) at the positions (B) of B sequences, as (B, D).
+Value gatherRows(OpBuilder &builder, Location loc, Value rows, Value positions) {
   auto type = cast<RankedTensorType>(rows.getType());
-  return graph::EmbeddingOp::create(builder, loc, type.clone(ArrayRef<int64_t>{1, type.getDimSize(1)}), rows, position);
+  graph::Expr index(builder, loc, positions);
+  const int64_t sequences = index.dim(0);
+  if (sequences > 1) { // one that rests has the position -1: any row will do
+    graph::Expr sequence = index.with(graph::IotaOp::create(builder, loc, index.type(), 0));
+    index = graph::select(index >= graph::zeroLike(index), index, graph::zeroLike(index)) +
+            sequence * double(type.getDimSize(0) / sequences);
+  }
+  return graph::EmbeddingOp::create(builder, loc, type.clone(ArrayRef<int64_t>{sequences, type.getDimSize(1)}), rows,
+                                    index.value());
 }
 
 struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
@@ -24,7 +32,9 @@ struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
     if (!forward)
       return signalPassFailure();
     func::FuncOp generate = cloneFunction(forward, "generate");
-    auto positionType = RankedTensorType::get({1}, IntegerType::get(&getContext(), 32));
+    ArrayRef<int64_t> tokens = cast<RankedTensorType>(generate.getArgumentTypes()[0]).getShape();
+    const int64_t sequences = tokens.size() == 2 ? tokens[0] : 1;
+    auto positionType = RankedTensorType::get({sequences}, IntegerType::get(&getContext(), 32));
     Value position = insertArgument(generate, 1, positionType, "position");
     FailureOr<LogitsRoot> root = findLogits(generate);
     if (failed(root))
@@ -33,7 +43,7 @@ struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
     OpBuilder builder(body.getTerminator());
     Value logits;
     if (graph::MatmulOp product = root->product) {
-      Value row = gatherRow(builder, product.getLoc(), product.getA(), position);
+      Value row = gatherRows(builder, product.getLoc(), product.getA(), position);
       graph::Expr bent(builder, product.getLoc(),
                        graph::MatmulOp::create(builder, product.getLoc(), row, product.getB(), false, true));
       if (root->scale != 1.0)
@@ -46,7 +56,7 @@ struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
       int64_t vocabulary = type.getShape().back();
       Location loc = root->logits.getLoc();
       Value flat = reshapeTo(builder, loc, root->logits, {type.getNumElements() / vocabulary, vocabulary});
-      logits = gatherRow(builder, loc, flat, position);
+      logits = gatherRows(builder, loc, flat, position);
     }
     setResults(generate, {{logits, "logits"}});
     eraseDeadOps(body);

@@ -4,6 +4,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
+#include "passes/Autodiff/RowBatch.h"
 #include "passes/Autodiff/SingleRow.h"
 #include "llvm/ADT/StringMap.h"
 #include <limits>
@@ -21,9 +22,11 @@ namespace {
 /// What rows read of all positions.
 struct CachedValue {
   std::string name;
-  Value value;             ///< of all positions, in the function that @decode is made of
-  bool headsFirst = false; ///< kept as (Hkv, S, D) in place of (1, S, Hkv, D)
-  Value updated;           ///< in @decode
+  Value value;                ///< of all positions, in the function that @decode is made of
+  bool headsFirst = false;    ///< kept as (Hkv, S, D) in place of (1, S, Hkv, D)
+  int64_t sequencesAlong = 0; ///< the dimension of `value` that counts the sequences, all of them; -1: there is none
+  RankedTensorType type = {}; ///< of what is kept of one sequence
+  Value updated = {};         ///< in @decode
 };
 
 /// Marks an op of attention: a product adds up in f32, what is computed of its sums is not rounded before probabilities
@@ -33,17 +36,28 @@ Value wide(const graph::Expr &x) {
   return x.value();
 }
 
+/// Inserts an argument for what there was of a cache of this type.
+Value insertCache(func::FuncOp function, Type type, StringRef name) {
+  BlockArgument cache = insertArgument(function, function.getNumArguments(), type, graph::kCacheRole);
+  function.setArgAttr(cache.getArgNumber(), graph::kName, StringAttr::get(function.getContext(), name));
+  return cache;
+}
+
 /// @decode in the making: a copy of @generate for one token.
 class Decoder : SingleRow::Memory {
 public:
   explicit Decoder(func::FuncOp decode)
-      : decode(decode), tokens(decode.getArgument(0)), position(decode.getArgument(1)) {}
+      : decode(decode), tokens(decode.getArgument(0)), positions(decode.getArgument(1)), position(positions) {}
 
   /// Fails where there is no cache for this model; reason() says why. The ops of what is cached stay.
   LogicalResult run() {
     auto token =
         insertArgument(decode, 1, cast<RankedTensorType>(tokens.getType()).clone(ArrayRef<int64_t>{1, 1}), "tokens");
-    SingleRow row(tokens, token, position, *this);
+    const Value last = positionIndices(decode, positions);
+    if (shapeOf(positions)[0] > 1)
+      position = insertArgument(decode, 2, cast<RankedTensorType>(positions.getType()).clone(ArrayRef<int64_t>{1}),
+                                "position");
+    SingleRow row(tokens, token, position, last, *this);
     Block &body = decode.getBody().front();
     if (failed(row.run(body))) {
       reason_ = row.reason();
@@ -60,7 +74,9 @@ public:
   /// Erases what all positions need and one does not.
   void finish() {
     eraseDeadOps(decode.getBody().front());
-    (void)decode.eraseArgument(0);
+    if (position != positions)
+      (void)decode.eraseArgument(positions.getArgNumber());
+    (void)decode.eraseArgument(tokens.getArgNumber());
   }
 
   ArrayRef<CachedValue> cached() const { return caches; }
@@ -69,9 +85,9 @@ public:
 private:
   /// The cache of a value, of this type, with `row` in its dimension `along` at the position.
   Value update(CachedValue cached, const graph::Expr &row, RankedTensorType type, int64_t along) {
-    BlockArgument before = insertArgument(decode, decode.getNumArguments(), type, graph::kCacheRole);
-    decode.setArgAttr(before.getArgNumber(), graph::kName, row.builder().getStringAttr(cached.name));
+    Value before = insertCache(decode, type, cached.name);
     graph::Expr here = positionsAlong(row, type.getShape(), along) == positionLike(row, type.getShape());
+    cached.type = type;
     cached.updated = graph::select(here, graph::broadcast(row, type.getShape()), row.with(before)).value();
     caches.push_back(cached);
     return cached.updated;
@@ -90,16 +106,19 @@ private:
     const RowShape shape = rows.rowsOf(value);
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> sizes(type.getShape());
-    int64_t along = -1;
+    const int64_t sequences = shapeOf(positions)[0];
+    int64_t along = -1, sequencesAlong = sequences == 1 ? 0 : -1;
     for (auto [i, count] : llvm::enumerate(shape)) {
       sizes[i] /= count.sequences;
+      if (sequences > 1 && count.sequences == sequences)
+        sequencesAlong = int64_t(i);
       if (count.positions > 1)
         along = along < 0 && count.positions == sizes[i] ? int64_t(i) : int64_t(sizes.size());
     }
     if (along < 0 || along == int64_t(sizes.size()))
       return rows.setReason("what rows look at counts positions in no dimension of its own"), Value();
     graph::Expr row(builder, value.getLoc(), rows.twin(value));
-    return update({nextName(what), value, false, {}}, row, type.clone(sizes), along);
+    return update({nextName(what), value, false, sequencesAlong}, row, type.clone(sizes), along);
   }
 
   /// Attention of one query row to all positions up to its own. Query heads of a group are the rows of one product.
@@ -118,7 +137,7 @@ private:
       graph::Expr row = q.with(rows.twin(value));
       auto type = row.type().clone(ArrayRef<int64_t>{row.dim(2), positions, row.dim(3)});
       row = graph::reshape(row, {row.dim(2), 1, row.dim(3)});
-      return q.with(update({nextName(what), value, true, {}}, row, type, 1));
+      return q.with(update({nextName(what), value, true, 0}, row, type, 1));
     };
     graph::Expr k = updated("keys", attention.getK()), v = updated("values", attention.getV());
     const int64_t heads = k.dim(0), group = q.dim(2) / heads, width = q.dim(3);
@@ -141,11 +160,78 @@ private:
   }
 
   func::FuncOp decode;
-  BlockArgument tokens, position;
+  BlockArgument tokens, positions, position; ///< of all sequences, and of the one
   llvm::StringMap<unsigned> numbers;
   SmallVector<CachedValue> caches;
   std::string reason_;
 };
+
+/// Lets a copy of @decode go on with `rows` texts, a token each. One whose position is -1 rests: it computes what
+/// nobody reads, at position 0, and its caches stay. Fails where texts cannot be told apart; `reason` says why.
+LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
+  RowBatch batch(function.getContext(), rows);
+  BlockArgument token = function.getArgument(0), position = function.getArgument(1);
+  auto typeOf = [](Value value, ArrayRef<int64_t> shape) {
+    return cast<RankedTensorType>(value.getType()).clone(shape);
+  };
+  BlockArgument tokens = insertArgument(function, 1, typeOf(token, {rows, 1}), "tokens");
+  BlockArgument positions = insertArgument(function, 3, typeOf(position, {rows}), "position");
+  Block &body = function.getBody().front();
+  OpBuilder builder(&body, body.begin());
+  graph::Expr place = graph::reshape(graph::Expr(builder, function.getLoc(), positions), {rows, 1});
+  graph::Expr active = place >= graph::zeroLike(place);
+  batch.setTwin(position, graph::select(active, place, graph::zeroLike(place)).value());
+  batch.setTwin(token, graph::reshape(place.with(tokens), {rows, 1, 1}).value());
+  SmallVector<BlockArgument> old{token, position};
+  for (unsigned index : graph::argumentsWithRole(function, graph::kCacheRole)) {
+    BlockArgument cache = function.getArgument(index);
+    SmallVector<int64_t> shape{rows};
+    llvm::append_range(shape, shapeOf(cache));
+    batch.setTwin(cache,
+                  insertCache(function, typeOf(cache, shape), graph::argString(function, index, graph::kName).str()));
+    batch.guard(cache, active.value());
+    old.push_back(cache);
+  }
+  if (failed(batch.run(body))) {
+    reason = batch.reason();
+    return failure();
+  }
+  Operation *terminator = body.getTerminator();
+  builder.setInsertionPoint(terminator);
+  std::vector<std::string> names;
+  for (unsigned i = 1; i < function.getNumResults(); ++i)
+    names.push_back(function.getResultAttrOfType<StringAttr>(i, graph::kName).str());
+  Value logits = terminator->getOperand(0);
+  const int64_t vocabulary = shapeOf(logits).back();
+  SmallVector<NamedResult> results{
+      {reshapeTo(builder, logits.getLoc(), batch.twin(logits), {rows, vocabulary}), "logits"}};
+  for (auto [name, cache] : llvm::zip_equal(names, terminator->getOperands().drop_front()))
+    results.push_back({batch.twin(cache), graph::kCacheRole, name});
+  setResults(function, results);
+  eraseDeadOps(body);
+  for (BlockArgument argument : old)
+    (void)function.eraseArgument(argument.getArgNumber());
+  return success();
+}
+
+/// What is kept of all sequences, (rows, shape of one...).
+graph::Expr keptOfAll(const graph::Expr &value, const CachedValue &entry, int64_t rows) {
+  graph::Expr all = value;
+  SmallVector<int64_t> order, sizes{rows};
+  llvm::append_range(sizes, entry.type.getShape());
+  if (entry.headsFirst)
+    return graph::reshape(graph::transpose(all, {0, 2, 1, 3}), sizes);
+  const int64_t along = entry.sequencesAlong;
+  SmallVector<int64_t> split(all.type().getShape());
+  split[along] /= rows;
+  split.insert(split.begin() + along, rows);
+  all = graph::reshape(all, split);
+  order.push_back(along);
+  for (int64_t i = 0; i < all.rank(); ++i)
+    if (i != along)
+      order.push_back(i);
+  return graph::reshape(along ? graph::transpose(all, order) : all, sizes);
+}
 
 struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
   void runOnOperation() override {
@@ -168,20 +254,58 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
     DenseMap<Value, Value> originals;
     for (auto [original, copy] : copies.getValueMap())
       originals[copy] = original;
-    returnCaches(generate, decoder.cached(), originals);
+    SmallVector<CachedValue> cached(decoder.cached());
+    for (CachedValue &entry : cached)
+      entry.value = originals.lookup(entry.value);
     decoder.finish();
+    const int64_t rows = shapeOf(generate.getArgument(1))[0];
+    if (rows > 1 && deriveRows(decode, rows, cached))
+      returnCachesOfAll(generate, rows, cached);
+    else
+      returnCaches(generate, cached);
+  }
+
+  /// Makes @decode_rows of @decode, where it can.
+  static bool deriveRows(func::FuncOp decode, int64_t rows, ArrayRef<CachedValue> cached) {
+    std::string reason = "what rows look at counts sequences in several dimensions";
+    if (llvm::all_of(cached, [](const CachedValue &entry) { return entry.sequencesAlong >= 0; })) {
+      func::FuncOp many = cloneFunction(decode, "decode_rows");
+      if (succeeded(widen(many, rows, reason)))
+        return true;
+      many.erase();
+    }
+    remark::missed(decode.getLoc(), remark::RemarkOpts::name("rows").category(DEBUG_TYPE))
+        << "generation with a cache takes one text at a time: " << reason;
+    return false;
+  }
+
+  /// Lets @generate return what @decode_rows keeps: of each sequence that does not rest; of the others what there was.
+  static void returnCachesOfAll(func::FuncOp generate, int64_t rows, ArrayRef<CachedValue> cached) {
+    SmallVector<NamedResult> results{{generate.getBody().front().getTerminator()->getOperand(0), "logits"}};
+    for (const CachedValue &entry : cached) {
+      OpBuilder builder(generate.getContext());
+      builder.setInsertionPointAfterValue(entry.value);
+      graph::Expr all = keptOfAll(graph::Expr(builder, entry.updated.getLoc(), entry.value), entry, rows);
+      graph::Expr before = all.with(insertCache(generate, all.type(), entry.name));
+      graph::Expr position = all.with(generate.getArgument(1));
+      SmallVector<int64_t> column(all.rank(), 1);
+      column[0] = rows;
+      graph::Expr active = graph::reshape(position >= graph::zeroLike(position), column);
+      all = graph::select(graph::broadcast(active, all.type().getShape()), all, before);
+      results.push_back({all.value(), graph::kCacheRole, entry.name});
+    }
+    setResults(generate, results);
   }
 
   /// Lets @generate return what @decode keeps, of the first sequence.
-  static void returnCaches(func::FuncOp generate, ArrayRef<CachedValue> cached,
-                           const DenseMap<Value, Value> &originals) {
+  static void returnCaches(func::FuncOp generate, ArrayRef<CachedValue> cached) {
     SmallVector<NamedResult> results{{generate.getBody().front().getTerminator()->getOperand(0), "logits"}};
     for (const CachedValue &entry : cached) {
-      Value value = originals.lookup(entry.value);
+      Value value = entry.value;
       OpBuilder builder(generate.getContext());
       builder.setInsertionPointAfterValue(value);
       graph::Expr all(builder, value.getLoc(), value);
-      SmallVector<int64_t> sizes(cast<RankedTensorType>(entry.updated.getType()).getShape());
+      SmallVector<int64_t> sizes(entry.type.getShape());
       if (entry.headsFirst)
         sizes = {1, sizes[1], sizes[0], sizes[2]};
       if (ArrayRef(sizes) != all.type().getShape())

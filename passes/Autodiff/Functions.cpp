@@ -1,4 +1,5 @@
 #include "passes/Autodiff/Functions.h"
+#include "llvm/ADT/DenseSet.h"
 #include <cmath>
 #include <optional>
 
@@ -123,6 +124,18 @@ Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t>
   if (type.getShape() == shape)
     return value;
   return graph::ReshapeOp::create(builder, loc, type.clone(shape), value);
+}
+
+Value positionIndices(func::FuncOp function, Value position) {
+  llvm::DenseSet<Value> computed{position};
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (llvm::none_of(op.getOperands(), [&](Value value) { return computed.contains(value); }))
+      continue;
+    if (auto lookup = dyn_cast<graph::EmbeddingOp>(op))
+      return lookup.getIndices();
+    computed.insert(op.result_begin(), op.result_end());
+  }
+  return {};
 }
 
 void eraseDeadOps(Block &block) {

@@ -41,6 +41,10 @@ llvm::FailureOr<LogitsRoot> findLogits(mlir::func::FuncOp function);
 /// `value` under another static shape of equal element count (itself where it has that shape).
 mlir::Value reshapeTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 
+/// The indices by which a function looks up the rows of its positions: the argument itself, or what is computed of it
+/// where there are several. Null where it looks up none.
+mlir::Value positionIndices(mlir::func::FuncOp function, mlir::Value position);
+
 /// Erases ops without uses, last first: what a replaced root leaves behind.
 void eraseDeadOps(mlir::Block &block);
 

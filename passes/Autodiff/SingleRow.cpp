@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace ztc {
 
-SingleRow::SingleRow(Value tokens, Value token, Value position, Memory &memory)
-    : position_(position), memory_(memory), builder_(position.getContext()) {
+SingleRow::SingleRow(Value tokens, Value token, Value position, Value last, Memory &memory)
+    : position_(position), last_(last), memory_(memory), builder_(position.getContext()) {
   ArrayRef<int64_t> shape = shapeOf(tokens);
   rows_[tokens] = {RowCount{shape[0], 1}, RowCount{1, shape[1]}};
   twins_[tokens] = token;

@@ -24,8 +24,9 @@ public:
     virtual mlir::Value keep(mlir::Value value, llvm::StringRef what, SingleRow &rows, mlir::OpBuilder &builder) = 0;
   };
 
-  /// `tokens` (B, S) becomes `token` (1, 1); `position` is a tensor (1) of i32.
-  SingleRow(mlir::Value tokens, mlir::Value token, mlir::Value position, Memory &memory);
+  /// `tokens` (B, S) becomes `token` (1, 1); `position` is a tensor (1) of i32. `last` are the indices (B) by which the
+  /// function looks up the last row of each sequence: all that there is of one position.
+  SingleRow(mlir::Value tokens, mlir::Value token, mlir::Value position, mlir::Value last, Memory &memory);
 
   /// Makes the twins of a block's ops, in order. Positions meet in an attention, and in products of rows with the rows
   /// of all positions, of which a mask is proven to hide the later ones. Fails where they do in any other way; then
@@ -80,7 +81,7 @@ private:
   /// The same by lookup in the whole value.
   mlir::Value lookUp(mlir::Value value, const RowShape &rows);
 
-  mlir::Value position_;
+  mlir::Value position_, last_;
   Memory &memory_;
   mlir::OpBuilder builder_;
   llvm::DenseMap<mlir::Value, RowShape> rows_; ///< of values that depend on tokens

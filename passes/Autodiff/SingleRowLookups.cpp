@@ -20,9 +20,9 @@ LogicalResult SingleRow::rewriteLookup(Operation *op) {
     return success();
   }
   // The row of the position itself is all that there is.
-  if (indices == position_ && rowsOf(table)[0].rows() == shapeOf(table)[0]) {
+  if (indices == last_ && rowsOf(table)[0].rows() == shapeOf(table)[0]) {
     twins_[result] = twin(table);
-    rows_[result] = noRows(result);
+    rows_[result] = {RowCount{shapeOf(result)[0], 1}, RowCount()};
     return success();
   }
   RowShape rows = rowsOf(indices);

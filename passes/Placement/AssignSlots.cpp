@@ -42,8 +42,9 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     SlotTable slots(module);
     BucketSlots buckets(module, slots);
     buckets.addAll();
-    // The planner's timeline is microstep, update, eval, generate, decode, transfer: slots stand in that order too.
-    for (StringRef name : {"microstep", "update", "eval", "generate", "decode"})
+    // The planner's timeline is microstep, update, eval, generate, decode, decode_rows, transfer: slots stand in that
+    // order too.
+    for (StringRef name : {"microstep", "update", "eval", "generate", "decode", "decode_rows"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name))
         if (failed(FunctionPlacer(function, slots, buckets, options).run()))
           return signalPassFailure();

@@ -472,7 +472,8 @@ private:
   Status checkPrograms() {
     std::set<std::string_view> names;
     for (const Program &program : plan_.programs()) {
-      static constexpr std::string_view kKnown[] = {"microstep", "update", "eval", "generate", "decode", "transfer"};
+      static constexpr std::string_view kKnown[] = {"microstep", "update",      "eval",    "generate",
+                                                    "decode",    "decode_rows", "transfer"};
       if (std::find(std::begin(kKnown), std::end(kKnown), program.name()) == std::end(kKnown))
         return dataLoss(fmt::format("program '{}': unknown name", program.name()));
       if (!names.insert(program.name()).second)

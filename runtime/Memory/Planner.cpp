@@ -90,8 +90,9 @@ public:
       addUses(p, shape, own);
       for (size_t slot = 0; slot < slots; ++slot)
         if (plan_.slots(static_cast<int>(slot)).slot_class() == plan::CACHE && own[slot].isUsed()) {
-          // From the first program that uses it to the end of the last.
-          kept[slot].add(own[slot].first);
+          // From the first program that uses it to the end of the last. One that reads it first goes on with what is
+          // there when it begins.
+          kept[slot].add(isFirstWritten(p, slot, shape) ? own[slot].first : begins_[static_cast<size_t>(p)]);
           kept[slot].add(begins_[static_cast<size_t>(p)] +
                          static_cast<uint32_t>(std::max(1, plan_.programs(p).steps_size())) - 1);
           own[slot] = {};
@@ -140,6 +141,21 @@ private:
       for (const plan::Operand &operand : record.steps(s).operands())
         if (const uint32_t slot = storageOf(plan_, shape, operand.slot()); slot < spans.size())
           spans[slot].add(begins_[static_cast<size_t>(program)] + static_cast<uint32_t>(s));
+  }
+
+  /// Whether the first step of a program that uses a slot reads nothing of it.
+  bool isFirstWritten(int program, size_t slot, const PlanShape &shape) const {
+    for (const plan::Step &step : plan_.programs(program).steps()) {
+      bool isUsed = false, isRead = false;
+      for (const plan::Operand &operand : step.operands())
+        if (storageOf(plan_, shape, operand.slot()) == slot) {
+          isUsed = true;
+          isRead = isRead || operand.access() != plan::Operand::WRITE;
+        }
+      if (isUsed)
+        return !isRead;
+    }
+    return true;
   }
 
   const plan::Plan &plan_;

@@ -1,6 +1,7 @@
 #include "runtime/Train/Generate.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,9 @@ namespace {
 class Places {
 public:
   Places(NextTokenModel &model, ControlChannel &control, std::span<Continuation> texts)
-      : model_(model), control_(control), waiting_(texts), under_(std::min<size_t>(model.batch(), texts.size())),
-        tokens_(under_.size()), logits_(under_.size() * model.vocabulary()) {}
+      : model_(model), control_(control), first_(texts.data()), waiting_(texts),
+        under_(std::min<size_t>(model.batch(), texts.size())), tokens_(under_.size()),
+        logits_(under_.size() * model.vocabulary()) {}
 
   StatusOr<bool> run() {
     ZTC_RETURN_IF_ERROR(fill());
@@ -71,11 +73,21 @@ private:
   StatusOr<bool> advance(size_t place) {
     UnderWay &text = under_[place];
     const auto logits = std::span<const float>(logits_).subspan(place * model_.vocabulary(), model_.vocabulary());
-    const int32_t mine = stopSignal() == 0 ? text.text->choose(logits, text.written) : -1;
+    constexpr int32_t stopped = -1, notNumbers = -2;
+    const bool areNumbers = std::ranges::none_of(logits, [](float logit) { return std::isnan(logit); });
+    const int32_t mine = stopSignal() != 0 ? stopped
+                         : areNumbers      ? text.text->choose(logits, text.written)
+                                           : notNumbers;
     ZTC_ASSIGN_OR_RETURN(const std::vector<int32_t> all, allGatherValue(control_, "next token", mine));
     const int32_t next = all[0];
-    if (next < 0)
+    if (next == stopped)
       return false;
+    if (next == notNumbers)
+      return failedPrecondition(
+          "the model's logits for token " + std::to_string(text.written + 1) + " of text " +
+          std::to_string(text.text - first_ + 1) +
+          " are not numbers (NaN): its weights hold some, or values on the way overflowed; look at what it was trained "
+          "with, or compile it with --precision=fp32");
     if (std::ranges::find(text.text->stops, next) != text.text->stops.end()) {
       ZTC_RETURN_IF_ERROR(finish(place, true));
       return true;
@@ -89,6 +101,7 @@ private:
 
   NextTokenModel &model_;
   ControlChannel &control_;
+  const Continuation *first_; ///< of all texts
   std::span<Continuation> waiting_;
   std::vector<UnderWay> under_;
   std::vector<std::vector<int32_t>> tokens_; ///< place by place; empty where it is free

@@ -24,9 +24,9 @@ public:
   virtual Status logits(std::span<const std::vector<int32_t>> texts, std::span<float> logits) = 0;
 };
 
-/// By program `generate`, a forward pass over the last S tokens, for each token; or, where the plan has it, by
-/// `decode`, one row of it, for each token behind the first. Plan and executor outlive the result.
-/// InvalidArgument where the plan lacks the program.
+/// By program `generate`, a forward pass over the last S tokens of as many texts as the plan's batch has rows, for each
+/// token; or, where the plan has them, by `decode` (one text) or `decode_rows` (all), one row of a text, for each token
+/// behind its first. Plan and executor outlive the result. InvalidArgument where the plan lacks the program.
 StatusOr<std::unique_ptr<NextTokenModel>> createForwardModel(const plan::Plan &plan, Executor &executor);
 
 } // namespace ztc

@@ -3,6 +3,8 @@
 #include "runtime/Text/Unicode.h"
 #include "runtime/Train/RunStages.h"
 #include <fmt/format.h>
+#include <optional>
+#include <vector>
 
 namespace ztc {
 
@@ -28,13 +30,21 @@ Status RunStages::prepareSamples() {
 Status RunStages::sample(const LoopPosition &position) {
   control_.progress().enterPhase("sampling");
   JsonObject line;
-  const auto end = [&](size_t i, const Completion &completion) {
+  const auto say = [&](size_t i, const Completion &completion) {
     const std::string &prompt = samplePrompts_[i].text;
     progress_.note(fmt::format("after {} steps: \"{}\" goes on: {}", position.step, printable(prompt, 200),
                                printable(completion.text)));
     line.begin().add("event", "sample").add("step", position.step).add("prompt", replaceInvalidUtf8(prompt));
     line.add("text", replaceInvalidUtf8(completion.text)).add("tokens", completion.tokens);
     log_.write(line.add("ended_by", completion.stopped ? "stop" : "length").end());
+  };
+  // One that ends before one of a prompt before its own waits for that one.
+  std::vector<std::optional<Completion>> ended(samplePrompts_.size());
+  size_t next = 0;
+  const auto end = [&](size_t i, const Completion &completion) {
+    ended[i] = completion;
+    for (; next < ended.size() && ended[next]; ++next)
+      say(next, *ended[next]);
   };
   // A signal ends the samples; the loop sees it between two steps.
   return textMaker_

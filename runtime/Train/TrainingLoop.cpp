@@ -229,6 +229,7 @@ void TrainingLoop::report(const StepReport &report, bool last) {
                   .loss = report.loss,
                   .gradientNorm = report.gradientNorm,
                   .learningRate = report.learningRate,
+                  .hasTargets = report.targets > 0,
                   .tokensPerSecond = tokensPerSecond,
                   .epoch = settings_.rowsPerEpoch ? rows / double(settings_.rowsPerEpoch) : 0,
                   .tokens = settings_.rowsPerEpoch ? (report.step + 1) * stepTokens : 0,

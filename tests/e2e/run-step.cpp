@@ -104,7 +104,8 @@ Status run(const plan::Plan &plan, Numbers inputs, std::FILE *file) {
                                                                  parameter.offset(), inputs[parameter.name()].size()));
     writeNumbers(file, parameter.name(), gradient);
   }
-  ZTC_RETURN_IF_ERROR(writeIntegers(*executor, bindings.position(), {0}));
+  const auto positions = size_t(plan.slots(int(bindings.position())).size().elements());
+  ZTC_RETURN_IF_ERROR(writeIntegers(*executor, bindings.position(), std::vector<float>(positions, 0)));
   ZTC_RETURN_IF_ERROR(executor->execute("generate"));
   ZTC_ASSIGN_OR_RETURN(std::vector<float> logits,
                        readFloats(*executor, bindings.logits(), plan::F32, 0, plan.model().vocabulary()));

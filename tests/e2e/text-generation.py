@@ -86,6 +86,20 @@ with scratch() as work:
         check(f"temperature {temperature:.2f}, top-k {top_k}, top-p {top_p}: the shares that the filters leave", set(drawn) <= set(share) and sum(drawn.values()) == many
               and len(groups) > 1 and square < 40, (round(square, 2), dict(drawn), dict(share)))
 
+    # Several texts at a time, with and without a cache: each is what it is alone, wherever the others end.
+    (work / "varied.txt").write_text("".join(" ".join(WORDS[(i + k) % 5] for k in range(1 + i % 4)) + "\n" for i in range(40)))
+    found, plans = {}, {}
+    for kind, options in (("one", ["--batch=1"]), ("one with a cache", ["--batch=1", "--generate"]), ("three", ["--batch=3"]), ("three with a cache", ["--batch=3", "--generate"])):
+        plans[kind] = work / f"{kind.replace(' ', '-')}.bin"
+        run("ztc", "compile", work / "model", *options, "--seq=16", "--target=host", "--precision=fp32", "-o", plans[kind])
+        for sampling in ([], [f"--temperature={3 * spread!r}", "--seed=7"]):
+            done = run("ztc-run", plans[kind], "--device=cpu", "--weights", work / "trained", "--tokenizer", work / "model", "--prompts", work / "varied.txt", "--generate=25", *sampling, env=environment)
+            found[kind, len(sampling)] = [json.loads(line) for line in done.stdout.splitlines()]
+    lengths = {x["tokens"] for x in found["one", 2]}
+    check("they end in many places, by themselves and by their length", len(lengths) > 5 and {x["ended_by"] for x in found["one", 2]} == {"stop", "length"}, lengths)
+    for (kind, sampled), texts in found.items():
+        check(f"{kind}, {'sampled' if sampled else 'greedy'}: the texts of one at a time", texts == found["one", sampled] and len(texts) == 40, texts[:3])
+
     # Samples while it learns change nothing.
     train = [work / "plan.bin", "--device=cpu", "--threads=1", "--data", work / "text.jsonl", "--tokenizer", work / "model", "--steps=20", "--lr=2e-2", "--overwrite"]
     plain, sampled = work / "plain.log", work / "sampled.log"
@@ -99,6 +113,13 @@ with scratch() as work:
     losses = [[(x["loss"], x["grad_norm"]) for x in read_log(log)[1]] for log in (plain, sampled)]
     weights = [(work / name / "model.safetensors").read_bytes() for name in ("plain", "sampled")]
     check("the run has the same bits with and without samples", losses[0] == losses[1] and weights[0] == weights[1])
+    for kind in ("three", "three with a cache"):
+        done = run("ztc-run", plans[kind], *train[1:], f"--export={work / kind.replace(' ', '-')}", f"--log-json={work / 'rows.log'}", "--sample-every=8", "--sample-prompt=the cat",
+                   "--sample-prompt=<stop>", "--sample-tokens=5", env=environment)
+        head, steps = read_log(work / "rows.log")
+        check(f"{kind}: memory is as predicted", head["allocated_bytes"] == head["predicted_bytes"] == sum(head["by_class"].values()), head)
+        found[kind] = [(x["loss"], x["grad_norm"]) for x in steps], (work / kind.replace(" ", "-") / "model.safetensors").read_bytes(), [x["text"] for x in map(json.loads, (work / "rows.log").read_text().splitlines()) if x.get("event") == "sample"]
+    check("samples of several rows change nothing either, and are the same with a cache", found["three"] == found["three with a cache"], (found["three"][2], found["three with a cache"][2]))
     last = generate("--prompts", work / "prompts.txt", "--generate=5", "--temperature=0.5", weights=work / "sampled").stdout.splitlines()
     check("the last sample is the text of the trained model", [json.loads(line)["text"] for line in last] == [x["text"] for x in samples[-2:]], last)
     done = run("ztc-run", *train, "--no-save", "--sample-every=8", env=environment, expect=2)

@@ -5,6 +5,7 @@
 #include "runtime/Format/StepParameters.h"
 #include "tests/unit/compiler/GradientCheck.h"
 #include "tests/unit/compiler/LlamaText.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace ztc;
@@ -39,6 +40,13 @@ struct Llama {
     return result;
   }
 
+  /// Of all sequences, by @eval.
+  double loss(const Tensors &evalArguments) {
+    auto results = interpret(eval, evalArguments);
+    EXPECT_TRUE(succeeded(results));
+    return succeeded(results) ? std::reduce((*results)[0].reals.begin(), (*results)[0].reals.end()) : 0;
+  }
+
   /// The loss and gradients of @microstep with a cotangent of `scale`.
   Tensors run(const Tensors &evalArguments, double scale) {
     Tensors extended = evalArguments;
@@ -56,7 +64,7 @@ void checkAllGradients(Llama &llama) {
   const double scale = 0.125, h = 6e-6;
   Tensors results = llama.run(arguments, scale);
   ASSERT_EQ(results.size(), arguments.size() - 1);
-  EXPECT_NEAR(results[0].reals[0], (*interpret(llama.eval, arguments))[0].reals[0], 1e-12);
+  EXPECT_NEAR(results[0].reals[0], llama.loss(arguments), 1e-12);
   for (size_t i = 1; i < results.size(); ++i)
     EXPECT_GT(maxAbs(results[i]), 0) << "gradient " << i << " is all zero";
   std::mt19937_64 generator(11);
@@ -67,7 +75,7 @@ void checkAllGradients(Llama &llama) {
     for (int side : {0, 1}) {
       Tensors moved = arguments;
       moved[parameter].reals[element] += side ? h : -h;
-      loss[side] = (*interpret(llama.eval, moved))[0].reals[0];
+      loss[side] = llama.loss(moved);
     }
     double numeric = scale * (loss[1] - loss[0]) / (2 * h);
     EXPECT_NEAR(results[parameter - 1].reals[element], numeric, 1e-6 * std::max(1.0, std::abs(numeric)))
@@ -130,7 +138,7 @@ TEST(LlamaGradient, AFrozenHeadHasNoCotangent) {
     EXPECT_EQ(full[i].reals, part[i].reals) << i;
 }
 
-TEST(LlamaGenerate, GivesOneRowOfTheLogits) {
+TEST(LlamaGenerate, GivesOneRowOfTheLogitsOfEachSequence) {
   for (bool bias : {false, true}) {
     Llama llama(false, bias);
     ASSERT_TRUE(llama.generate);
@@ -140,14 +148,16 @@ TEST(LlamaGenerate, GivesOneRowOfTheLogits) {
     Tensors forwardArguments = arguments;
     forwardArguments.erase(forwardArguments.begin() + 1);
     auto logits = interpret(original->lookupSymbol<func::FuncOp>("forward"), forwardArguments);
-    Tensor position({1}, IntegerType::get(&context.context, 32));
-    position.integers[0] = 6;
-    arguments[1] = position;
-    auto row = interpret(llama.generate, arguments);
-    ASSERT_TRUE(succeeded(logits) && succeeded(row));
-    ASSERT_EQ((*row)[0].count(), 13);
-    for (int64_t i = 0; i < 13; ++i)
-      EXPECT_NEAR((*row)[0].reals[i], (*logits)[0].reals[6 * 13 + i], 1e-12);
+    Tensor positions({2}, IntegerType::get(&context.context, 32));
+    positions.integers = {3, 1};
+    arguments[1] = positions;
+    auto rows = interpret(llama.generate, arguments);
+    ASSERT_TRUE(succeeded(logits) && succeeded(rows));
+    ASSERT_EQ((*rows)[0].shape, (SmallVector<int64_t>{2, 13}));
+    for (int64_t i = 0; i < 13; ++i) {
+      EXPECT_NEAR((*rows)[0].reals[i], (*logits)[0].reals[3 * 13 + i], 1e-12);
+      EXPECT_NEAR((*rows)[0].reals[13 + i], (*logits)[0].reals[6 * 13 + i], 1e-12);
+    }
   }
 }
 

@@ -90,6 +90,7 @@ LogicalResult expectedNumbers(ModuleOp module, const StepInputs &inputs, StepNum
   for (unsigned i = 1; i < microstep.getNumResults(); ++i)
     numbers.gradients[microstep.getResultAttrOfType<StringAttr>(i, graph::kName).str()] = (*results)[i].reals;
   numbers.logits = (*logits)[0].reals;
+  numbers.logits.resize((*logits)[0].shape.back());
   return success();
 }
 

@@ -84,8 +84,8 @@ public:
     for (StringRef role : {"tokens", "targets"})
       for (unsigned batch = 0; batch < 6; ++batch)
         batches[role.str()].push_back(randomTensor(values.at(role.str() + " ").type(), generator, 13));
-    values["position "] = Tensor({1}, IntegerType::get(&context.context, 32));
-    values["position "].integers[0] = 8;
+    values["position "] = Tensor({2}, IntegerType::get(&context.context, 32));
+    values["position "].integers = {4, 3};
     batches["targets"][1].integers[3] = -100; // ranks count different numbers of targets
   }
 

@@ -72,12 +72,20 @@ TEST(Planner, CachesLiveFromGenerateToTheEndOfDecode) {
                                               {"decode", {{2}, {0}, {2}}},
                                               {"transfer", {{3}}}});
   plan.mutable_slots(0)->set_slot_class(plan::CACHE);
+  plan::Operand &begun = *plan.mutable_programs(2)->mutable_steps(1)->mutable_operands(0);
+  begun.set_access(plan::Operand::WRITE);
   const StatusOr<MemoryPlan> memory = planMemory(plan, {});
   ASSERT_OK(memory.status());
   EXPECT_EQ(memory->arenaBytes, 512u) << "training needs none of it";
   EXPECT_FALSE(overlap(memory->slots[0], memory->slots[2]));
   EXPECT_EQ(memory->peakProgram, "decode");
   EXPECT_EQ(memory->byClass[plan::CACHE - 1], 256u);
+  // What generate reads was there before: it lives from the begin of the program.
+  begun.set_access(plan::Operand::READ_WRITE);
+  const StatusOr<MemoryPlan> goesOn = planMemory(plan, {});
+  ASSERT_OK(goesOn.status());
+  EXPECT_FALSE(overlap(goesOn->slots[0], goesOn->slots[1]));
+  EXPECT_EQ(goesOn->peakProgram, "generate");
   // One that training uses too is at no moment in two places.
   plan.mutable_slots(3)->set_slot_class(plan::CACHE);
   ASSERT_OK(planMemory(plan, {}).status());

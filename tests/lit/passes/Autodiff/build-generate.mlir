@@ -1,13 +1,16 @@
 // RUN: ztc-opt %s --ztc-build-generate --split-input-file | FileCheck %s
 
-// One hidden row is gathered before the head.
+// One hidden row of each sequence is gathered before the head.
 // CHECK-LABEL: func.func @generate(
-// CHECK-SAME:    %{{.*}}: tensor<2x4xi32> {graph.role = "tokens"}, %[[POSITION:.*]]: tensor<1xi32> {graph.role = "position"},
+// CHECK-SAME:    %{{.*}}: tensor<2x4xi32> {graph.role = "tokens"}, %[[POSITION:.*]]: tensor<2xi32> {graph.role = "position"},
 // CHECK-SAME:    %[[W:.*]]: tensor<16x8xf32>
-// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"})
+// CHECK-SAME:    -> (tensor<2x16xf32> {graph.result = "logits"})
 // CHECK:         %[[HIDDEN:.*]] = graph.embedding %[[W]]
-// CHECK-NEXT:    %[[ROW:.*]] = graph.embedding %[[HIDDEN]], %[[POSITION]] : tensor<8x8xf32>, tensor<1xi32> -> tensor<1x8xf32>
-// CHECK-NEXT:    %[[LOGITS:.*]] = graph.matmul %[[ROW]], %[[W]] {transpose_b} : tensor<1x8xf32>, tensor<16x8xf32> -> tensor<1x16xf32>
+// CHECK:         %[[ACTIVE:.*]] = graph.compare "ge", %[[POSITION]], %{{.*}} : tensor<2xi32> -> tensor<2xi1>
+// CHECK:         %[[PLACE:.*]] = graph.select %[[ACTIVE]], %[[POSITION]], %{{.*}} : tensor<2xi1>, tensor<2xi32>
+// CHECK:         %[[INDEX:.*]] = graph.add %[[PLACE]], %{{.*}} : tensor<2xi32>
+// CHECK-NEXT:    %[[ROWS:.*]] = graph.embedding %[[HIDDEN]], %[[INDEX]] : tensor<8x8xf32>, tensor<2xi32> -> tensor<2x8xf32>
+// CHECK-NEXT:    %[[LOGITS:.*]] = graph.matmul %[[ROWS]], %[[W]] {transpose_b} : tensor<2x8xf32>, tensor<16x8xf32> -> tensor<2x16xf32>
 // CHECK-NEXT:    return %[[LOGITS]]
 func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"})
     -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
@@ -22,9 +25,9 @@ func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<
 
 // So it is where logits are scaled and capped.
 // CHECK-LABEL: func.func @generate(
-// CHECK:         graph.matmul %{{.*}} : tensor<1x8xf32>, tensor<16x8xf32> -> tensor<1x16xf32>
-// CHECK:         %[[BENT:.*]] = graph.tanh %{{.*}} : tensor<1x16xf32>
-// CHECK:         %[[LOGITS:.*]] = graph.mul %[[BENT]], %{{.*}} : tensor<1x16xf32>
+// CHECK:         graph.matmul %{{.*}} : tensor<2x8xf32>, tensor<16x8xf32> -> tensor<2x16xf32>
+// CHECK:         %[[BENT:.*]] = graph.tanh %{{.*}} : tensor<2x16xf32>
+// CHECK:         %[[LOGITS:.*]] = graph.mul %[[BENT]], %{{.*}} : tensor<2x16xf32>
 // CHECK-NEXT:    return %[[LOGITS]]
 func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"})
     -> (tensor<8x16xf32> {graph.result = "logits"}) {

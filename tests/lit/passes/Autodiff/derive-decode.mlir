@@ -154,3 +154,43 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
   %logits = graph.matmul %last, %w {transpose_b} : tensor<1x4xf32>, tensor<16x4xf32> -> tensor<1x16xf32>
   return %logits : tensor<1x16xf32>
 }
+
+// -----
+
+// Several sequences go on together: a token, a position and a cache of each; one that rests keeps its cache. Rows meet a weight in one product.
+// CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32> {graph.role = "tokens"}, %arg1: tensor<2xi32> {graph.role = "position"}
+// CHECK-SAME:    %[[BEFORE:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}
+// CHECK:         %[[REFILLED:.*]] = graph.compare "ge", %arg1, %{{.*}} : tensor<2xi32> -> tensor<2xi1>
+// CHECK:         graph.select %{{.*}}, %{{.*}}, %[[BEFORE]] : tensor<2x1x4x2xi1>, tensor<2x1x4x2xf32>
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    tensor<1x1xi32> {graph.role = "tokens"}, %{{[a-z0-9]+}}: tensor<1xi32> {graph.role = "position"}
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<1x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}
+// CHECK-LABEL: func.func @decode_rows(
+// CHECK-SAME:    %[[TOKENS:[a-z0-9]+]]: tensor<2x1xi32> {graph.role = "tokens"}, %[[POSITIONS:[a-z0-9]+]]: tensor<2xi32> {graph.role = "position"}, %[[W:[a-z0-9]+]]:
+// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}, %{{[a-z0-9]+}}: tensor<2x1x4x2xf32> {graph.name = "values.0", graph.role = "cache"})
+// CHECK-SAME:    -> (tensor<2x16xf32> {graph.result = "logits"}, tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x1x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK:         %[[COLUMN:.*]] = graph.reshape %[[POSITIONS]] : tensor<2xi32> -> tensor<2x1xi32>
+// CHECK:         %[[ACTIVE:.*]] = graph.compare "ge", %[[COLUMN]], %{{.*}} : tensor<2x1xi32> -> tensor<2x1xi1>
+// CHECK:         graph.select %[[ACTIVE]], %[[COLUMN]]
+// CHECK:         graph.embedding %[[W]], %{{.*}} : tensor<16x2xf32>, tensor<2x1x1xi32> -> tensor<2x1x1x2xf32>
+// CHECK:         graph.rope %{{.*}} : tensor<1x2x1x2xf32>, tensor<2x1xf32>
+// CHECK:         %[[GUARDED:.*]] = graph.logic "and", %{{.*}} : tensor<2x1x4x2xi1>
+// CHECK:         graph.select %[[GUARDED]], %{{.*}}, %[[KEYS]]
+// CHECK:         graph.matmul %{{.*}} {graph.wide, transpose_b} : tensor<2x1x2xf32>, tensor<2x4x2xf32> -> tensor<2x1x4xf32>
+// CHECK:         graph.matmul %{{.*}}, %[[W]] {transpose_b} : tensor<2x2xf32>, tensor<16x2xf32> -> tensor<2x16xf32>
+func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position: tensor<2xi32> {graph.role = "position"},
+                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<2x16xf32> {graph.result = "logits"}) {
+  %cos = graph.constant dense<[[1.0], [0.5], [0.25], [0.125]]> : tensor<4x1xf32>
+  %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<2x4xi32> -> tensor<2x4x2xf32>
+  %heads = graph.reshape %x : tensor<2x4x2xf32> -> tensor<2x4x1x2xf32>
+  %turned = graph.rope %heads, %cos, %cos : tensor<2x4x1x2xf32>, tensor<4x1xf32>
+  %out = graph.attention %turned, %turned, %heads, 1.0 {causal} : tensor<2x4x1x2xf32>, tensor<2x4x1x2xf32>
+  %hidden = graph.reshape %out : tensor<2x4x1x2xf32> -> tensor<8x2xf32>
+  %four = graph.constant dense<4> : tensor<2xi32>
+  %sequence = graph.iota 0 : tensor<2xi32>
+  %begin = graph.mul %sequence, %four : tensor<2xi32>
+  %index = graph.add %position, %begin : tensor<2xi32>
+  %last = graph.embedding %hidden, %index : tensor<8x2xf32>, tensor<2xi32> -> tensor<2x2xf32>
+  %logits = graph.matmul %last, %w {transpose_b} : tensor<2x2xf32>, tensor<16x2xf32> -> tensor<2x16xf32>
+  return %logits : tensor<2x16xf32>
+}
