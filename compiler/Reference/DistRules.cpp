@@ -8,9 +8,16 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
+/// Elements [begin, begin + count) of `from` to those of `to` from `place` on; of bytes, the integers.
+void copyElements(const Tensor &from, int64_t begin, int64_t count, Tensor &to, int64_t place) {
+  if (from.isReal())
+    std::copy_n(from.reals.begin() + begin, count, to.reals.begin() + place);
+  else
+    std::copy_n(from.integers.begin() + begin, count, to.integers.begin() + place);
+}
+
 void runView(dist::ViewOp op, Operands operands, Results results) {
-  auto first = operands[0]->reals.begin() + static_cast<int64_t>(op.getOffset());
-  std::copy_n(first, results[0].count(), results[0].reals.begin());
+  copyElements(*operands[0], static_cast<int64_t>(op.getOffset()), results[0].count(), results[0], 0);
 }
 
 void runPack(dist::PackOp op, Operands operands, Results results) {
@@ -28,17 +35,18 @@ FailureOr<std::vector<Tensor>> everybodys(const Tensor &mine, const Interpreter 
 
 /// The own shard of a whole bucket; `shard` has its length.
 void copyOwnShard(const Tensor &full, Tensor &shard, const Interpreter &interpreter) {
-  int64_t start = int64_t(interpreter.getOptions().rank) * shard.count();
-  std::copy_n(full.reals.begin() + start, shard.count(), shard.reals.begin());
+  copyElements(full, int64_t(interpreter.getOptions().rank) * shard.count(), shard.count(), shard, 0);
 }
 
 LogicalResult gather(Operation *, Operands operands, Results results, Interpreter &interpreter) {
   FailureOr<std::vector<Tensor>> shards = everybodys(*operands[0], interpreter);
   if (failed(shards))
     return failure();
-  auto place = results[0].reals.begin();
-  for (const Tensor &shard : *shards)
-    place = llvm::copy(shard.reals, place);
+  int64_t place = 0;
+  for (const Tensor &shard : *shards) {
+    copyElements(shard, 0, shard.count(), results[0], place);
+    place += shard.count();
+  }
   return success();
 }
 

@@ -3,9 +3,10 @@
 import array
 import json
 import math
+import os
 import shutil
 
-from support import GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
+from support import BUILD, GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch, write_safetensors
 
 CASES = GOLDEN / "adapters"
 
@@ -27,14 +28,16 @@ class Case:
         write_safetensors(self.data, {key: ([self.model["steps"], *self.shape], array.array("q", [x for b in self.model[key] for row in b for x in row]))
                                       for key in ("input_ids", "labels")})
 
-    def compile(self, plan, *arguments, adapter=None, batch=None, precision="fp32", expect=0):
-        return run("ztc", "compile", self.folder, "-o", plan, "--target=host", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", f"--precision={precision}",
+    def compile(self, plan, *arguments, adapter=None, batch=None, precision="fp32", target="host", expect=0):
+        return run("ztc", "compile", self.folder, "-o", plan, f"--target={target}", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", f"--precision={precision}",
                    f"--adapter={adapter or self.adapter}", *([f"--quantize={self.golden['quantize']}"] if "quantize" in self.golden else []), *arguments, expect=expect)
 
-    def run(self, plan, *arguments, steps=None, expect=0):
+    def run(self, plan, *arguments, steps=None, expect=0, env=None):
         log = self.work / f"log{len(list(self.work.glob('log*')))}"
         optimizer = [x for x in optimizer_arguments(self.model["optimizer"]) if x != "--no-save" or not any(str(y).startswith("--save=") for y in arguments)]
-        done = run("ztc-run", plan, f"--data={self.data}", f"--steps={steps or self.model['steps']}", f"--log-json={log}", *optimizer, *arguments, expect=expect)
+        device = ["--device=cpu"] if any(str(x).startswith("--gpus") for x in arguments) else []
+        optimizer = [x for x in optimizer if x not in device]
+        done = run("ztc-run", plan, f"--data={self.data}", f"--steps={steps or self.model['steps']}", f"--log-json={log}", *optimizer, *arguments, expect=expect, env=env)
         return done, read_log(log)[1] if done.returncode == 0 else None
 
 
@@ -148,6 +151,9 @@ def quantized(case):
     trainer = json.loads((saved / "step-00000001" / "trainer.json").read_text())
     base = [value for key, value in trainer["environment"].items() if "base" in key]
     check("quantized: a checkpoint names its base and the bits", len(base) == 1 and str(case.folder) in base[0] and base[0].endswith(", nf4"), base)
+    done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", f"--adapter={case.adapter}", "--quantize=nf4",
+               "--zero=3", "--recompute=layer", "--verify")
+    check("quantized: every pass keeps the step", done.stderr.count("verified: ") + done.stdout.count("verified: ") == 1, done.stderr)
     for level in ("cheap", "layer"):
         again = case.work / f"{level}.bin"
         case.compile(again, f"--recompute={level}")
@@ -169,6 +175,19 @@ def quantized(case):
         check(f"quantized: a folder in 4 bits, {name}", words in done.stderr and done.returncode == 1, done.stderr)
     done = run("ztc", "compile", case.folder, "-o", case.work / "bad.bin", "--quantize=nf4", expect=1)
     check("quantized: what is trained keeps its bits", "--lora" in done.stderr and done.returncode == 1, done.stderr)
+
+
+def on_gpus(case):
+    """Weights in fewer bits on the CUDA device, over the stand-ins: the host's losses and gradients, on one GPU and with shards on two."""
+    environment = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+    for precision, limits in (("fp32", (1e-6, 1e-6)), ("bf16", (2e-3, 1e-2))):  # losses, norms: those of gpu-models.py
+        for ranks, zero in ((1, 0), (2, 3)):
+            plan = case.work / f"{precision}-{zero}.bin"
+            case.compile(plan, f"--zero={zero}", batch=1, precision=precision, target="x86-64-v3,simt")
+            _, host = case.run(plan, f"--ranks={ranks}", "--threads=1", steps=2)
+            _, gpu = case.run(plan, f"--gpus={ranks}", steps=2, env=environment)
+            worst = [max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(gpu, host, strict=True)) for key in ("loss", "grad_norm")]
+            check(f"gpu: {precision} with ZeRO-{zero} on {ranks}", all(w <= limit for w, limit in zip(worst, limits)), worst)
 
 
 def refused(case):
@@ -205,7 +224,7 @@ for name in sorted(p.name for p in CASES.iterdir()):
 for test in (stages, fresh, linear, refused):
     with scratch() as work:
         test(Case("list", work))
-for test in (stages, quantized):
+for test in (stages, quantized, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))
 finish()

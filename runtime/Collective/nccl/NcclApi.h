@@ -29,7 +29,7 @@ struct Config {
 
 inline constexpr Result kSuccess = 0, kUnhandledCudaError = 1, kSystemError = 2, kInternalError = 3,
                         kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6, kInProgress = 7;
-inline constexpr int kU8 = 1, kF16 = 6, kF32 = 7, kBF16 = 9; ///< ncclDataType_t
+inline constexpr int kF16 = 6, kF32 = 7, kBF16 = 9; ///< ncclDataType_t
 inline constexpr int kUint8 = 1;
 inline constexpr int kSum = 0; ///< ncclRedOp_t
 

@@ -76,7 +76,7 @@ StatusOr<int> libraryType(plan::DataType type) {
   case plan::F16:
     return nccl::kF16;
   case plan::U8:
-    return nccl::kU8;
+    return nccl::kUint8;
   default:
     return invalidArgument(fmt::format("collectives of type {} are not known", int(type)));
   }

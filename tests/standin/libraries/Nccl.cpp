@@ -188,7 +188,8 @@ namespace {
 
 nccl::Result give(nccl::Comm comm, Kind kind, const void *from, uint64_t fromBytes, void *to, uint64_t toBytes,
                   uint64_t elements, int type, cuda::Stream stream) {
-  if (!comm || (type != nccl::kF32 && type != nccl::kBF16 && type != nccl::kF16))
+  const bool isBytes = type == nccl::kUint8 && kind == Kind::AllGather;
+  if (!comm || (type != nccl::kF32 && type != nccl::kBF16 && type != nccl::kF16 && !isBytes))
     return nccl::kInvalidArgument;
   if (nccl::Result state = comm->state->state(); state != nccl::kSuccess)
     return state == nccl::kInProgress ? nccl::kInvalidUsage : state; // still joining: not to be used yet

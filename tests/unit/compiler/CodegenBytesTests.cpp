@@ -1,6 +1,7 @@
 // The bytes of memory that the kernels of a GPU's library calls move, on the SIMT engine: what shapes and tilings say,
 // exactly. Threads that read the same number side by side count one by one: a GPU serves them with one access.
 #include "KernelHarness.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include <bit>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -282,4 +283,30 @@ TEST(CodegenBytes, Narrow) {
     ASSERT_TRUE(engine.image);
     engine.expectMoved(kernel, {zeros(3000 * 4), zeros(3000 * 2)}, {}, 3000 / 8, {3000 * 4, 3000 * 2});
   }
+}
+
+/// Of the bytes of a weight each code once; its scale and the map's values, four bytes each, come from a cache.
+TEST(CodegenBytes, Dequantize) {
+  constexpr uint64_t rows = 24, scaleBytes = 1 + 4 + 4 + 4;
+  for (mlir::Type type : {f32(), bf16(), f16()})
+    for (uint64_t columns : {128, 96}) {
+      Engine engine;
+      const KernelDescription nf4 = engine.module.addGpuDequantize("nf4", int64_t(columns), type),
+                              int8 = engine.module.addGpuDequantize("int8", int64_t(columns), type);
+      engine.load();
+      ASSERT_TRUE(engine.image);
+      const uint64_t count = rows * columns;
+      QuantizedLayout layout = *quantizedLayout(plan::NF4, rows, columns);
+      std::vector<int64_t> scalars{
+          int64_t(count),      int64_t(layout.scales), int64_t(layout.nestedScales), int64_t(layout.nestedMap),
+          int64_t(layout.map), int64_t(layout.mean)};
+      if (layout.hasScalesByRow())
+        scalars.push_back(int64_t(columns));
+      engine.expectMoved(nf4, {zeros(layout.bytes), zeros(count * bytesOf(type))}, scalars, int64_t(count / 8),
+                         {count / 2 + count / 8 * (scaleBytes + 8 * 4), count * bytesOf(type)});
+      layout = *quantizedLayout(plan::INT8, rows, columns);
+      engine.expectMoved(int8, {zeros(layout.bytes), zeros(count * bytesOf(type))},
+                         {int64_t(columns), int64_t(columns / 8), int64_t(layout.scales)}, int64_t(count / 8),
+                         {count + count / 8 * 4, count * bytesOf(type)});
+    }
 }
