@@ -1,4 +1,5 @@
 #include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/Sizes.h"
 #include <algorithm>
 #include <array>
@@ -6,6 +7,9 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <thread>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace ztc {
 namespace {
@@ -88,6 +92,20 @@ uint8_t nearest(std::span<const float> map, float value) {
   return uint8_t(low);
 }
 
+/// The same in the map of nf4, without a branch that a processor would guess wrong half of the time.
+uint8_t nearestNf4(float value) {
+  static const std::array<float, kNf4Map - 1> middles = [] {
+    std::array<float, kNf4Map - 1> between{};
+    for (size_t i = 0; i < between.size(); ++i)
+      between[i] = (kNf4Values[i] + kNf4Values[i + 1]) / 2;
+    return between;
+  }();
+  size_t low = 0;
+  for (size_t half = kNf4Map / 2; half; half /= 2)
+    low += size_t(value > middles[low + half - 1]) * half;
+  return uint8_t(low);
+}
+
 /// That of a number of [-1, 1] as bitsandbytes finds it on a processor: of the nearest of 65536 points.
 uint8_t nearestOfPoints(std::span<const float> map, float value) {
   constexpr float kLast = 65535.0f;
@@ -123,6 +141,45 @@ float magnitude(std::span<const float> values) {
   return greatest;
 }
 
+#if defined(__x86_64__)
+/// The multiple of eight elements that it returns: map[code] * scale of the codes at `codes`.
+__attribute__((target("avx2"))) uint64_t scaleCodesAvx2(const std::byte *codes, uint64_t count, const float *map,
+                                                        float scale, float *to) {
+  const __m256 low = _mm256_loadu_ps(map), high = _mm256_loadu_ps(map + 8), scales = _mm256_set1_ps(scale);
+  const __m256i shifts = _mm256_setr_epi32(4, 0, 12, 8, 20, 16, 28, 24); // the first element is in the high half
+  uint64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    int32_t word;
+    std::memcpy(&word, codes + i / 2, sizeof word);
+    const __m256i index = _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts); // permutations look at three bits
+    const __m256 isHigh = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));
+    const __m256 value =
+        _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index), _mm256_permutevar8x32_ps(high, index), isHigh);
+    _mm256_storeu_ps(to + i, _mm256_mul_ps(value, scales));
+  }
+  return i;
+}
+
+bool hasAvx2() {
+  static const bool has = hostSupports("x86-64-v3");
+  return has;
+}
+#else
+uint64_t scaleCodesAvx2(const std::byte *, uint64_t, const float *, float, float *) {
+  return 0;
+}
+bool hasAvx2() {
+  return false;
+}
+#endif
+
+/// Elements of one scale; the first code is in the high half of a byte.
+void scaleCodes(const std::byte *codes, uint64_t count, const float *map, float scale, float *to) {
+  uint64_t i = hasAvx2() ? scaleCodesAvx2(codes, count, map, scale, to) : 0;
+  for (; i < count; ++i)
+    to[i] = map[i % 2 ? uint8_t(codes[i / 2]) & 15 : uint8_t(codes[i / 2]) >> 4] * scale;
+}
+
 void quantizeScales(const QuantizedLayout &layout, std::span<const float> scales, std::byte *to) {
   double sum = 0;
   for (float scale : scales)
@@ -151,12 +208,13 @@ void quantizeNf4(const QuantizedLayout &layout, const ElementReader &read, uint3
     for (uint64_t first = 0; first < values.size(); first += kNf4Block) {
       const std::span<const float> block(values.data() + first, std::min(kNf4Block, values.size() - first));
       const float scale = magnitude(block);
+      const float factor = inverse(scale);
       scales[(begin + first) / kNf4Block] = scale;
       for (size_t i = 0; i < block.size(); i += 2) {
         const auto code = [&](size_t index) -> uint8_t {
           if (index >= block.size()) // half a byte that nobody reads
             return kZeroCode;
-          return nearest(kNf4Values, block[index] * inverse(scale));
+          return nearestNf4(block[index] * factor);
         };
         to[(begin + first + i) / 2] = std::byte(code(i) << 4 | code(i + 1));
       }
@@ -259,23 +317,13 @@ void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t 
                floatAt(bytes, layout.nestedScales, block / kNestedBlock) +
            mean;
   };
-  /// Elements [first, first + length) of one scale; `first` is even.
-  const auto fill = [&](uint64_t first, uint64_t length, float scale) {
-    const std::byte *codes = bytes + first / 2;
-    float *to = out + (first - begin);
-    for (uint64_t i = 0; i + 1 < length; i += 2) {
-      to[i] = map[uint8_t(codes[i / 2]) >> 4] * scale;
-      to[i + 1] = map[uint8_t(codes[i / 2]) & 15] * scale;
-    }
-    if (length % 2)
-      to[length - 1] = map[uint8_t(codes[length / 2]) >> 4] * scale;
-  };
   const uint64_t rowLength = layout.hasScalesByRow() ? layout.columns : layout.elements();
   for (uint64_t first = begin; first < begin + count;) {
     const uint64_t column = first % rowLength, block = column / kNf4Block;
-    const uint64_t end = std::min({begin + count - first, rowLength - column, (block + 1) * kNf4Block - column});
-    fill(first, end, scaleOf(first / rowLength * (rowLength / kNf4Block) + block));
-    first += end;
+    const uint64_t length = std::min({begin + count - first, rowLength - column, (block + 1) * kNf4Block - column});
+    scaleCodes(bytes + first / 2, length, map.data(), scaleOf(first / rowLength * (rowLength / kNf4Block) + block),
+               out + (first - begin));
+    first += length;
   }
 }
 

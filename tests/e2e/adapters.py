@@ -119,6 +119,28 @@ def linear(case):
     check("linear: gpt2 has four linear modules a block", "adapters of 8 modules" in done.stderr, done.stderr)
 
 
+def shards(folder, out, is_second, without=None):
+    """The folder with its tensors in two files: bytes as they are."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    shutil.copy(folder / "config.json", out)
+    data = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header, index = json.loads(data[8:8 + size]), {}
+    for number in (1, 2):
+        mine, body = {}, b""
+        for name, tensor in header.items():
+            if name == "__metadata__" or name == without or is_second(name) != (number == 2):
+                continue
+            piece = data[8 + size + tensor["data_offsets"][0]:8 + size + tensor["data_offsets"][1]]
+            mine[name] = tensor | {"data_offsets": [len(body), len(body) + len(piece)]}
+            body += piece
+            index[name] = f"model-0000{number}-of-00002.safetensors"
+        head = json.dumps(mine).encode()
+        (out / f"model-0000{number}-of-00002.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + body)
+    (out / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+
+
 def quantized(case):
     """A frozen model in fewer bits: what it takes, who says so, that its numbers are never kept, what a checkpoint says of its base."""
     wide = case.work / "wide"
@@ -151,8 +173,8 @@ def quantized(case):
     trainer = json.loads((saved / "step-00000001" / "trainer.json").read_text())
     base = [value for key, value in trainer["environment"].items() if "base" in key]
     check("quantized: a checkpoint names its base and the bits", len(base) == 1 and str(case.folder) in base[0] and base[0].endswith(", nf4"), base)
-    done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", f"--adapter={case.adapter}", "--quantize=nf4",
-               "--zero=3", "--recompute=layer", "--verify")
+    done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", "--lora=r=4,alpha=8,targets=all-linear",
+               "--quantize=nf4", "--zero=3", "--recompute=layer", "--verify")
     check("quantized: every pass keeps the step", done.stderr.count("verified: ") + done.stdout.count("verified: ") == 1, done.stderr)
     for level in ("cheap", "layer"):
         again = case.work / f"{level}.bin"
@@ -170,6 +192,16 @@ def quantized(case):
         check(f"quantized: from a folder in 4 bits, {ranks} ranks", error <= 1e-4, error)
     _, steps = case.run(plan, f"--weights={base}", steps=1)
     check("quantized: --weights of such a folder", abs(steps[0]["loss"] - case.golden["losses"][0]) <= 1e-5, steps[0]["loss"])
+    parts = case.work / "parts"
+    def is_second(name):
+        return "absmax" in name or name.endswith("_map")
+    shards(base, parts, is_second)
+    run("ztc", "compile", parts, "-o", stored, *arguments, f"--batch={case.shape[0]}", f"--adapter={case.adapter}")
+    _, again = case.run(stored, steps=1)
+    check("quantized: a weight's parts in two files", again[0]["loss"] == steps[0]["loss"], (again[0]["loss"], steps[0]["loss"]))
+    shards(base, parts, is_second, without="model.layers.1.mlp.up_proj.weight.absmax")
+    done, _ = case.run(stored, steps=1, expect=1)
+    check("quantized: a part that is missing", "model.layers.1.mlp.up_proj.weight.absmax' is missing" in done.stderr, done.stderr)
     for name, words, *options in (("no adapter", "give --lora"), ("other bits", "in nf4 already", "--lora=r=2,alpha=2,targets=all-linear", "--quantize=int8")):
         done = run("ztc", "compile", base, "-o", case.work / "bad.bin", *arguments, *options, expect=1)
         check(f"quantized: a folder in 4 bits, {name}", words in done.stderr and done.returncode == 1, done.stderr)
