@@ -9,7 +9,7 @@ def Graph_ByteTensor : 1DTensorOf<[I8]>;
 def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed]> {
   let summary = "The numbers of a frozen weight, from the bytes that hold it in fewer bits.";
   let description = [{
-        %w = graph.dequantize %codes {format = "nf4"} : tensor<18032xi8> -> tensor<64x512xbf16>
+        %w = graph.dequantize %codes {format = "nf4"} : tensor<18004xi8> -> tensor<64x512xbf16>
 
     `format` is nf4 (blocks of 64 elements in row-major order, whose scales are stored in 8 bits) or int8 (a scale for each row): see
     runtime/Format/QuantizedWeight.h. Each number is the f32 product of its code's value and its scale, rounded once to y's type. A frozen

@@ -15,8 +15,8 @@ inline constexpr llvm::StringLiteral kFrozen = "graph.frozen";    ///< parameter
 inline constexpr llvm::StringLiteral kNoDecay = "graph.no_decay"; ///< parameter: no weight decay
 inline constexpr llvm::StringLiteral kQuantized =
     "graph.quantized"; ///< frozen parameter: the format, nf4 or int8, in which it is to be stored
-inline constexpr llvm::StringLiteral kBucket = "graph.bucket";    ///< after `shard`: symbol of its dist.bucket
-inline constexpr llvm::StringLiteral kBatch = "graph.batch";      ///< module attributes, i64
+inline constexpr llvm::StringLiteral kBucket = "graph.bucket"; ///< after `shard`: symbol of its dist.bucket
+inline constexpr llvm::StringLiteral kBatch = "graph.batch";   ///< module attributes, i64
 inline constexpr llvm::StringLiteral kSequence = "graph.seq";
 inline constexpr llvm::StringLiteral kVocabulary = "graph.vocabulary";
 inline constexpr llvm::StringLiteral kPositionLimit = "graph.position_limit";
