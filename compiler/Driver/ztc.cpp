@@ -99,8 +99,10 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
                  "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)")
       ->check(CLI::IsMember({"nf4", "int8"}));
-  app.add_flag("--generate", o.generate,
-               "add a program that generates text a row at a time, with keys and values kept in planned memory");
+  app.add_flag(
+      "--generate", o.generate,
+      "add programs that generate text a row at a time, with keys and values kept in planned memory; of several "
+      "prompts as many at a time as --batch says");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
   app.add_option("--disable-pass", o.disabledPasses, "skip a pass")->type_name("NAME");
   app.add_option("--pass-option", o.passOptions, "an option of a pass, as in ztc-opt; repeatable")
