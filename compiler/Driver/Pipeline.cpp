@@ -14,7 +14,7 @@
 
 using namespace mlir;
 
-void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, AfterKernels after) {
+void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
   switch (phase) {
   case Phase::Import: // the importer has produced the module
     return;
@@ -26,7 +26,9 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     AutodiffOptions autodiff;
     autodiff.freeze = options.freezePattern;
     autodiff.noDecay = options.noDecayPattern;
+    autodiff.optimizer = options.optimizer;
     autodiff.decode = options.generate;
+    autodiff.afterLoss = within.afterLoss;
     return populateAutodiffPipeline(pm, autodiff);
   }
   case Phase::Precision:
@@ -37,7 +39,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     return populateShardPipeline(pm, {options.zero});
   case Phase::Recompute: {
     RecomputeOptions recompute;
-    if (options.recompute == "cheap" || options.recompute == "layer")
+    if (options.recompute != "auto" && options.recompute != "none")
       recompute.level = options.recompute;
     else if (options.recompute == "auto" && options.memoryBudget) {
       recompute.level = "choice";
@@ -57,7 +59,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   case Phase::Codegen: {
     CodegenOptions codegen;
     codegen.targets = options.targets;
-    codegen.after = std::move(after);
+    codegen.after = within.afterKernels;
     return populateCodegenPipeline(pm, codegen);
   }
   case Phase::Plan:

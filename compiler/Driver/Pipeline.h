@@ -5,8 +5,15 @@
 
 namespace ztc {
 
+/// Called in the middle of phases, to add passes there.
+struct WithinPhases {
+  std::function<void(mlir::OpPassManager &)> afterLoss =
+      {};                         ///< in `backward`: @eval has come, nothing is differentiated
+  AfterKernels afterKernels = {}; ///< in `codegen`
+};
+
 /// Adds the passes of `phase`, in order, to a module pass manager.
-void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options, AfterKernels after = {});
+void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &options, const WithinPhases &within = {});
 
 /// Adds the pass that checks the post-condition of `phase`.
 void addPhaseVerifier(Phase phase, mlir::OpPassManager &pm);

@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include <functional>
 
 namespace ztc {
 
@@ -16,6 +17,8 @@ struct AutodiffOptions {
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   bool decode = false;             ///< a program that generates text with a key/value cache
+  std::function<void(mlir::OpPassManager &)> afterLoss =
+      {}; ///< adds passes that see @eval with its loss, not yet @microstep
 };
 
 /// @forward => @microstep, @update, @eval, @generate, @decode where it is asked for; cleaned up (canonical, no common

@@ -10,12 +10,14 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   pm.addPass(createFoldEmptyTensors());
   pm.addPass(createNarrowIndices());
   pm.addPass(createAttachLoss());
+  if (options.afterLoss)
+    options.afterLoss(pm);
   pm.addPass(createBuildGenerate());
   if (options.decode)
     pm.addPass(createDeriveDecode());
   pm.addPass(createDropForward());
   pm.addPass(createDifferentiate());
-  pm.addPass(createBuildUpdate());
+  pm.addPass(createBuildUpdate({options.optimizer}));
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());
 }

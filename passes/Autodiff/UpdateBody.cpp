@@ -1,4 +1,5 @@
 #include "passes/Autodiff/UpdateBody.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Format/StepParameters.h"
 
@@ -25,10 +26,13 @@ Value stepField(OpBuilder &builder, Location loc, Value step, StepParameter fiel
   return reshapeTo(builder, loc, slice, {});
 }
 
+ModuleOp moduleOf(OpBuilder &builder) {
+  return builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+}
+
 /// Whether the gradients that an op sees are those of the scaled loss.
 bool isLossScaled(OpBuilder &builder) {
-  Operation *function = builder.getInsertionBlock()->getParentOp();
-  auto precision = function->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(graph::kPrecision);
+  auto precision = moduleOf(builder)->getAttrOfType<StringAttr>(graph::kPrecision);
   return precision && precision.getValue() == "fp16";
 }
 
@@ -60,6 +64,25 @@ struct Clipping {
   }
 };
 
+OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::OptimizerRule &rule,
+                               const UpdateEntry &entry, Value step, Value scale, Value proceed) {
+  auto flat = [&](Value value) { return value ? flatten(builder, loc, value) : value; };
+  Value parameter = flat(entry.parameter), gradient = flat(entry.gradient);
+  if (rule.name == "adamw")
+    return cast<OptimizerOpInterface>(graph::AdamwOp::create(builder, loc, parameter, gradient, flat(entry.expAvg),
+                                                             flat(entry.expAvgSq), step, scale, proceed, entry.decayed,
+                                                             flat(entry.master))
+                                          .getOperation());
+  SmallVector<Value> kept;
+  for (Value value : {entry.expAvg, entry.expAvgSq, entry.master})
+    if (value)
+      kept.push_back(flat(value));
+  return cast<OptimizerOpInterface>(
+      graph::OptimizerStepOp::create(builder, loc, parameter.getType(), ValueRange(kept).getTypes(), rule.name,
+                                     parameter, gradient, kept, step, scale, proceed, uint64_t(entry.decayed))
+          .getOperation());
+}
+
 } // namespace
 
 UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries) {
@@ -74,23 +97,25 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
     sum = scalarConstant(builder, loc, 0.0);
   Clipping clipping(builder, loc, step, sum);
 
+  const graph::OptimizerRule &rule = graph::optimizerOf(moduleOf(builder));
   UpdateValues values;
   values.gradientNorm = clipping.norm;
   values.finite = clipping.finite;
   for (const UpdateEntry &entry : entries) {
     Location entryLoc = entry.parameter.getLoc();
-    auto flat = [&](Value value) { return value ? flatten(builder, entryLoc, value) : value; };
-    auto adamw = graph::AdamwOp::create(builder, entryLoc, flat(entry.parameter), flat(entry.gradient),
-                                        flat(entry.expAvg), flat(entry.expAvgSq), step, clipping.scale, clipping.finite,
-                                        entry.decayed, flat(entry.master));
+    SmallVector<std::pair<Value, SmallVector<Value> *>> kept; // and where its new value goes
+    for (auto [value, results] :
+         {std::pair(entry.expAvg, &values.expAvgs), std::pair(entry.expAvgSq, &values.expAvgSqs),
+          std::pair(entry.master, &values.masters)})
+      if (value)
+        kept.push_back({value, results});
     auto restore = [&](Value value, Value original) {
       return reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
-    values.parameters.push_back(restore(adamw.getNewParameter(), entry.parameter));
-    values.expAvgs.push_back(restore(adamw.getNewExpAvg(), entry.expAvg));
-    values.expAvgSqs.push_back(restore(adamw.getNewExpAvgSq(), entry.expAvgSq));
-    if (entry.master)
-      values.masters.push_back(restore(adamw.getNewMaster(), entry.master));
+    OptimizerOpInterface update = buildStep(builder, entryLoc, rule, entry, step, clipping.scale, clipping.finite);
+    values.parameters.push_back(restore(update.getNewParameter(), entry.parameter));
+    for (auto [old, value] : llvm::zip_equal(kept, update.newKeptValues()))
+      old.second->push_back(restore(value, old.first));
   }
   return values;
 }

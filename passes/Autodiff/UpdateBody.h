@@ -4,24 +4,25 @@
 
 namespace ztc {
 
-/// A parameter (or a bucket of them, or a shard of one) with its gradient and Adam state, all of one shape.
+/// A parameter (or a bucket of them, or a shard of one) with its gradient and the optimizer's states, all of one shape.
 struct UpdateEntry {
-  mlir::Value parameter, gradient, expAvg, expAvgSq;
-  mlir::Value master;  ///< beside a bf16 or f16 parameter, see graph.adamw; else null
-  int64_t decayed = 0; ///< weight decay applies to elements with a (global) index below this
+  mlir::Value parameter, gradient;
+  mlir::Value expAvg, expAvgSq; ///< null where the optimizer has no such state
+  mlir::Value master;           ///< beside a bf16 or f16 parameter, see graph.adamw; else null
+  int64_t decayed = 0;          ///< weight decay applies to elements with a (global) index below this
 };
 
 struct UpdateValues {
-  llvm::SmallVector<mlir::Value> parameters, expAvgs, expAvgSqs; ///< one per entry, of the types of the entry's values
-  llvm::SmallVector<mlir::Value> masters;                        ///< one per entry that has one, in their order
-  mlir::Value gradientNorm;                                      ///< scalar f32, before clipping
-  mlir::Value finite;                                            ///< scalar i1; where false, nothing changed
+  /// One per entry that has such a value, in the order of entries, of the types of the entries' values.
+  llvm::SmallVector<mlir::Value> parameters, expAvgs, expAvgSqs, masters;
+  mlir::Value gradientNorm; ///< scalar f32, before clipping
+  mlir::Value finite;       ///< scalar i1; where false, nothing changed
 };
 
-/// Emits clipping and AdamW of all entries; `step` is the vector of runtime/Format/StepParameters.h. Squares are summed
-/// per entry, then over entries in their order. Values of rank 1 are used as they are, others through a 1-D reshape.
-/// In a module of precision fp16 gradients are those of the loss times the loss scale: the norm and the update divide
-/// by it.
+/// Emits clipping and the update of all entries by the optimizer of the module (optimizerOf); `step` is the vector of
+/// runtime/Format/StepParameters.h. Squares are summed per entry, then over entries in their order. Values of rank 1
+/// are used as they are, others through a 1-D reshape. In a module of precision fp16 gradients are those of the loss
+/// times the loss scale: the norm and the update divide by it.
 UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step,
                              llvm::ArrayRef<UpdateEntry> entries);
 

@@ -1,4 +1,5 @@
 #include "passes/Autodiff/UpdateFunction.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/UpdateBody.h"
 #include "runtime/Format/StepParameters.h"
@@ -24,13 +25,15 @@ Type masterType(Type element) {
 }
 
 SmallVector<UpdateKind> kindsOf(func::FuncOp microstep, Type momentType) {
+  const size_t states = graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states.size();
   SmallVector<UpdateKind> kinds{{"parameter"}, {"gradient"}, {"exp_avg"}, {"exp_avg_sq"}, {"master"}};
   for (unsigned index : graph::argumentsWithRole(microstep, "parameter")) {
     if (graph::isFrozen(microstep, index))
       continue;
     auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
     Type element = type.getElementType(), moment = momentType ? momentType : graph::computeType(element);
-    const Type stores[] = {element, element, moment, moment, masterType(element)};
+    const Type stores[] = {element, element, states > 0 ? moment : Type(), states > 1 ? moment : Type(),
+                           masterType(element)};
     for (auto [kind, stored] : llvm::zip_equal(kinds, stores))
       if (stored) {
         kind.parameters.push_back(index);
@@ -81,7 +84,9 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, Typ
   SmallVector<UpdateEntry> entries;
   unsigned masters = 0;
   for (auto [i, index] : llvm::enumerate(kinds[0].parameters)) {
-    auto argument = [&, i = i](unsigned kind) { return update.getArgument(kinds[kind].firstArgument + i); };
+    auto argument = [&, i = i](unsigned kind) {
+      return kinds[kind].parameters.empty() ? Value() : Value(update.getArgument(kinds[kind].firstArgument + i));
+    };
     bool decays = !microstep.getArgAttr(index, graph::kNoDecay);
     bool hasMaster = masters < kinds[4].parameters.size() && kinds[4].parameters[masters] == index;
     Value master = hasMaster ? update.getArgument(kinds[4].firstArgument + masters++) : Value();

@@ -27,7 +27,10 @@ Type BucketSlots::elementType(dist::BucketOp bucket, StringRef kind) const {
   Type type = types.lookup((bucket.getSymName() + "." + kind).str());
   if (!type && kind == "gradient") // a module without @update
     type = types.lookup((bucket.getSymName() + "." + kAccumulatedGradient).str());
-  if (!type && kind != "master")
+  // A module without @update has what AdamW keeps; in others an optimizer may have fewer states.
+  const bool isKept =
+      kind == "master" || (kind.starts_with("exp_avg") && ModuleOp(module).lookupSymbol<func::FuncOp>("update"));
+  if (!type && !isKept)
     type = Float32Type::get(module->getContext());
   return type;
 }

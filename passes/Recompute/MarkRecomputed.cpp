@@ -4,6 +4,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Recompute/Candidates.h"
 #include "passes/Recompute/Passes.h"
+#include "passes/Recompute/Policies.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #define DEBUG_TYPE "ztc-mark-recomputed"
@@ -24,11 +25,9 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
       signalPassFailure();
   }
 
-  FailureOr<RecomputeChoice> findChoice(const RecomputeCandidates &candidates) {
-    if (level == "cheap")
-      return candidates.cheap();
-    if (level == "layer")
-      return candidates.wholeLayers();
+  FailureOr<RecomputeChoice> findChoice(func::FuncOp microstep, const RecomputeCandidates &candidates) {
+    if (const RecomputePolicy *policy = findRecomputePolicy(level))
+      return (*policy)(microstep, candidates);
     FailureOr<RecomputeChoice> parsed = RecomputeChoice::parse(choice);
     if (level != "choice" || failed(parsed))
       return getOperation().emitError("there is no level '")
@@ -43,7 +42,7 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
     if (!turningPoint)
       return getOperation().emitError("no @microstep computes a loss: nothing can be recomputed");
     RecomputeCandidates candidates(function.getBody().front(), turningPoint);
-    FailureOr<RecomputeChoice> which = findChoice(candidates);
+    FailureOr<RecomputeChoice> which = findChoice(function, candidates);
     if (failed(which))
       return failure();
     llvm::SetVector<Operation *> chosen = candidates.ops(*which);

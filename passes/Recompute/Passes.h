@@ -13,7 +13,7 @@ namespace ztc {
 
 /// Options of phase `recompute`.
 struct RecomputeOptions {
-  std::string level;      ///< cheap, layer or choice; empty: nothing is recomputed
+  std::string level;      ///< a policy's name (Policies.h), or choice; empty: nothing is recomputed
   RecomputeChoice choice; ///< with the level choice
 };
 

@@ -12,7 +12,6 @@ def MarkRecomputed : Pass<"ztc-mark-recomputed", "mlir::ModuleOp"> {
     - `layer`: everything of a transformer block. Of the last one only what `cheap` takes: its backward follows at once, when all its other
       activations would have to be there again.
     - `choice`: what the option `choice` says, groups of ops by block (RecomputeChoice.h): `0-30=pointwise+mlp/31=pointwise`.
-
     - any other name: what the policy that is registered under it chooses (passes/Recompute/Policies.h).
 
     What other blocks read, the residual stream, is always kept. An op that neither backward nor a clone reads is not marked. Where `cheap` or

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Autodiff/UpdateBody.h"
 #include "passes/Sharding/BucketLayout.h"
@@ -237,9 +238,11 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   // A gradient comes in the type of the wire, as the parameter is stored; where there are no ranks there is no wire.
   BucketTypes stored = parameterTypes(/*trainableOnly=*/true), computed = gradientTypes();
   BucketTypes gradientType = module->hasAttr(dist::kZero) ? stored : computed;
-  BucketTypes expAvgTypes = stateTypes(function, "exp_avg", computed),
-              expAvgSqTypes = stateTypes(function, "exp_avg_sq", computed),
-              masterTypes = stateTypes(function, "master", BucketTypes(layout.buckets.size()));
+  const BucketTypes none(layout.buckets.size());
+  const size_t states = graph::optimizerOf(module).states.size();
+  BucketTypes expAvgTypes = stateTypes(function, "exp_avg", states > 0 ? computed : none),
+              expAvgSqTypes = stateTypes(function, "exp_avg_sq", states > 1 ? computed : none),
+              masterTypes = stateTypes(function, "master", none);
   Block &body = function.getBody().front();
   body.clear();
   llvm::BitVector erased(function.getNumArguments(), true);
@@ -280,8 +283,11 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
     attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(graph::kResult, builder.getStringAttr(name))));
   };
   addResults(values.parameters, indices, kParameterRole);
-  addResults(values.expAvgs, indices, kExpAvgRole);
-  addResults(values.expAvgSqs, indices, kExpAvgSqRole);
+  auto addStates = [&](ArrayRef<Value> kind, BucketRole role) {
+    addResults(kind, kind.empty() ? ArrayRef<unsigned>() : indices, role);
+  };
+  addStates(values.expAvgs, kExpAvgRole);
+  addStates(values.expAvgSqs, kExpAvgSqRole);
   addResults(values.masters, masterIndices, kMasterRole);
   addScalar(values.gradientNorm, "gradient_norm");
   addScalar(values.finite, "finite");

@@ -170,29 +170,32 @@ LogicalResult StatePartitioner::partitionGradients() {
   return success();
 }
 
-/// The norm reads own shards of gradients; AdamW works on what its moments are.
+/// The norm reads own shards of gradients; the optimizer works on what its states are.
 LogicalResult StatePartitioner::partitionUpdate() {
-  for (auto adamw : llvm::make_early_inc_range(function.getBody().front().getOps<graph::AdamwOp>())) {
-    if (!dist::isShard(adamw.getGradient().getType()))
-      return adamw.emitOpError("reads no gradient bucket: ") << adamw.getGradient().getType();
-    Location loc = adamw.getLoc();
-    builder.setInsertionPoint(adamw);
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    auto update = dyn_cast<OptimizerOpInterface>(op);
+    if (!update)
+      continue;
+    OpOperand &gradient = update.getGradientMutable(), &parameter = update.getParameterMutable();
+    if (!dist::isShard(gradient.get().getType()))
+      return op.emitOpError("reads no gradient bucket: ") << gradient.get().getType();
+    Location loc = op.getLoc();
+    builder.setInsertionPoint(&op);
     if (stage == 0) {
-      adamw.getGradientMutable().assign(allGather(builder, loc, adamw.getGradient()));
+      gradient.assign(allGather(builder, loc, gradient.get()));
       continue;
     }
-    if (dist::isFull(adamw.getParameter().getType()))
-      adamw.getParameterMutable().assign(ownShard(builder, adamw.getParameter()));
-    adamw.getNewParameter().setType(adamw.getParameter().getType());
-    adamw.getNewExpAvg().setType(adamw.getExpAvg().getType());
-    adamw.getNewExpAvgSq().setType(adamw.getExpAvgSq().getType());
-    if (adamw.getMaster())
-      adamw.getNewMaster().setType(adamw.getMaster().getType());
+    if (dist::isFull(parameter.get().getType()))
+      parameter.assign(ownShard(builder, parameter.get()));
+    Value updated = update.getNewParameter();
+    updated.setType(parameter.get().getType());
+    for (auto [old, value] : llvm::zip_equal(update.keptValues(), update.newKeptValues()))
+      value.setType(old.getType());
     if (stage == 3)
       continue;
-    builder.setInsertionPointAfter(adamw);
-    Value full = allGather(builder, loc, adamw.getNewParameter());
-    adamw.getNewParameter().replaceAllUsesExcept(full, full.getDefiningOp());
+    builder.setInsertionPointAfter(&op);
+    Value full = allGather(builder, loc, updated);
+    updated.replaceAllUsesExcept(full, full.getDefiningOp());
   }
   return success();
 }

@@ -20,7 +20,7 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
     (B1) the module holds `@microstep`, `@update`, `@eval` and `@generate`, perhaps `@decode`, no `@forward`, and only `graph` ops in them.
     (B2) `@microstep` takes tokens, targets, step, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
     a gradient of its name and type.
-    (B3) `@update` takes step, and parameter, gradient, exp_avg, exp_avg_sq of each trainable parameter; it returns the new parameters and
+    (B3) `@update` takes step, and parameter, gradient and the optimizer's states of each trainable parameter; it returns the new parameters and
     states, `gradient_norm` and `finite`.
     (B4) `@eval` takes tokens, targets and the parameters, and returns the loss, or one of each sequence.
     (B5) `@generate` takes tokens, a position of each sequence and the parameters, and returns (positions, vocabulary) logits; where there is
@@ -36,7 +36,7 @@ def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
     (N2) an op stores its floats as its row of the policy table says, or else, where it has none, in one type; only what `graph.kept_fp32`
     excepts is f32 throughout.
     (N3) a parameter is narrow in all functions, or f32 in all where it is excepted or a vector that is not trained; loss, gradients and logits are f32.
-    (N4) in `@update` a gradient has its parameter's type, both moments one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
+    (N4) in `@update` a gradient has its parameter's type, all states one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
     beside an f16 one an f32 master, beside f32 none.
     (N5) a value is rounded once to a type, and what is widened is not rounded back.
     (N6) no f32 activation is kept: of what the backward part reads of the forward part only parameters, vectors that are computed from

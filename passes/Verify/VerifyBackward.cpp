@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
 
@@ -75,11 +76,19 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
   }
 
   LogicalResult verifyUpdate(func::FuncOp function, ArrayRef<Trainable> trainable) {
-    if (failed(checkRoles(function, "B3", {"step", "parameter...", "gradient...", "exp_avg...", "exp_avg_sq..."})))
+    const auto &states = graph::optimizerOf(getOperation()).states;
+    SmallVector<StringRef> roles{"parameter", "gradient"};
+    roles.append(states.begin(), states.end());
+    std::vector<std::string> repeated;
+    for (StringRef role : roles)
+      repeated.push_back(role.str() + "...");
+    SmallVector<StringRef> expected{"step"};
+    expected.append(repeated.begin(), repeated.end());
+    if (failed(checkRoles(function, "B3", expected)))
       return failure();
     SmallVector<ExpectedResult> results;
     unsigned index = 1;
-    for (StringRef role : {"parameter", "gradient", "exp_avg", "exp_avg_sq"})
+    for (StringRef role : roles)
       for (const Trainable &parameter : trainable) {
         if (index >= function.getNumArguments() || graph::roleOf(function, index) != role ||
             graph::argString(function, index, graph::kName) != parameter.name ||

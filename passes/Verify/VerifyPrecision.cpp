@@ -1,6 +1,7 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Precision/Policy.h"
 #include "passes/Verify/Passes.h"
@@ -168,10 +169,12 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
         return function.emitOpError("N4: the gradient of '") << name << "' has not the type of the parameter";
       if (typeOf("master") != master)
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
-      Type first = typeOf("exp_avg");
-      if (!first || first != typeOf("exp_avg_sq") || (first != f32 && !first.isBF16()) || (moments && moments != first))
-        return function.emitOpError("N4: the moments of '") << name << "' have not one type of f32 and bf16";
-      moments = first;
+      for (StringRef state : graph::optimizerOf(getOperation()).states) {
+        Type type = typeOf(state);
+        if (!type || (type != f32 && !type.isBF16()) || (moments && moments != type))
+          return function.emitOpError("N4: the moments of '") << name << "' have not one type of f32 and bf16";
+        moments = type;
+      }
     }
     return success();
   }

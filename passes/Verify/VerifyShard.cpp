@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Dist/Stages.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Verify/Checks.h"
 #include "passes/Verify/Passes.h"
@@ -148,7 +149,7 @@ LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, 
   if (function.getName() == "update") {
     if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, "update", "parameter_bucket"))))
       return failure();
-    for (StringRef kind : {"exp_avg", "exp_avg_sq"})
+    for (StringRef kind : graph::optimizerOf(sharded.module).states)
       if (failed(results.check(sharded, kind, dist::isShardedAt(stage, "update", "exp_avg_bucket"))))
         return failure();
   }

@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "llvm/Support/raw_ostream.h"
 #include <map>
 
@@ -47,6 +48,12 @@ LogicalResult registerOptimizer(OptimizerRule rule) {
 const OptimizerRule *findOptimizer(StringRef name) {
   auto found = rules().find(name.str());
   return found == rules().end() ? nullptr : &found->second;
+}
+
+const OptimizerRule &optimizerOf(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>(kOptimizer);
+  const OptimizerRule *rule = name ? findOptimizer(name.getValue()) : nullptr;
+  return rule ? *rule : *findOptimizer("adamw");
 }
 
 SmallVector<std::string> optimizerNames() {

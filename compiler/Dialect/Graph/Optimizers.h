@@ -1,6 +1,7 @@
 // Optimizers by name: what an update does to a parameter and its states, as formulas.
 #pragma once
 #include "compiler/Dialect/Graph/Expr.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "runtime/Format/StepParameters.h"
 #include <functional>
 #include <string>
@@ -42,6 +43,9 @@ llvm::LogicalResult registerOptimizer(OptimizerRule rule);
 
 /// The optimizer of this name ("adamw" is always there); null where none is registered.
 const OptimizerRule *findOptimizer(llvm::StringRef name);
+
+/// The optimizer whose rule @update of a module follows: what graph.optimizer names, adamw where it names none.
+const OptimizerRule &optimizerOf(mlir::ModuleOp module);
 
 /// All names, in order.
 llvm::SmallVector<std::string> optimizerNames();

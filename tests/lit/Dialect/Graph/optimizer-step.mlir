@@ -1,0 +1,115 @@
+// RUN: ztc-opt %s --verify-diagnostics --split-input-file | FileCheck %s
+// RUN: ztc-opt %s --verify-diagnostics --split-input-file | ztc-opt --split-input-file | FileCheck %s
+
+// CHECK-LABEL: func.func @registered
+func.func @registered(%p: tensor<8xf32>, %q: tensor<8xbf16>, %r: tensor<8xi16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // CHECK: graph.optimizer_step "adamw" %{{.*}}, %{{.*}} keeps(%{{.*}}, %{{.*}}) by(%{{.*}}, %{{.*}}, %{{.*}}) decayed 4 : (
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: graph.optimizer_step "adamw" {{.*}} tensor<8xi16>
+  %3, %4, %5, %6 = graph.optimizer_step "adamw" %q, %q keeps(%p, %p, %r) by(%hyper, %s, %go) decayed 0
+      : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>, tensor<16xf32>, tensor<f32>, tensor<i1>)
+      -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>)
+  return
+}
+
+// -----
+
+// (C1)
+func.func @lengths(%p: tensor<8xf32>, %m: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{parameter and states are not of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %m) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<9xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<9xf32>)
+  return
+}
+
+// -----
+
+// (C1)
+func.func @gradient(%p: tensor<8xf32>, %m: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{parameter and gradient are not 1-D of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %m keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<9xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C2)
+func.func @hyper(%p: tensor<8xf32>, %hyper: tensor<16xf64>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{hyper is not 1-D f32: 'tensor<16xf64>'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf64>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C2)
+func.func @scale(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<1xf32>, %go: tensor<i1>) {
+  // expected-error @+1 {{gradient_scale is not a scalar: 'tensor<1xf32>'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<1xf32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C2)
+func.func @proceed(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<1xi1>) {
+  // expected-error @+1 {{proceed is not a scalar: 'tensor<1xi1>'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<1xi1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C3)
+func.func @master(%q: tensor<8xbf16>, %p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{the master of a parameter of 'bf16' is 'tensor<8xf32>'}}
+  %0, %1, %2, %3 = graph.optimizer_step "adamw" %q, %q keeps(%p, %p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>)
+      -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C4)
+func.func @states(%p: tensor<8xf32>, %h: tensor<8xf16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{states of 'f16' beside a parameter of 'f32'}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %h) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf16>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf16>)
+  return
+}
+
+// -----
+
+// (C5)
+func.func @unknown(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{no optimizer 'nobody' is registered}}
+  %0 = graph.optimizer_step "nobody" %p, %p keeps() by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// (C5)
+func.func @count(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{keeps 1 values of a parameter of 'f32', expected 2 with 'adamw'}}
+  %0, %1 = graph.optimizer_step "adamw" %p, %p keeps(%p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C6)
+func.func @kept(%p: tensor<8xf32>, %h: tensor<8xbf16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{what is kept has other types afterwards}}
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>)
+  return
+}
