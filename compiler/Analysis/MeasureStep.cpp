@@ -1,4 +1,7 @@
 #include "compiler/Analysis/MeasureStep.h"
+#include "runtime/Format/Steps/StepDefinition.h"
+#include "runtime/Memory/StepBytes.h"
+#include "runtime/Memory/Traffic.h"
 
 using namespace mlir;
 
@@ -9,6 +12,26 @@ StatusOr<StepMeasure> measurePlan(const plan::Plan &plan, const PlanShape &shape
   if (!memory.isOk())
     return memory.status();
   return StepMeasure{memory->arenaBytes, planSeconds(plan, *memory, shape, rates)};
+}
+
+StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape) {
+  StatusOr<MemoryPlan> memory = planMemory(plan, shape);
+  if (!memory.isOk())
+    return memory.status();
+  StepTotals totals;
+  totals.peakBytes = memory->arenaBytes;
+  totals.seconds = planSeconds(plan, *memory, shape, ratesOf(shape));
+  totals.sentBytes = sentBytes(plan, shape).parametersAndGradients();
+  forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times) {
+    const StepDefinition *definition = definitionOf(step);
+    const StepWork work = definition ? definition->work(plan, step) : StepWork::None;
+    if (work == StepWork::None || work == StepWork::Wire)
+      return;
+    totals.movedBytes += times * stepBytes(plan, *memory, shape, step);
+    totals.flops += times * step.flops();
+    totals.launches += times;
+  });
+  return totals;
 }
 
 FailureOr<const ProbedPlan *> StepProbe::plan(const RecomputeChoice &choice) {

@@ -15,6 +15,14 @@ struct StepMeasure {
   double seconds = 0;     ///< by the cost model
 };
 
+/// The same, and what makes up the time.
+struct StepTotals : StepMeasure {
+  uint64_t movedBytes = 0; ///< read and written by what computes: each operand once (runtime/Memory/StepBytes.h)
+  uint64_t sentBytes = 0;  ///< parameters and gradients to other ranks
+  uint64_t flops = 0;
+  uint64_t launches = 0; ///< of kernels and library calls
+};
+
 /// A plan without machine code, for measuring.
 struct ProbedPlan {
   plan::Plan plan;
@@ -27,6 +35,9 @@ using StepPipeline = std::function<mlir::FailureOr<ProbedPlan>(mlir::ModuleOp, c
 
 /// The plan's measure on `shape.world` ranks with `shape.accumulate` micro-steps.
 StatusOr<StepMeasure> measurePlan(const plan::Plan &plan, const PlanShape &shape, const MachineRates &rates);
+
+/// The same with what makes it up, by the rates of what the shape stands for.
+StatusOr<StepTotals> totalPlan(const plan::Plan &plan, const PlanShape &shape);
 
 /// Measures steps of one module, which stays as it is. A plan knows no number of ranks: one per choice is enough.
 class StepProbe {

@@ -2,6 +2,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Driver/Budget.h"
+#include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Report/Report.h"
@@ -205,6 +206,9 @@ int runCompile(const CompileOptions &given) {
   if (failed(done))
     return session.isValid() ? 1 : 2;
   options = session.options(); // with what IR of --from says
+  // IR has standard output for itself.
+  if (const PassExplainer *explanation = session.explanation())
+    explanation->print(options.to.empty() || !options.output.empty() ? llvm::outs() : llvm::errs());
   if (!options.to.empty())
     return writeText(options.output, [&](llvm::raw_ostream &out) {
       OpPrintingFlags flags;

@@ -1,7 +1,9 @@
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/PluginStamp.h"
+#include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "runtime/Core/Sha256.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -19,15 +21,28 @@ llvm::ArrayRef<ztc::PhaseInfo> ztc::allPhases() {
   return phases;
 }
 
+std::string ztc::describePass(const Pass &pass, StringRef plugin) {
+  StringRef name = pass.getArgument().empty() ? pass.getName() : pass.getArgument();
+  return ("pass '" + name + "'" + (plugin.empty() ? "" : " of plugin ") + plugin).str();
+}
+
 std::vector<std::string> ztc::PhaseHooks::kernelPasses() const {
   std::vector<std::string> names;
   for (const auto &[level, hooks] : afterKernels_)
     for (const Hook &hook : hooks) {
       std::unique_ptr<Pass> pass = hook.factory();
-      names.push_back(("pass '" + (pass->getArgument().empty() ? pass->getName() : pass->getArgument()) +
-                       "' of plugin " + hook.plugin)
-                          .str());
+      names.push_back(describePass(*pass, hook.plugin));
     }
+  return names;
+}
+
+std::vector<std::string> ztc::PhaseHooks::passesBehind(Phase phase) const {
+  std::vector<std::string> names;
+  for (const Table<Phase> *table : {&before_, &after_})
+    for (const auto &[where, hooks] : *table)
+      for (const Hook &hook : hooks)
+        if (where > phase)
+          names.push_back(describePass(*hook.factory(), hook.plugin) + " in phase " + allPhases()[size_t(where)].name);
   return names;
 }
 
@@ -50,7 +65,21 @@ static llvm::Expected<std::string> stampOf(llvm::MemoryBufferRef file) {
   return std::string();
 }
 
+/// What stands beside libZtc.so where it was installed without headers (cmake/package-wheel.sh): why no plugin is
+/// loaded.
+static std::string whyNoPlugins() {
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<void *>(&ztc::allPhases), &self) || !self.dli_fname)
+    return {};
+  llvm::SmallString<256> file = llvm::sys::path::parent_path(self.dli_fname);
+  llvm::sys::path::append(file, "NO-PLUGINS");
+  auto text = llvm::MemoryBuffer::getFile(file);
+  return text ? (*text)->getBuffer().trim().str() : std::string();
+}
+
 llvm::Error ztc::checkPlugin(StringRef file, std::string *hash) {
+  if (std::string why = whyNoPlugins(); !why.empty())
+    return llvm::createStringError(why);
   auto buffer = llvm::MemoryBuffer::getFile(file);
   if (!buffer)
     return llvm::createStringError(buffer.getError().message());
@@ -68,7 +97,7 @@ llvm::Error ztc::checkPlugin(StringRef file, std::string *hash) {
   return llvm::Error::success();
 }
 
-LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks, std::string *identity) {
+LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks, DialectRegistry &dialects, std::string *identity) {
   auto refuse = [&](const Twine &why) {
     llvm::errs() << "ztc: cannot load the pass plugin '" << file << "': " << why << "\n";
     return failure();
@@ -87,7 +116,16 @@ LogicalResult ztc::loadPlugin(StringRef file, PhaseHooks &hooks, std::string *id
   if (!plugin)
     return refuse(llvm::toString(plugin.takeError()));
   hooks.setPlugin(plugin->getPluginName().str());
-  plugin->registerPassRegistryCallbacks();
+  // Once for the program, however many sessions it has.
+  static llvm::SmallPtrSet<void *, 4> registered;
+  if (registered.insert(library).second)
+    plugin->registerPassRegistryCallbacks();
+  if (dlsym(library, "mlirGetDialectPluginInfo")) {
+    llvm::Expected<DialectPlugin> ops = DialectPlugin::load(path);
+    if (!ops)
+      return refuse(llvm::toString(ops.takeError()));
+    ops->registerDialectRegistryCallbacks(dialects);
+  }
   if (void *address = dlsym(library, "ztcRegisterPhaseHooks"))
     reinterpret_cast<void (*)(PhaseHooks &)>(address)(hooks);
   if (identity)

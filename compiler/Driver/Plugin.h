@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/Dialect/Kernel/KernelLevel.h"
 #include "compiler/Verification/Keeps.h"
+#include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringRef.h"
@@ -28,6 +29,9 @@ struct PhaseInfo {
 };
 llvm::ArrayRef<PhaseInfo> allPhases();
 
+/// How messages name a pass: "pass 'swap'", with " of plugin swapper" behind it where `plugin` is not empty.
+std::string describePass(const mlir::Pass &pass, llvm::StringRef plugin = {});
+
 /// Where plugins put passes into the pipeline.
 class PhaseHooks {
 public:
@@ -41,27 +45,41 @@ public:
     after_[phase].push_back({std::move(factory), keeps, plugin});
   }
 
+  /// The pass runs on the module within phase `backward`, where @eval has its loss and nothing is differentiated yet:
+  /// what it adds to the loss reaches the gradients.
+  void afterLoss(Factory factory, Keeps keeps = Keeps::Changes) {
+    afterLoss_[Phase::Backward].push_back({std::move(factory), keeps, plugin});
+  }
+
   /// The pass runs on the step's module within phase `codegen`, where the kernels in `@kernels` have come to `level`.
   void after(KernelLevel level, Factory factory) {
     afterKernels_[level].push_back({std::move(factory), Keeps::Meaning, plugin});
   }
 
-  void addBefore(Phase phase, mlir::OpPassManager &pm) { add(before_, phase, pm); }
-  void addAfter(Phase phase, mlir::OpPassManager &pm) { add(after_, phase, pm); }
-  void addAfter(KernelLevel level, mlir::OpPassManager &pm) { add(afterKernels_, level, pm, mostKernelPasses); }
+  void addBefore(Phase phase, mlir::OpPassManager &pm) { add(before_, phase, pm, Place::Before); }
+  void addAfter(Phase phase, mlir::OpPassManager &pm) { add(after_, phase, pm, Place::After); }
+  void addAfterLoss(mlir::OpPassManager &pm) { add(afterLoss_, Phase::Backward, pm, Place::Within); }
+  void addAfter(KernelLevel level, mlir::OpPassManager &pm) {
+    add(afterKernels_, level, pm, Place::Within, mostKernelPasses);
+  }
 
   /// Passes over kernels that plugins registered, in the order in which they run.
   std::vector<std::string> kernelPasses() const;
+  /// Those that plugins registered before or after phases behind `phase`, in no order.
+  std::vector<std::string> passesBehind(Phase phase) const;
   /// From here on pipelines get only the first so many of them: which one breaks a kernel is found by adding them one
   /// after the other.
   void limitKernelPasses(unsigned most) { mostKernelPasses = most; }
 
   /// What is registered from here on belongs to this plugin.
   void setPlugin(std::string name) { plugin = std::move(name); }
-  /// Of a pass that a pipeline got from here: whose it is, and what it promised.
+  /// Where in its phase a pass runs.
+  enum class Place { Before, Within, After };
+  /// Of a pass that a pipeline got from here: whose it is, what it promised, where it runs.
   struct Origin {
     std::string plugin;
     Keeps keeps = Keeps::Meaning;
+    Place place = Place::After;
   };
   /// A new pipeline is made: what is known of the passes of the last one says nothing about its own.
   void forgetPasses() { origins.clear(), kernelPassesAdded = 0; }
@@ -77,19 +95,20 @@ private:
     Keeps keeps;
     std::string plugin;
   };
-  template <typename Place> using Table = std::map<Place, std::vector<Hook>>;
-  template <typename Place>
-  void add(const Table<Place> &table, Place place, mlir::OpPassManager &pm, std::optional<unsigned> most = {}) {
-    if (auto found = table.find(place); found != table.end())
+  template <typename Where> using Table = std::map<Where, std::vector<Hook>>;
+  template <typename Where>
+  void add(const Table<Where> &table, Where where, mlir::OpPassManager &pm, Place place,
+           std::optional<unsigned> most = {}) {
+    if (auto found = table.find(where); found != table.end())
       for (const Hook &hook : found->second) {
         if (most && kernelPassesAdded++ >= *most)
           continue;
         std::unique_ptr<mlir::Pass> pass = hook.factory();
-        origins[pass.get()] = {hook.plugin, hook.keeps};
+        origins[pass.get()] = {hook.plugin, hook.keeps, place};
         pm.addPass(std::move(pass));
       }
   }
-  Table<Phase> before_, after_;
+  Table<Phase> before_, afterLoss_, after_;
   Table<KernelLevel> afterKernels_;
   std::string plugin;
   std::map<const mlir::Pass *, Origin> origins;
@@ -102,9 +121,11 @@ private:
 llvm::Error checkPlugin(llvm::StringRef file, std::string *hash = nullptr);
 
 /// Checks a plugin and loads it. It exports MLIR's `mlirGetPassPluginInfo`, which registers its passes (so `ztc-opt
-/// --load-pass-plugin` works too), and, where it wants to take part in `ztc compile`, `extern "C" void
-/// ztcRegisterPhaseHooks(ztc::PhaseHooks &)`. `identity`, if given, gets "name version (hash)". Fails with a message to
-/// stderr.
-llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks, std::string *identity = nullptr);
+/// --load-pass-plugin` works too), its optimizers and recompute policies; where it has ops of its own, MLIR's
+/// `mlirGetDialectPluginInfo`, which adds their dialect to `dialects` (`ztc-opt --load-dialect-plugin`); and, where it
+/// wants to take part in `ztc compile`, `extern "C" void ztcRegisterPhaseHooks(ztc::PhaseHooks &)`. `identity`, if
+/// given, gets "name version (hash)". Fails with a message to stderr.
+llvm::LogicalResult loadPlugin(llvm::StringRef file, PhaseHooks &hooks, mlir::DialectRegistry &dialects,
+                               std::string *identity = nullptr);
 
 } // namespace ztc

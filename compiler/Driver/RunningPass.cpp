@@ -26,9 +26,7 @@ public:
     const PhaseHooks::Origin *origin = hooks.originOf(pass);
     if (!origin)
       return;
-    StringRef name = pass->getArgument().empty() ? pass->getName() : pass->getArgument();
-    running =
-        ("pass '" + name + "' of plugin " + origin->plugin + " in phase " + allPhases()[size_t(phase)].name).str();
+    running = describePass(*pass, origin->plugin) + " in phase " + allPhases()[size_t(phase)].name;
   }
   void runAfterPass(Pass *, Operation *) override { running.clear(); }
   void runAfterPassFailed(Pass *, Operation *) override { running.clear(); }

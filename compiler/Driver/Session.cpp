@@ -1,9 +1,11 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Adapter.h"
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/Quantized.h"
@@ -18,6 +20,8 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Adapters/Names.h"
+#include "passes/Recompute/Policies.h"
+#include "runtime/Core/NearestName.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
@@ -41,6 +45,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"precision-policy", join(o.keptFp32)},
       {"recompute", o.recompute},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
+      {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
       {"optimizer-state", o.optimizerState},
       {"target", join(o.targets)},
       {"weights", o.weights},
@@ -114,14 +119,35 @@ static std::string inPlainWords(std::string text) {
   return text;
 }
 
+/// What --recompute takes.
+static SmallVector<std::string> recomputeNames() {
+  SmallVector<std::string> names{"auto", "none"};
+  llvm::append_range(names, recomputePolicyNames());
+  return names;
+}
+
+/// Whether `name` is one of those that ztc and the plugins have registered for an option; false with a message.
+static bool isRegistered(StringRef option, const std::string &name, ArrayRef<std::string> names) {
+  if (llvm::is_contained(names, name))
+    return true;
+  const std::string meant = nearestName(name, {names.begin(), names.end()});
+  llvm::errs() << "ztc: --" << option << "=" << printable(name) << ": there is none of that name"
+               << (meant.empty() ? "" : ", did you mean " + meant + "?")
+               << (meant.empty() ? "; there are " : " There are ") << llvm::join(names, ", ")
+               << ", and what a plugin registers (--load-pass-plugin)\n";
+  return false;
+}
+
 Session::Session(CompileOptions options) : opts(std::move(options)) {
   registerAllDialects(registry);
   registerAllPasses();
   for (const std::string &file : opts.plugins) {
     std::string identity;
-    valid &= succeeded(loadPlugin(file, hooks, &identity));
+    valid &= succeeded(loadPlugin(file, hooks, registry, &identity));
     pluginIdentities.push_back(std::move(identity));
   }
+  valid = valid && isRegistered("optimizer", opts.optimizer, graph::optimizerNames()) &&
+          isRegistered("recompute", opts.recompute, recomputeNames());
   valid &= succeeded(MlirOptions::parse(opts.mlirOptions));
   mlirOptions = std::make_unique<MlirOptions>();
   for (const std::string &name : opts.disabledPasses)
@@ -158,6 +184,10 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     passOptions = std::move(*parsed);
     valid = (passOptions.empty() && opts.disabledPasses.empty()) || succeeded(checkPassOptions());
   }
+  if (valid && opts.explainPasses)
+    explainer = std::make_unique<PassExplainer>(
+        hooks, [this](ModuleOp copy, Phase next) { return finishByDefault(copy, next); },
+        shapeOf(opts, opts.gpus.front(), opts.targets));
 }
 
 Session::~Session() = default;
@@ -325,7 +355,9 @@ void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
 
 LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
   hooks.addBefore(phase, pm);
-  addPhase(phase, pm, opts, [this](OpPassManager &pm, KernelLevel level) { reachKernels(pm, level); });
+  addPhase(phase, pm, opts,
+           {[this](OpPassManager &pm) { hooks.addAfterLoss(pm); },
+            [this](OpPassManager &pm, KernelLevel level) { reachKernels(pm, level); }});
   hooks.addAfter(phase, pm);
   return setPassOptions(pm, passOptions);
 }
@@ -365,6 +397,22 @@ LogicalResult Session::checkPassOptions() {
       return failure();
     }
   return success();
+}
+
+FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
+  CompileOptions rest;
+  rest.adapter = opts.adapter, rest.lora = opts.lora;
+  rest.freezePattern = opts.freezePattern, rest.noDecayPattern = opts.noDecayPattern;
+  rest.generate = opts.generate, rest.targets = opts.targets;
+  PassManager pm(context.get(), ModuleOp::getOperationName());
+  pm.enableVerifier(false);
+  for (const PhaseInfo &info : allPhases())
+    if (info.phase == Phase::Plan || (info.phase >= next && info.phase <= Phase::Assign))
+      addPhase(info.phase, pm, rest);
+  Remarks::Silence silence(remarks); // what is tried here is not what is done
+  if (failed(pm.run(copy)))
+    return failure();
+  return buildPlan(copy, planOptions(/*withKernels=*/false));
 }
 
 StepProbe Session::probe() {
@@ -435,6 +483,10 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
     passVerifier->begin(*moduleRef);
   if (isFollowed)
     pm.addInstrumentation(passVerifier->instrumentation(info.phase, opts.precision));
+  if (explainer) {
+    explainer->beginPhase(info.phase, *moduleRef);
+    pm.addInstrumentation(explainer->instrumentation());
+  }
   if (failed(addPhaseWithHooks(info.phase, pm)) || failed(mlirOptions->apply(pm, scope)))
     return failure();
   addPhaseVerifier(info.phase, pm);
@@ -456,6 +508,8 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   }
   if (isFollowed && failed(passVerifier->endPhase(info.phase, *moduleRef, opts.precision)))
     return failure();
+  if (explainer)
+    explainer->endPhase(info.phase, *moduleRef);
   recordOptions(*moduleRef, opts, freshWeights, info.phase);
   return dump(info);
 }

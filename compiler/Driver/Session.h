@@ -15,6 +15,7 @@
 
 namespace ztc {
 
+class PassExplainer;
 class PassVerifier;
 
 /// What the sizes of a plan depend on, for reports and the budget: `world` ranks and the options' micro-steps, on a
@@ -43,6 +44,8 @@ public:
   /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
   void verify(PassVerifier &verifier) { passVerifier = &verifier; }
   PhaseHooks &phaseHooks() { return hooks; }
+  /// What --explain-passes has found out; null where nobody asked.
+  const PassExplainer *explanation() const { return explainer.get(); }
   /// The phase that `run` ended in with an error.
   std::optional<Phase> failedPhase() const { return failed_; }
   /// The import tells `target` how the file's tensors follow from the weights.
@@ -87,6 +90,9 @@ private:
   /// Holds the options of passes against the pipelines of this compilation before anything runs.
   llvm::LogicalResult checkPassOptions();
   PlanOptions planOptions(bool withKernels) const;
+  /// A plan without machine code of a copy of the step before phase `next`: by ztc's own passes, and by the options
+  /// that say what is trained; those that say how are as by default.
+  llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);
   /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
   llvm::SmallVector<PlanShape> budgetShapes() const;
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
@@ -106,6 +112,7 @@ private:
   ImportReport report;
   importer::WriteBack *writeBack = nullptr;
   PassVerifier *passVerifier = nullptr;
+  std::unique_ptr<PassExplainer> explainer;
   std::string freshWeights;  ///< of a folder without any: the deviation that its configuration gives them
   std::optional<Phase> done; ///< the last phase that ran
   std::optional<RecomputeDecision> decided;

@@ -1,5 +1,5 @@
 // ztc-opt: runs single passes on IR text, as mlir-opt does, with ztc's dialects and passes. `--ztc-same=A.mlir,B.mlir`
-// holds what two files compute against each other.
+// holds what two files compute against each other (with --load-pass-plugin where they have a plugin's ops).
 #include "compiler/Driver/PhasePipelines.h"
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/RegisterAll.h"
@@ -7,20 +7,33 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/raw_ostream.h"
+#include <string>
+#include <vector>
+
+/// The files that an option of MLIR's names, in either of its forms.
+static std::vector<std::string> filesOf(int argc, char **argv, llvm::StringRef option) {
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef word(argv[i]);
+    if (!word.consume_front("-") || (word.consume_front("-"), !word.consume_front(option)))
+      continue;
+    if (word.consume_front("="))
+      files.push_back(word.str());
+    else if (word.empty())
+      files.push_back(i + 1 < argc ? argv[i + 1] : "");
+  }
+  return files;
+}
 
 /// MLIR opens plugins while it reads the command line: those of another build are refused before that.
 static bool pluginsFit(int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    llvm::StringRef word(argv[i]);
-    if (!word.consume_front("--load-pass-plugin") && !word.consume_front("-load-pass-plugin"))
-      continue;
-    llvm::StringRef file = word.consume_front("=") ? word : i + 1 < argc ? llvm::StringRef(argv[i + 1]) : "";
-    if (llvm::Error error = ztc::checkPlugin(file)) {
-      llvm::errs() << "ztc-opt: cannot load the pass plugin '" << file << "': " << llvm::toString(std::move(error))
-                   << "\n";
-      return false;
-    }
-  }
+  for (const char *kind : {"pass", "dialect"})
+    for (const std::string &file : filesOf(argc, argv, std::string("load-") + kind + "-plugin"))
+      if (llvm::Error error = ztc::checkPlugin(file)) {
+        llvm::errs() << "ztc-opt: cannot load the " << kind << " plugin '" << file
+                     << "': " << llvm::toString(std::move(error)) << "\n";
+        return false;
+      }
   return true;
 }
 
@@ -36,6 +49,10 @@ int main(int argc, char **argv) {
     if (!files.consume_front("--ztc-same="))
       continue;
     const auto [one, other] = files.split(',');
+    ztc::PhaseHooks unused;
+    for (const std::string &plugin : filesOf(argc, argv, "load-pass-plugin"))
+      if (failed(ztc::loadPlugin(plugin, unused, registry)))
+        return 1;
     return ztc::compareSteps(registry, one.str(), other.str());
   }
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ztc's pass driver\n", registry));

@@ -52,10 +52,13 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--precision-policy", o.precisionPolicy,
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
       ->type_name("FILE");
-  app.add_option("--optimizer-state", o.optimizerState, "type of Adam's moments")
+  app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, or a plugin's optimizer")
+      ->type_name("NAME");
+  app.add_option("--optimizer-state", o.optimizerState, "type of the optimizer's states")
       ->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--recompute", o.recompute, "what to compute again instead of keeping")
-      ->check(CLI::IsMember({"none", "cheap", "layer", "auto"}));
+  app.add_option("--recompute", o.recompute,
+                 "what to compute again instead of keeping: none, cheap, layer, auto, or a plugin's policy")
+      ->type_name("NAME");
   app.add_option("--prefetch", o.prefetch, "ZeRO-3: buckets gathered ahead of their use; 0 gathers just in time")
       ->transform(kWhole)
       ->check(CLI::Range(0, 64));
@@ -247,6 +250,8 @@ int run(int argc, char **argv, CompileOptions o) {
   compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
   compile->add_flag("--verify", o.verify,
                     "hold each pass to what it keeps, on a small form of the model: loss, gradients, weights");
+  compile->add_flag("--explain-passes", o.explainPasses,
+                    "print what each phase and each pass of a plugin changes: memory, traffic, FLOPs, launches, time");
   compile->add_option("--zero", o.zero, "ZeRO stage")->transform(kWhole)->check(CLI::Range(0, 3));
   compile->add_option("--gpus", o.gpus, "world size, for the report and the budget")
       ->delimiter(',')

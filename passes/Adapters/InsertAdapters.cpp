@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Adapters/Names.h"
 #include "passes/Adapters/Passes.h"
@@ -286,7 +287,9 @@ private:
   OpBuilder builder;
 };
 
-struct InsertAdapters : impl::InsertAdaptersBase<InsertAdapters> {
+struct InsertAdapters : impl::InsertAdaptersBase<InsertAdapters>, SaysWhatItKeeps {
+  /// Fresh adapters add nothing to the model; trained ones are there to change it.
+  Keeps keeps() const override { return Keeps::Changes; }
   void runOnOperation() override {
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(adapters::kAdapters);
     if (!entries)

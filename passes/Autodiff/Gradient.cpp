@@ -45,6 +45,27 @@ struct Activity {
   }
 };
 
+/// Ops that say nothing of their derivative but how they are written out are: the derivative is that of what stands
+/// there then.
+LogicalResult writeOut(ArrayRef<Operation *> path, MutableArrayRef<Seed> seeds) {
+  for (Operation *op : path) {
+    auto macro = dyn_cast<DecomposableOpInterface>(op);
+    if (!macro || isa<DifferentiableOpInterface>(op))
+      continue;
+    OpBuilder builder(op);
+    FailureOr<SmallVector<Value>> values = macro.decompose(builder);
+    if (failed(values))
+      return op->emitOpError("has no derivative and cannot be written out, and a trainable parameter reaches the loss "
+                             "through it");
+    for (Seed &seed : seeds)
+      if (seed.value.getDefiningOp() == op)
+        seed.value = (*values)[cast<OpResult>(seed.value).getResultNumber()];
+    op->replaceAllUsesWith(*values);
+    op->erase();
+  }
+  return success();
+}
+
 LogicalResult checkDerivatives(ArrayRef<Operation *> path) {
   bool complete = true;
   for (Operation *op : path) {
@@ -121,6 +142,8 @@ void keepWide(Operation *last) {
 
 FailureOr<SmallVector<Value>> emitGradients(Block &block, ArrayRef<Seed> seeds, ArrayRef<Value> wanted) {
   SmallVector<Seed> liveSeeds(seeds);
+  if (failed(writeOut(Activity(block, liveSeeds, wanted).path, liveSeeds)))
+    return failure();
   {
     Activity forward(block, liveSeeds, wanted);
     if (failed(checkDerivatives(forward.path)))

@@ -23,6 +23,10 @@ LogicalResult checkOnlyGraphOps(func::FuncOp function, StringRef constraint) {
   WalkResult result = function.getBody().walk([&](Operation *op) {
     if (isa<func::ReturnOp>(op) || isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
       return WalkResult::advance();
+    // A plugin's op: what it computes, its derivative and its kernel follow from the graph ops that it is written out
+    // in.
+    if (isa<DecomposableOpInterface>(op) && isPure(op))
+      return WalkResult::advance();
     op->emitOpError() << constraint << ": is not a graph op";
     return WalkResult::interrupt();
   });
