@@ -1,5 +1,6 @@
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Driver/Session.h"
+#include "compiler/Driver/VerifyPlan.h"
 #include "compiler/Verification/KernelVerifier.h"
 #include "frontends/huggingface/Folder.h"
 #include "frontends/huggingface/SmallForm.h"
@@ -18,10 +19,10 @@ namespace ztc {
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
 
-/// What ztc's own passes promise: adapters are there to change the model, and fewer bits are other numbers.
+/// What a pass of ztc's own promises.
 static Keeps keepsOf(const Pass &pass) {
-  const StringRef name = pass.getArgument();
-  return name == "ztc-insert-adapters" || name == "ztc-quantize-weights" ? Keeps::Changes : Keeps::Meaning;
+  const auto *says = dynamic_cast<const SaysWhatItKeeps *>(&pass);
+  return says ? says->keeps() : Keeps::Meaning;
 }
 
 /// Passes run on one thread (Session), so what runs is one pass at a time.
@@ -41,17 +42,17 @@ public:
     const PhaseHooks::Origin *origin = owner.hooks.originOf(pass);
     ++owner.passes;
     owner.pluginPasses += origin != nullptr;
-    std::optional<StepDifference> difference =
-        owner.verifier->afterPass(moduleOf(op), origin ? origin->keeps : keepsOf(*pass), *before);
+    const Keeps keeps = origin && origin->keeps != Keeps::Meaning ? origin->keeps : keepsOf(*pass);
+    owner.changedLate |= keeps == Keeps::Changes && phase > Phase::Backward;
+    std::optional<StepDifference> difference = owner.verifier->afterPass(moduleOf(op), keeps, *before);
     // Between ztc's own passes a phase may be half way; where a plugin's pass runs it is not.
     if (!difference && origin)
       difference = owner.verifier->onRanksAndRounded(moduleOf(op), precision);
     if (!difference)
       return;
-    std::string who, pipeline;
-    llvm::raw_string_ostream(who) << "pass '" << nameOf(pass) << "'"
-                                  << (origin ? " of plugin " + origin->plugin : std::string()) << " in phase "
-                                  << allPhases()[size_t(phase)].name;
+    std::string pipeline;
+    const std::string who = describePass(*pass, origin ? StringRef(origin->plugin) : StringRef()) + " in phase " +
+                            allPhases()[size_t(phase)].name;
     llvm::raw_string_ostream stream(pipeline);
     const bool onFunction = !isa<ModuleOp>(op);
     stream << "builtin.module(" << (onFunction ? "func.func(" : "");
@@ -62,7 +63,6 @@ public:
 
 private:
   static bool isAdaptor(Pass *pass) { return pass->getName().contains("OpToOpPassAdaptor"); }
-  static StringRef nameOf(Pass *pass) { return pass->getArgument().empty() ? pass->getName() : pass->getArgument(); }
   static ModuleOp moduleOf(Operation *op) {
     auto module = dyn_cast<ModuleOp>(op);
     return module ? module : op->getParentOfType<ModuleOp>();
@@ -107,6 +107,8 @@ LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StringRef pre
     return failure();
   if (std::optional<StepDifference> difference = verifier->afterPhase(module, precision))
     report(llvm::formatv("phase {0}", allPhases()[size_t(phase)].name), nullptr, *difference, ModuleOp(), "");
+  if (phase == Phase::Backward)
+    afterBackward = module.clone();
   return success(!broken);
 }
 
@@ -120,6 +122,7 @@ static CompileOptions smallForm(CompileOptions options) {
   options.remarksFile.clear();
   options.saveOnnx.clear();
   options.printPipeline = false;
+  options.explainPasses = false;
   options.targets = {"host"};
   options.batch = kSmallBatch;
   options.seq = kSmallSequence;
@@ -179,6 +182,38 @@ static bool kernelsHold(Session &session, KernelReport &found) {
   return false;
 }
 
+/// Runs the plan of the session's module, which has been through phase `codegen`, and says what is wrong with it.
+static bool planHolds(Session &session, ModuleOp reference, const CompileOptions &options, PlanReport &found) {
+  if (!reference) {
+    found.gaps.push_back("the plan in a run: a pass behind phase backward changes what the step computes");
+    return true;
+  }
+  if (!options.adapter.empty() || !options.lora.empty()) {
+    found.gaps.push_back("the plan in a run: it has adapters");
+    return true;
+  }
+  if (!options.quantize.empty()) {
+    found.gaps.push_back("the plan in a run: it has weights in fewer bits");
+    return true;
+  }
+  if (failed(session.run(Phase::Plan)))
+    return false;
+  FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
+  if (failed(plan))
+    return false;
+  found = verifyPlan(*plan, reference, session.options().precision);
+  if (found.wrong.empty())
+    return true;
+  // Up to phase schedule the step was right, and so are its kernels.
+  const std::vector<std::string> behind = session.phaseHooks().passesBehind(Phase::Schedule);
+  llvm::errs() << "ztc: --verify: " << printable(found.wrong)
+               << (behind.empty()
+                       ? ""
+                       : "; the step was right up to phase schedule, behind it runs " + llvm::join(behind, ", "))
+               << "\n";
+  return false;
+}
+
 int verifyPasses(const CompileOptions &options) {
   const auto begin = std::chrono::steady_clock::now();
   std::string reproducer = options.output.empty() ? "ztc-verify" : options.output;
@@ -215,8 +250,15 @@ int verifyPasses(const CompileOptions &options) {
           llvm::errs() << "ztc: " << printable(error) << "\n";
         return 1;
       }
+      PlanReport runs;
+      if (options.to.empty() && !planHolds(session, verifier.reference(), small, runs)) {
+        for (const std::string &error : messages.errors)
+          llvm::errs() << "ztc: " << printable(error) << "\n";
+        return 1;
+      }
       std::vector<std::string> gaps = verifier.step().notChecked();
       llvm::append_range(gaps, kernels.gaps);
+      llvm::append_range(gaps, runs.gaps);
       if (llvm::any_of(options.targets, [](const std::string &target) { return isGpuTarget(target); }))
         gaps.push_back("kernels for GPUs: no GPU was asked");
       for (const std::string &gap : gaps)
@@ -230,6 +272,8 @@ int verifyPasses(const CompileOptions &options) {
           verifier.step().checkedGradients() ? "; gradients agree with finite differences" : "");
       if (kernels.groups)
         llvm::outs() << "; the kernels of " << kernels.groups << " groups agree with the interpreter";
+      if (runs.runs)
+        llvm::outs() << "; so do two updates of a run on 1" << (runs.runs > 1 ? " and 2 ranks" : " rank");
       llvm::outs() << llvm::formatv(" ({0:f1} s)\n", seconds);
       return 0;
     }

@@ -4,6 +4,7 @@
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Verification/StepVerifier.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassInstrumentation.h"
 
 namespace ztc {
@@ -27,6 +28,9 @@ public:
   unsigned passes = 0, pluginPasses = 0;
   const StepVerifier &step() const { return *verifier; }
   bool hasBegun() const { return verifier.has_value(); }
+  /// The module after phase `backward`; null where that was not reached, or a pass behind it has changed on purpose
+  /// what the step computes.
+  mlir::ModuleOp reference() const { return changedLate || !afterBackward ? mlir::ModuleOp() : *afterBackward; }
 
 private:
   class Instrumentation;
@@ -37,6 +41,8 @@ private:
   std::string reproducer;
   std::vector<std::string> plugins;
   std::optional<StepVerifier> verifier;
+  mlir::OwningOpRef<mlir::ModuleOp> afterBackward;
+  bool changedLate = false;
   bool broken = false;
 };
 

@@ -315,6 +315,9 @@ Tensor StepInputs::direction(StringRef parameter, RankedTensorType type) {
 }
 
 Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, unsigned batch) const {
+  if (given)
+    if (std::optional<Tensor> value = given(role, name, type, batch))
+      return std::move(*value);
   Tensor tensor(type);
   if (role == "master" && !tensor.isReal())
     return tensor; // the parameter is exact in bf16: no remainder

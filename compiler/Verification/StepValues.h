@@ -1,7 +1,9 @@
 // What a step computes, in the reference interpreter: the same values, by name, whatever form passes have given it.
 #pragma once
 #include "compiler/Reference/Interpreter.h"
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,11 @@ public:
   /// The value of an argument; `batch` tells apart the tokens and targets of ranks.
   Tensor value(llvm::StringRef role, llvm::StringRef name, mlir::RankedTensorType type, unsigned batch = 0) const;
 
+  /// From here on `value` gives what this gives, where it gives anything; it gets the arguments of `value`.
+  using Given = std::function<std::optional<Tensor>(llvm::StringRef role, llvm::StringRef name,
+                                                    mlir::RankedTensorType type, unsigned batch)>;
+  void give(Given values) { given = std::move(values); }
+
   /// Moves a parameter: from here on `value` gives it (and its master) plus `step` times its own random direction; all
   /// parameters for an empty name.
   void moveAlong(llvm::StringRef parameter, double step) { moved = parameter.str(), movedBy = step; }
@@ -30,6 +37,7 @@ public:
 private:
   int64_t vocabulary = 2, positions = 1;
   std::vector<int64_t> avoided; ///< tokens that no batch holds
+  Given given;
   std::string moved;
   double movedBy = 0;
 };

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Quantization/Passes.h"
@@ -119,7 +120,10 @@ private:
   llvm::DenseMap<Value, StringAttr> formats;
 };
 
-struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights> {
+struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights>, SaysWhatItKeeps {
+  /// Fewer bits are other numbers.
+  Keeps keeps() const override { return Keeps::Changes; }
+
   using QuantizeWeightsBase::QuantizeWeightsBase;
 
   void runOnOperation() override {

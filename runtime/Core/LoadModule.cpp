@@ -14,7 +14,8 @@ std::vector<std::string> moduleCandidates(const std::string &name, const std::st
                                           const std::string &programFolder) {
   if (!path.empty())
     return {path};
-  return {programFolder + "/" + name, programFolder + "/../lib/" + name};
+  // As it is built or installed; as a Python wheel has it.
+  return {programFolder + "/" + name, programFolder + "/../lib/" + name, programFolder + "/../lib/ztc/" + name};
 }
 
 StatusOr<const void *> openModuleTable(const std::vector<std::string> &candidates, const char *symbol,

@@ -1,8 +1,10 @@
 #include "runtime/Executor/Executor.h"
 #include "runtime/Core/NamedRange.h"
+#include "runtime/Memory/MemoryTimeline.h"
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
@@ -18,11 +20,12 @@ struct Recording {
 struct PreparedProgram {
   std::string name;
   std::vector<std::unique_ptr<DeviceStep>> steps;
-  uint32_t firstLabel = 0;                      ///< of a trace: the program's label, then those of its steps
-  const plan::Program *record = nullptr;        ///< the steps as the plan has them
-  bool hasStreams = false;                      ///< some step is on another stream than 0
-  std::vector<uint64_t> queuedNanoseconds = {}; ///< by step: what the statistics know of
-  std::array<Recording, 4> recordings = {};     ///< by (first micro-step) + 2 (last micro-step)
+  uint32_t firstLabel = 0;                       ///< of a trace: the program's label, then those of its steps
+  const plan::Program *record = nullptr;         ///< the steps as the plan has them
+  bool hasStreams = false;                       ///< some step is on another stream than 0
+  std::vector<std::vector<uint32_t>> dying = {}; ///< by step: slots to be poisoned behind it; empty: none are
+  std::vector<uint64_t> queuedNanoseconds = {};  ///< by step: what the statistics know of
+  std::array<Recording, 4> recordings = {};      ///< by (first micro-step) + 2 (last micro-step)
 };
 
 } // namespace
@@ -49,6 +52,8 @@ struct Executor::Implementation {
   Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
   /// The same, step by step.
   Status runSteps(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
+  /// Behind step `step` of a program whose slots are poisoned where they die.
+  Status poison(const PreparedProgram &program, size_t step);
   /// Takes down what steps took that were only handed over.
   void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
@@ -163,6 +168,9 @@ Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<
     Status status = program.steps[i]->execute(microstep);
     if (!status.isOk())
       return status.withContext(fmt::format("program {}, step '{}'", program.name, step.name()));
+    if (!program.dying.empty())
+      ZTC_RETURN_IF_ERROR(
+          poison(program, i).withContext(fmt::format("program {}, step '{}'", program.name, step.name())));
     uint64_t after = traceClock();
     ++statistics[i].count;
     if (step.stream() == 0 && !device.timesSteps()) {
@@ -178,6 +186,33 @@ Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<
     takeQueuedTimes(program, statistics, isLast);
   if (trace)
     trace->record(programTrack, program.firstLabel, start, traceClock());
+  return Status::ok();
+}
+
+/// All ones are no number in every floating-point type.
+static constexpr int kPoison = 0xff;
+
+Status Executor::Implementation::poison(const PreparedProgram &program, size_t step) {
+  ZTC_RETURN_IF_ERROR(device.synchronize());
+  for (uint32_t slot : program.dying[step])
+    std::memset(arena + memory.slots[slot].offset, kPoison, memory.slots[slot].bytes);
+  return Status::ok();
+}
+
+Status Executor::poisonDeadSlots() {
+  Implementation &self = *implementation_;
+  if (!self.arena || !self.device.threads())
+    return internalError("slots are poisoned on a host, where there is an arena");
+  for (PreparedProgram &program : self.programs)
+    program.dying.resize(program.steps.size());
+  for (const SlotEnd &end : slotEnds(self.plan, self.shape)) {
+    // Rows of a cache that no token has come to are multiplied by zero.
+    if (self.plan.slots(int(end.slot)).slot_class() == plan::CACHE ||
+        end.step >= self.programs[end.program].dying.size())
+      continue;
+    self.programs[end.program].dying[end.step].push_back(end.slot);
+    std::memset(self.arena + self.memory.slots[end.slot].offset, kPoison, self.memory.slots[end.slot].bytes);
+  }
   return Status::ok();
 }
 

@@ -49,6 +49,10 @@ public:
   /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).
   Status initialize(Arena &arena);
 
+  /// From here on what no step may read any more is not a number: the bytes of every slot become all ones where its
+  /// life ends, and those of slots that live later at once. Each step is waited for. After initialize(), on a host.
+  Status poisonDeadSlots();
+
   bool hasProgram(std::string_view program) const;
   /// Runs all steps of a program; when it returns, nothing of it is under way (on a GPU: nothing that a later call
   /// would not come behind; readSlot waits), also after an error. `microstep` counts from 0 within an optimizer step: 0

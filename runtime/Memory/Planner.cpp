@@ -126,7 +126,15 @@ public:
     return intervals;
   }
 
-  /// Program and step of a moment.
+  /// Program, by its index, and step of a moment.
+  std::pair<uint32_t, uint32_t> indexOf(uint32_t moment) const {
+    for (size_t p = begins_.size(); p-- > 0;)
+      if (begins_[p] <= moment)
+        return {static_cast<uint32_t>(p), moment - begins_[p]};
+    return {0, 0};
+  }
+
+  /// The same by the program's name.
   std::pair<std::string, uint32_t> place(uint32_t moment) const {
     for (size_t p = begins_.size(); p-- > 0;)
       if (begins_[p] <= moment)
@@ -255,6 +263,21 @@ MemoryTimeline memoryTimeline(const plan::Plan &plan, const PlanShape &shape, co
         found.moments[moment].byClass[static_cast<size_t>(slotClass - 1)] += memory.slots[slot].bytes;
   }
   return found;
+}
+
+std::vector<SlotEnd> slotEnds(const plan::Plan &plan, const PlanShape &shape) {
+  const Timeline timeline(plan);
+  const std::vector<std::vector<Interval>> lifetimes = timeline.lifetimes(shape);
+  std::vector<SlotEnd> ends;
+  for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
+    if (plan.slots(static_cast<int>(slot)).persistent() || storageOf(plan, shape, slot) != slot)
+      continue;
+    for (const Interval &interval : lifetimes[slot]) {
+      const auto [program, step] = timeline.indexOf(interval.last);
+      ends.push_back({slot, program, step});
+    }
+  }
+  return ends;
 }
 
 } // namespace ztc

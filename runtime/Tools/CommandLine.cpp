@@ -192,6 +192,10 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   results.flag(
       "--profile{kernels}", o.profile,
       "print at the end where the time of a step went, by kernel and library call; --profile=steps: step by step");
+  results.flag(
+      "--poison", o.poison,
+      "on CPUs: memory of the step is not a number as soon as nothing may read it any more; a plan that reads it "
+      "nevertheless ends with a loss that is none");
   results.option("--trace", o.trace, "FILE",
                  "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
   const OptionGroup text{app, "Text"};

@@ -74,6 +74,7 @@ Status checkConflicts(const RunOptions &o) {
       {o.gpus && o.ranks, "--gpus and --ranks exclude each other: --ranks counts CPU ranks"},
       {o.gpus && (o.device == "cpu" || o.device == "host"), "--gpus and --device=cpu exclude each other"},
       {o.ranks && o.device == "cuda", "--ranks counts CPU ranks: with --device=cuda give --gpus"},
+      {o.poison && wantsGpus(o), "--poison is for CPU ranks: leave --gpus and --device=cuda out"},
       {o.steps && o.epochs, "--steps and --epochs exclude each other"},
       {o.evalOnly && !o.data.empty(), "--eval-only trains nothing: leave --data out"},
       {!o.data.empty() && !o.steps && !o.epochs, "--data needs --steps N or --epochs E"},

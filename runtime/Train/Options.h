@@ -70,6 +70,7 @@ struct RunOptions {
   std::string tensorboard; ///< folder of event files
   std::optional<uint64_t> logEvery;
   std::string dumpGradients;
+  bool poison = false; ///< what no step may read any more is not a number
   std::string profile; ///< empty, kernels or steps
   std::string trace;   ///< file of the timeline
 

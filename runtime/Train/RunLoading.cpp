@@ -156,6 +156,10 @@ Status RunStages::openSession(LoadedPlan loaded, std::unique_ptr<Device> device,
       progress_.show(fmt::format("measuring algorithms of matrix products: {} of {}", done, all), now);
   };
   ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms));
+  if (options_.poison && !session_->shape().threads)
+    return invalidArgument("--poison is for CPU ranks: give --device=cpu");
+  if (options_.poison)
+    ZTC_RETURN_IF_ERROR(session_->executor().poisonDeadSlots());
   for (const std::string &note : session_->algorithms().notes)
     progress_.note(note);
   if (!session_->algorithms().differs.empty())

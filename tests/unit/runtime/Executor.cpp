@@ -5,6 +5,7 @@
 #include "tests/conformance/StepRunner.h"
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 
@@ -80,6 +81,29 @@ TEST(Executor, FlatLaunchLeavesTheBucketsPaddingAlone) {
   std::vector<float> got = runner.read(x, 128);
   for (size_t i = 0; i < got.size(); ++i)
     EXPECT_EQ(got[i], i < 100 ? float(i) : -1);
+}
+
+TEST(Executor, PoisonsWhatNoStepMayReadAnyMore) {
+  StepRunner runner(kernels());
+  uint32_t x = runner.slot(std::vector<float>(64, 1)), y = runner.scratch(256, false), z = runner.scratch(256, false);
+  for (uint32_t kept : {x, z})
+    runner.plan().mutable_slots(int(kept))->set_persistent(true);
+  for (auto [from, to] : {std::pair{x, y}, std::pair{y, z}}) {
+    plan::Step *step = runner.step("double", {from, to});
+    step->mutable_launch()->set_kernel(runner.kernel("doubled"));
+    step->mutable_launch()->set_extent(64);
+  }
+  ASSERT_TRUE(runner.prepare(2).isOk());
+  if (onGpu())
+    GTEST_SKIP() << "slots are poisoned on hosts";
+  ASSERT_TRUE(runner.executor().poisonDeadSlots().isOk());
+  for (int i = 0; i < 2; ++i) {
+    for (float dead : runner.read(y, 64)) // before the first step writes it, and behind the last that reads it
+      EXPECT_TRUE(std::isnan(dead));
+    ASSERT_TRUE(runner.run().isOk());
+    EXPECT_EQ(runner.read(z, 64), std::vector<float>(64, 4));
+    EXPECT_EQ(runner.read(x, 64), std::vector<float>(64, 1));
+  }
 }
 
 TEST(Executor, StepsRunInOrderAndAreCounted) {

@@ -1,0 +1,352 @@
+#include "compiler/Driver/VerifyPlan.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Verification/StepValues.h"
+#include "runtime/Core/File.h"
+#include "runtime/Format/PlanFile.h"
+#include "runtime/Format/Safetensors.h"
+#include "runtime/Format/StepParameters.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+constexpr unsigned kUpdates = 2, kMostRanks = 2;
+constexpr double kRate = 1.0 / 1024, kBeta1 = 0.875, kBeta2 = 0.96875, kDecay = 0.125;
+/// As large as gradients are: an update is smooth in them then, and small ones are not blown up.
+constexpr double kEpsilon = 1.0 / 64;
+constexpr unsigned kSecondsOfARun = 120;
+
+/// How far a run may be from what is computed without rounding, relative, L2 over all elements.
+struct Limits {
+  double loss, gradients, update;
+};
+Limits limitsOf(StringRef precision) {
+  return precision == "fp32" ? Limits{1e-5, 1e-4, 1e-3} : Limits{2e-2, 1e-1, 2e-1};
+}
+
+/// A folder that goes with this.
+class ScratchFolder {
+public:
+  ScratchFolder() {
+    llvm::SmallString<128> made;
+    if (!llvm::sys::fs::createUniqueDirectory("ztc-verify-plan", made))
+      path = made.str().str();
+  }
+  ~ScratchFolder() {
+    if (!path.empty())
+      (void)llvm::sys::fs::remove_directories(path);
+  }
+  ScratchFolder(const ScratchFolder &) = delete;
+  ScratchFolder &operator=(const ScratchFolder &) = delete;
+  std::string operator/(const Twine &name) const { return (path + "/" + name).str(); }
+  std::string path;
+};
+
+bool writeFile(const std::string &path, StringRef content) {
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  out << content;
+  out.close();
+  return !error && !out.has_error();
+}
+
+template <typename T> void append(std::string &bytes, T value) {
+  bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+/// Tokens and targets of the rows that all ranks take, and the weights at the beginning.
+class Problem {
+public:
+  Problem(ModuleOp reference, const StepInputs &inputs) : reference(reference) {
+    auto number = [&](StringRef name) { return reference->getAttrOfType<IntegerAttr>(name).getInt(); };
+    batch = number(graph::kBatch), sequence = number(graph::kSequence), vocabulary = number(graph::kVocabulary);
+    auto microstep = reference.lookupSymbol<func::FuncOp>("microstep");
+    for (unsigned index : graph::argumentsWithRole(microstep, "parameter")) {
+      auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
+      const std::string name = graph::argString(microstep, index, graph::kName).str();
+      parameters[name] = inputs.value("parameter", name, type);
+      if (!graph::isFrozen(microstep, index))
+        trained.push_back(name);
+    }
+    // The labels of a file stand where their tokens do: the target of a position is the label of the next one, and the
+    // last position has none.
+    std::mt19937 generator(7);
+    for (unsigned rows = 0; rows < kUpdates * kMostRanks * batch; ++rows)
+      for (int64_t position = 0; position < sequence; ++position) {
+        tokens.push_back(int64_t(generator() % uint64_t(vocabulary)));
+        const bool isCounted = position + 1 < sequence && (rows + position) % 5 != 2;
+        targets.push_back(isCounted ? int64_t(generator() % uint64_t(vocabulary)) : -100);
+      }
+  }
+
+  bool write(const std::string &weights, const std::string &data) const {
+    std::vector<SafetensorsSpec> specs;
+    std::string bytes;
+    for (const auto &[name, tensor] : parameters) {
+      specs.push_back({name, plan::F32, {tensor.shape.begin(), tensor.shape.end()}});
+      for (double x : tensor.reals)
+        append(bytes, float(x));
+    }
+    if (!writeFile(weights, layoutSafetensors(specs).header + bytes))
+      return false;
+    const std::vector<int64_t> shape{kUpdates * kMostRanks, batch, sequence};
+    std::string inputs, labels;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      append(inputs, int32_t(tokens[i]));
+      append(labels, int32_t(i % size_t(sequence) == 0 ? -100 : targets[i - 1]));
+    }
+    const std::string header =
+        layoutSafetensors({{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}}).header;
+    return writeFile(data, header + inputs + labels);
+  }
+
+  /// Rows [first, first + batch) as the model takes them.
+  Tensor rows(ArrayRef<int64_t> from, RankedTensorType type, unsigned first) const {
+    Tensor tensor(type);
+    std::copy_n(from.begin() + int64_t(first) * batch * sequence, tensor.integers.size(), tensor.integers.begin());
+    return tensor;
+  }
+
+  ModuleOp reference;
+  int64_t batch, sequence, vocabulary;
+  std::map<std::string, Tensor> parameters; ///< of all, by name
+  std::vector<std::string> trained;
+  std::vector<int64_t> tokens, targets;
+};
+
+/// What two updates come to.
+struct Outcome {
+  std::vector<double> losses;
+  NamedValues gradients; ///< of the first step, by parameter
+  NamedValues weights;   ///< at the end
+};
+
+/// By the interpreter, in f64.
+FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsigned world) {
+  NamedValues state; // "parameter NAME", "exp_avg NAME", "gradient NAME", ...
+  for (const auto &[name, tensor] : problem.parameters)
+    state["parameter " + name] = tensor;
+  Outcome outcome;
+  for (unsigned update = 0; update < kUpdates; ++update) {
+    const unsigned first = update * world;
+    const auto begin = problem.targets.begin() + int64_t(first) * problem.batch * problem.sequence;
+    const auto counted = std::count_if(begin, begin + int64_t(world) * problem.batch * problem.sequence,
+                                       [](int64_t target) { return target >= 0; });
+    inputs.give([&](StringRef role, StringRef name, RankedTensorType type, unsigned rank) -> std::optional<Tensor> {
+      if (role == "tokens" || role == "targets")
+        return problem.rows(role == "tokens" ? problem.tokens : problem.targets, type, first + rank);
+      if (role == "step") {
+        const double count = update + 1;
+        Tensor step(type);
+        auto set = [&](StepParameter index, double value) { step.reals[size_t(index)] = value; };
+        set(StepParameter::InverseCount, 1.0 / double(counted));
+        set(StepParameter::LearningRate, kRate);
+        set(StepParameter::DecayFactor, 1 - kRate * kDecay);
+        set(StepParameter::StepSize, kRate / (1 - std::pow(kBeta1, count)));
+        set(StepParameter::InverseSqrtCorrection2, 1 / std::sqrt(1 - std::pow(kBeta2, count)));
+        set(StepParameter::Beta1, kBeta1);
+        set(StepParameter::OneMinusBeta1, 1 - kBeta1);
+        set(StepParameter::Beta2, kBeta2);
+        set(StepParameter::OneMinusBeta2, 1 - kBeta2);
+        set(StepParameter::Epsilon, kEpsilon);
+        set(StepParameter::Clip, std::numeric_limits<double>::infinity());
+        set(StepParameter::LossScale, 1);
+        set(StepParameter::InverseLossScale, 1);
+        return step;
+      }
+      if (auto found = state.find((role + " " + name).str()); found != state.end())
+        return found->second;
+      return role.starts_with("exp_avg") ? std::optional(Tensor(type)) : std::nullopt;
+    });
+    FailureOr<NamedValues> step = evaluateStep(problem.reference, "microstep", inputs, Precision::F64, world);
+    if (failed(step))
+      return failure();
+    outcome.losses.push_back(step->at("loss").reals.front() / double(counted));
+    for (const auto &[name, tensor] : *step)
+      if (StringRef(name).starts_with("gradient ")) {
+        state[name] = tensor;
+        if (update == 0)
+          outcome.gradients[name.substr(sizeof "gradient " - 1)] = tensor;
+      }
+    FailureOr<NamedValues> updated = evaluateStep(problem.reference, "update", inputs, Precision::F64, 1);
+    if (failed(updated))
+      return failure();
+    for (auto &[name, tensor] : *updated)
+      state[name] = std::move(tensor);
+  }
+  for (const std::string &name : problem.trained)
+    outcome.weights[name] = state.at("parameter " + name);
+  return outcome;
+}
+
+/// The f32 tensors of a file or folder that `like` names; none that it lacks.
+NamedValues readTensors(const std::string &path, const NamedValues &like) {
+  NamedValues found;
+  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(path);
+  if (!files.isOk())
+    return found;
+  for (const auto &[name, expected] : like) {
+    std::optional<SafetensorsCollection::Found> one = files->find(name);
+    if (!one || one->tensor->type != plan::F32 || one->tensor->bytes != 4 * expected.reals.size())
+      continue;
+    Tensor tensor = expected;
+    const std::byte *bytes = one->file->data(*one->tensor).data();
+    for (size_t i = 0; i < tensor.reals.size(); ++i) {
+      float value;
+      std::memcpy(&value, bytes + 4 * i, 4);
+      tensor.reals[i] = value;
+    }
+    found[name] = std::move(tensor);
+  }
+  return found;
+}
+
+/// |a - b| / |b| over all tensors together, of what is left after `from` is taken away; infinite where it is no number.
+double distance(const NamedValues &values, const NamedValues &expected, const std::map<std::string, Tensor> *from) {
+  double difference = 0, norm = 0;
+  for (const auto &[name, tensor] : expected)
+    for (size_t i = 0; i < tensor.reals.size(); ++i) {
+      const double start = from ? from->at(name).reals[i] : 0;
+      const double d = values.at(name).reals[i] - tensor.reals[i];
+      difference += d * d;
+      norm += (tensor.reals[i] - start) * (tensor.reals[i] - start);
+    }
+  const double relative = std::sqrt(difference / norm);
+  return std::isfinite(relative) ? relative : std::numeric_limits<double>::infinity();
+}
+
+/// Losses of a log of --log-json; whether it has begun at all.
+std::vector<double> lossesOf(const std::string &log, bool &begun) {
+  std::vector<double> losses;
+  StatusOr<std::string> text = readWholeFile(log);
+  begun = text.isOk() && !text->empty();
+  if (!begun)
+    return losses;
+  for (StringRef line : llvm::split(*text, '\n')) {
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(line);
+    if (!value) {
+      llvm::consumeError(value.takeError());
+      continue;
+    }
+    const llvm::json::Object *object = value->getAsObject();
+    if (!object || !object->get("step") || object->get("event") || !object->get("loss"))
+      continue;
+    losses.push_back(object->getNumber("loss").value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+  return losses;
+}
+
+/// The last line of a file that says something.
+std::string lastLine(const std::string &path) {
+  StatusOr<std::string> text = readWholeFile(path);
+  return text.isOk() ? StringRef(*text).rtrim().rsplit('\n').second.str() : std::string();
+}
+
+/// `ztc-run` beside this program, or where programs are looked for; "" where it is nowhere.
+std::string findRunner() {
+  static int anchor;
+  const std::string self = llvm::sys::fs::getMainExecutable(nullptr, &anchor);
+  llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ztc-run", {llvm::sys::path::parent_path(self)});
+  if (!found)
+    found = llvm::sys::findProgramByName("ztc-run");
+  return found ? *found : std::string();
+}
+
+} // namespace
+
+PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::string &precision) {
+  PlanReport report;
+  const std::string runner = findRunner();
+  if (runner.empty()) {
+    report.gaps.push_back("the plan in a run: there is no ztc-run beside ztc");
+    return report;
+  }
+  ScratchFolder folder;
+  StepInputs inputs(reference);
+  const Problem problem(reference, inputs);
+  const std::string file = folder / "plan.bin", weights = folder / "weights.safetensors",
+                    data = folder / "data.safetensors";
+  if (folder.path.empty() || !problem.write(weights, data) || !writePlanFile(plan, file).isOk()) {
+    report.gaps.push_back("the plan in a run: the folder for temporary files cannot be written");
+    return report;
+  }
+  const Limits limits = limitsOf(precision);
+  for (unsigned world = 1; world <= kMostRanks; ++world) {
+    const std::string where = world == 1 ? "on 1 rank" : llvm::formatv("on {0} ranks", world).str();
+    FailureOr<Outcome> expected = interpreted(problem, inputs, world);
+    if (failed(expected)) {
+      report.gaps.push_back("the plan in a run " + where + ": the interpreter has no rule for the step");
+      return report;
+    }
+    const std::string name = llvm::formatv("run-{0}", world), log = folder / (name + ".jsonl"),
+                      said = folder / (name + ".txt"), saved = folder / name,
+                      gradients = folder / (name + ".safetensors");
+    std::vector<std::string> words{
+        runner,       file,    "--device=cpu",        "--poison", "--threads=1",    "--data", data,
+        "--weights",  weights, "--schedule=constant", "--clip=0", "--save-every=2", "--save", saved,
+        "--log-json", log,     "--dump-gradients",    gradients,  "--log-every=1"};
+    words.push_back(llvm::formatv("--ranks={0}", world));
+    words.push_back(llvm::formatv("--steps={0}", kUpdates));
+    for (auto [option, value] : {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
+                                 std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay)})
+      words.push_back(llvm::formatv("{0}={1:f12}", option, value));
+    if (precision == "fp16")
+      words.push_back("--loss-scale=1");
+    SmallVector<StringRef> arguments(words.begin(), words.end());
+    const std::optional<StringRef> output[] = {StringRef(""), StringRef(said), StringRef(said)};
+    std::string error;
+    const int status = llvm::sys::ExecuteAndWait(runner, arguments, std::nullopt, output, kSecondsOfARun, 0, &error);
+    bool begun = false;
+    const std::vector<double> losses = lossesOf(log, begun);
+    if (!begun) {
+      report.gaps.push_back("the plan in a run " + where +
+                            ": it does not begin: " + (error.empty() ? lastLine(said) : error));
+      return report;
+    }
+    const std::string run =
+        "a run of the plan " + where + ", with memory poisoned where nothing may read it any more: ";
+    auto differs = [&](const Twine &what) { report.wrong = run + what.str(); };
+    for (size_t i = 0; i < std::min(losses.size(), expected->losses.size()); ++i)
+      if (const double want = expected->losses[i]; !(std::abs(losses[i] - want) <= limits.loss * std::abs(want))) {
+        differs(
+            llvm::formatv("the loss of step {0} is {1:e6}, the interpreter gives {2:e6}", i, losses[i], want).str());
+        return report;
+      }
+    if (status != 0 || losses.size() != kUpdates) {
+      differs(llvm::formatv("it ends with status {0}: {1}", status, error.empty() ? lastLine(said) : error).str());
+      return report;
+    }
+    const NamedValues is = readTensors(gradients, expected->gradients);
+    const NamedValues after = readTensors(saved + "/step-00000002", expected->weights);
+    if (is.size() != expected->gradients.size() || after.size() != expected->weights.size()) {
+      report.gaps.push_back(
+          "gradients and weights of the plan in a run: a checkpoint has them under other names or in parts");
+      ++report.runs;
+      continue;
+    }
+    if (const double error = distance(is, expected->gradients, nullptr); !(error <= limits.gradients)) {
+      differs(llvm::formatv("the first step's gradients differ from the interpreter's (relative {0:e1})", error).str());
+      return report;
+    }
+    if (const double error = distance(after, expected->weights, &problem.parameters); !(error <= limits.update)) {
+      differs(
+          llvm::formatv("what two updates make of the weights differs from the interpreter's (relative {0:e1})", error)
+              .str());
+      return report;
+    }
+    ++report.runs;
+  }
+  return report;
+}
+
+} // namespace ztc
