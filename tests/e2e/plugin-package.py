@@ -83,7 +83,8 @@ with scratch() as work:
     started = time.monotonic()
     said = subprocess.run(build, capture_output=True, text=True)
     check("and passes after an edit", said.returncode == 0, said.stdout[-2000:] + said.stderr)
-    print(f"from the edit to the test's end: {time.monotonic() - started:.1f} s")
+    took = time.monotonic() - started
+    check("from the edit to the test's end: at most 10 s (30 where the machine has other work)", took <= 30, f"{took:.1f} s")
     refused = subprocess.run([ROOT / "samples/passes/new_pass.py", "scale-residuals", own], capture_output=True, text=True)
     check("new_pass.py overwrites nothing", refused.returncode == 1 and "not empty" in refused.stderr, refused.stderr)
 

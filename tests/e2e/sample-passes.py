@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The samples of samples/passes are built from what `cmake --install` installs, outside of the repository; their lit tests run; each does in a whole
+compilation and a run what it says; and variants that are wrong in one line are found by `--verify` and named."""
+import math
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetensors, scratch
+
+if not shutil.which("clang++-22"):
+    print("left out: no clang++-22")
+    sys.exit(77)
+SAMPLES = ("ZLoss", "GatedSilu", "Lion", "AlternateBlocks", "DelayGathers", "ClampStores")
+# A file, what is wrong in it, and who is named with which words.
+WRONG = {
+    "UnsaidLoss": ("ZLoss", [("ztc::Keeps::Changes);", "ztc::Keeps::Meaning);")], "pass 'z-loss' of plugin z-loss in phase backward", "the loss was"),
+    "WrongValue": ("GatedSilu", [("gate * sigmoid(gate) * up,", "up * sigmoid(gate) * up,")], "pass 'gate-silu' of plugin gated-silu in phase import", "logits"),
+    "WrongGradient": ("GatedSilu", [("(1.0 + gate * (1.0 - s))", "(1.0 - gate * (1.0 - s))")], "sample.gated_silu", "is not the derivative"),
+    "WrongKernel": ("ClampStores", [("cl::init(1e30)", "cl::init(0.25)")], "pass 'clamp-stores' of plugin clamp-stores in phase codegen", "element"),
+}
+model = GOLDEN / "grouped" / "model.onnx"
+common = ["--batch=2", "--seq=16", "--target=x86-64-v3", "--threads=1"]
+
+
+def command(*words, expect=0):
+    done = subprocess.run([str(x) for x in words], capture_output=True, text=True)
+    good = expect is None or done.returncode == expect
+    check(" ".join(pathlib.Path(str(x)).name for x in words[:3]), good, "" if good else (done.stdout + done.stderr)[-3000:])
+    return done
+
+
+with scratch() as work:
+    prefix, source, out = work / "prefix", work / "passes", work / "out"
+    command("cmake", "--install", BUILD, "--prefix", prefix)
+    shutil.copytree(ROOT / "samples" / "passes", source)
+    with (source / "CMakeLists.txt").open("a") as lists:
+        for name, (sample, changes, _, _) in WRONG.items():
+            text = (source / f"{sample}.cpp").read_text()
+            for before, after in changes:
+                check(f"{name}: {sample} has the line that is to be wrong", before in text)
+                text = text.replace(before, after)
+            operations = ""
+            if (source / f"{sample}.td").exists():
+                shutil.copy(source / f"{sample}.td", source / f"{name}.td")
+                text, operations = re.sub(rf'"{sample}(Dialect)?\.', rf'"{name}\1.', text), f" OPS {name}.td"
+            (source / f"{name}.cpp").write_text(text)
+            lists.write(f"ztc_add_plugin({name} {name}.cpp{operations})\n")
+    command("cmake", "-S", source, "-B", out, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-22", "-DCMAKE_C_COMPILER=clang-22", f"-DCMAKE_PREFIX_PATH={prefix}")
+    command("cmake", "--build", out)
+    for sample in SAMPLES:
+        done = command("cmake", "--build", out, "--target", f"check-{sample}")
+        check(f"{sample}: its lit tests pass", re.search(r"Passed: +[1-9]", done.stdout) and "Failed" not in done.stdout, done.stdout[-2000:])
+
+    def compiled(plugin, *options, expect=0, name="plan"):
+        plan = work / f"{name}.bin"
+        load = [f"--load-pass-plugin={out / plugin}.so"] if plugin else []
+        options = options if any(x.startswith("--precision=") for x in options) else ("--precision=fp32", *options)
+        return plan, command(prefix / "bin/ztc", "compile", model, *common, *load, *options, "-o", plan, expect=expect)
+
+    def trained(plan, *options, steps=2):
+        log = work / "log"
+        command(prefix / "bin/ztc-run", plan, f"--data={GOLDEN / 'grouped/data.safetensors'}", f"--steps={steps}", "--lr=1e-3", "--schedule=constant", "--device=cpu",
+                "--threads=1", f"--log-json={log}", "--overwrite", *(options or ["--no-save"]))
+        return read_log(log)
+
+    plain = compiled("", name="plain")[0]
+    head, steps = trained(plain)
+    losses = [step["loss"] for step in steps]
+
+    # The term is in the loss, in proportion to its weight, and in the gradient.
+    terms = []
+    for weight in (0.001, 0.002):
+        plan, said = compiled("ZLoss", f"--pass-option=z-loss.weight={weight}", "--verify")
+        check("z-loss: it says that it changes the loss, and --verify what it cannot hold then",
+              "gradients agree with finite differences" in said.stdout and "a pass changes the loss" in said.stderr, said.stdout + said.stderr)
+        terms.append(trained(plan)[1][0]["loss"] - losses[0])
+    check("z-loss: the loss grows with the weight", terms[0] > 0 and abs(terms[1] / terms[0] - 2) < 1e-2, terms)
+    done = command(prefix / "bin/ztc", "diff", plain, plan, expect=1)
+    check("z-loss: ztc diff shows the plugin, its option and its kernels", all(word in done.stdout for word in ("load-pass-plugin", "z-loss.weight", "microstep +")),
+          done.stdout[-2000:])
+
+    plan, said = compiled("GatedSilu", "--verify")
+    check("gated_silu: keeps what the step computes", re.search(r"\(1 of plugins\)", said.stdout) and "not checked" not in said.stderr, said.stdout + said.stderr)
+    mine = [step["loss"] for step in trained(plan)[1]]
+    check("gated_silu: and its losses", all(abs(a - b) < 1e-5 for a, b in zip(mine, losses)), (mine, losses))
+    plan, said = compiled("GatedSilu", "--verify", "--precision=bf16", "--recompute=layer", "--zero=2")
+    check("gated_silu: in bf16, sharded, recomputed", re.search(r"\(1 of plugins\)", said.stdout) and "not checked" not in said.stderr, said.stdout + said.stderr)
+
+    # Lion against its formula, from a state that a run has come to.
+    plan, said = compiled("Lion", "--optimizer=lion", "--zero=1", "--verify")
+    checkpoints, rate, betas, decay = work / "lion", 1e-3, (0.9, 0.99), 0.1
+    rule = [f"--beta1={betas[0]}", f"--beta2={betas[1]}", f"--weight-decay={decay}", "--clip=0", f"--save={checkpoints}", "--save-every=1"]
+    head, _ = trained(plan, *rule, "--stop-after=1", steps=2)
+    check("lion: half of Adam's states", read_log(work / "log")[0]["by_class"]["optimizer"] * 2 <= trained(plain)[0]["by_class"]["optimizer"] + 4096)
+    trained(plan, *rule, f"--resume={checkpoints}", f"--dump-gradients={work / 'gradients'}", steps=2)
+    gradients = read_safetensors(work / "gradients")
+    state = {}
+    for step in (1, 2):
+        for kind in ("model", "exp_avg"):
+            for file in sorted((checkpoints / f"step-{step:08}").glob(f"{kind}*.safetensors")):
+                state.update({(step, kind, name): value for name, value in read_safetensors(file).items()})
+        check(f"lion: step {step} has no second state", not list((checkpoints / f"step-{step:08}").glob("exp_avg_sq*")))
+    worst = [0.0, 0.0]
+    for name, (shape, g) in gradients.items():
+        kept = decay if len(shape) > 1 else 0
+        for p1, m1, x, p2, m2 in zip(*(state[key][1] for key in ((1, "model", name), (1, "exp_avg", name))), g, state[2, "model", name][1], state[2, "exp_avg", name][1]):
+            mixed = betas[0] * m1 + (1 - betas[0]) * x
+            if abs(mixed) > 1e-12:
+                worst[0] = max(worst[0], abs(p1 * (1 - rate * kept) - math.copysign(rate, mixed) - p2))
+            worst[1] = max(worst[1], abs(betas[1] * m1 + (1 - betas[1]) * x - m2))
+    check("lion: weights and momentum are those of the paper's algorithm 2", worst[0] < 1e-6 and worst[1] < 1e-7 and len(gradients) > 5, worst)
+    said = compiled("", "--optimizer=lion", expect=2)[1].stderr
+    check("lion: without the plugin its name is unknown", "--optimizer=lion" in said and "adamw" in said, said)
+
+    peaks = {}
+    for policy in ("none", "alternate", "layer"):
+        plan, _ = compiled("AlternateBlocks", f"--recompute={policy}")
+        head, steps = trained(plan)
+        peaks[policy] = head["by_class"]["activations"]
+        check(f"alternate blocks: --recompute={policy} keeps every bit", [step["loss"] for step in steps] == losses)
+    check("alternate blocks: saves less than whole layers, more than nothing", peaks["layer"] <= peaks["alternate"] < peaks["none"], peaks)
+
+    plan, said = compiled("DelayGathers", "--zero=3", "--gpus=2", "--explain-passes", "--verify")
+    row = next((line for line in said.stdout.splitlines() if "pass 'delay-gathers' of plugin delay-gathers" in line), "")
+    check("delay-gathers: --explain-passes says what it saves", re.search(r"plugin delay-gathers +-[0-9]", row), said.stdout)
+    ahead, _ = compiled("", "--zero=3", name="ahead")
+    runs = [[(s["loss"], s["grad_norm"]) for s in trained(p, "--ranks=2", "--no-save")[1]] for p in (ahead, plan)]
+    check("delay-gathers: on two ranks every bit is kept", runs[0] == runs[1], runs)
+
+    plan, said = compiled("ClampStores", "--verify")
+    check("clamp-stores: kernels agree with the interpreter", re.search("kernels of [1-9][0-9]* groups agree", said.stdout), said.stdout + said.stderr)
+    check("clamp-stores: and the run has the same bits", [step["loss"] for step in trained(plan)[1]] == losses)
+
+    for name, (_, _, who, what) in WRONG.items():
+        said = compiled(name, "--verify", expect=1, name=name)[1].stderr
+        check(f"{name} is found and named", who in said and what in said, said)
+        check(f"{name}: no plan is written", not (work / f"{name}.bin").exists())
+finish()
