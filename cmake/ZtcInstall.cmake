@@ -29,3 +29,13 @@ endforeach()
 install(FILES ${CMAKE_BINARY_DIR}/install/ZtcConfig.cmake ${CMAKE_BINARY_DIR}/install/ZtcConfigVersion.cmake
               ${CMAKE_SOURCE_DIR}/compiler/Driver/PluginStamp.cpp.in
         DESTINATION lib/cmake/Ztc COMPONENT compiler)
+# The reference of dialects and passes as a page.
+find_program(ZTC_CMARK cmark-gfm)
+if(ZTC_CMARK)
+  file(GLOB references CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/compiler/Dialect/*/Ops.md ${CMAKE_SOURCE_DIR}/compiler/Conversion/Passes.md ${CMAKE_SOURCE_DIR}/passes/*/Passes.md)
+  add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/reference.html
+    COMMAND ${CMAKE_SOURCE_DIR}/compiler/reference_page.py ${CMAKE_BINARY_DIR}/reference.html
+    DEPENDS ${references} ${CMAKE_SOURCE_DIR}/compiler/reference_page.py VERBATIM)
+  add_custom_target(ztc_reference ALL DEPENDS ${CMAKE_BINARY_DIR}/reference.html)
+  install(FILES ${CMAKE_BINARY_DIR}/reference.html DESTINATION share/doc/ztc COMPONENT compiler OPTIONAL)
+endif()
