@@ -82,4 +82,7 @@ with scratch() as work:
     gaps = [line for line in said.stderr.splitlines() if "not checked" in line]
     check("adapters change the model, and nothing changes it after them", "gradients agree" in said.stdout and len(gaps) == 1 and "it has adapters" in gaps[0],
           said.stdout + said.stderr)
+    for zero in (0, 3):
+        said = run("ztc", "compile", model, *common, "--verify", f"--zero={zero}", "--quantize=nf4", "--lora=r=4,alpha=8,targets=all-linear", "-o", work / "plan.bin")
+        check(f"weights in fewer bits, at stage {zero}", "gradients agree" in said.stdout, said.stdout + said.stderr)
 finish()
