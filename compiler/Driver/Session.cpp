@@ -1,6 +1,5 @@
 #include "compiler/Driver/Session.h"
 #include "compiler/Analysis/Recomputation.h"
-#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Adapter.h"
@@ -10,6 +9,7 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/Quantized.h"
 #include "compiler/Driver/RegisterAll.h"
+#include "compiler/Driver/RegisteredNames.h"
 #include "compiler/Driver/RunningPass.h"
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Support/Location.h"
@@ -20,8 +20,6 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Adapters/Names.h"
-#include "passes/Recompute/Policies.h"
-#include "runtime/Core/NearestName.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
@@ -119,25 +117,6 @@ static std::string inPlainWords(std::string text) {
   return text;
 }
 
-/// What --recompute takes.
-static SmallVector<std::string> recomputeNames() {
-  SmallVector<std::string> names{"auto", "none"};
-  llvm::append_range(names, recomputePolicyNames());
-  return names;
-}
-
-/// Whether `name` is one of those that ztc and the plugins have registered for an option; false with a message.
-static bool isRegistered(StringRef option, const std::string &name, ArrayRef<std::string> names) {
-  if (llvm::is_contained(names, name))
-    return true;
-  const std::string meant = nearestName(name, {names.begin(), names.end()});
-  llvm::errs() << "ztc: --" << option << "=" << printable(name) << ": there is none of that name"
-               << (meant.empty() ? "" : ", did you mean " + meant + "?")
-               << (meant.empty() ? "; there are " : " There are ") << llvm::join(names, ", ")
-               << ", and what a plugin registers (--load-pass-plugin)\n";
-  return false;
-}
-
 Session::Session(CompileOptions options) : opts(std::move(options)) {
   registerAllDialects(registry);
   registerAllPasses();
@@ -146,8 +125,7 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     valid &= succeeded(loadPlugin(file, hooks, registry, &identity));
     pluginIdentities.push_back(std::move(identity));
   }
-  valid = valid && isRegistered("optimizer", opts.optimizer, graph::optimizerNames()) &&
-          isRegistered("recompute", opts.recompute, recomputeNames());
+  valid = valid && areRegistered(opts);
   valid &= succeeded(MlirOptions::parse(opts.mlirOptions));
   mlirOptions = std::make_unique<MlirOptions>();
   for (const std::string &name : opts.disabledPasses)
@@ -401,7 +379,7 @@ LogicalResult Session::checkPassOptions() {
 
 FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
   CompileOptions rest;
-  rest.adapter = opts.adapter, rest.lora = opts.lora;
+  rest.adapter = opts.adapter, rest.lora = opts.lora, rest.quantize = opts.quantize;
   rest.freezePattern = opts.freezePattern, rest.noDecayPattern = opts.noDecayPattern;
   rest.generate = opts.generate, rest.targets = opts.targets;
   PassManager pm(context.get(), ModuleOp::getOperationName());

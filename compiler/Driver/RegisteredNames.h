@@ -1,0 +1,10 @@
+// Options whose values plugins may add to.
+#pragma once
+#include "compiler/Driver/Options.h"
+
+namespace ztc {
+
+/// Whether --optimizer and --recompute name what ztc or a plugin has registered; false with a message to stderr.
+bool areRegistered(const CompileOptions &options);
+
+} // namespace ztc
