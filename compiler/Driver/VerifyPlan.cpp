@@ -13,7 +13,9 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
+#include <dlfcn.h>
 #include <random>
+#include <unistd.h>
 
 using namespace mlir;
 
@@ -264,7 +266,144 @@ std::string findRunner() {
 
 } // namespace
 
-PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::string &precision) {
+std::string standInFolder() {
+  Dl_info library;
+  if (!dladdr(reinterpret_cast<void *>(&standInFolder), &library) || !library.dli_fname)
+    return {};
+  for (const char *place : {"standin", "ztc/standin"}) { // of a build, as it is installed
+    llvm::SmallString<256> folder = llvm::sys::path::parent_path(library.dli_fname);
+    llvm::sys::path::append(folder, place);
+    if (llvm::sys::fs::exists(folder + "/libztc-standin-cuda.so"))
+      return folder.str().str();
+  }
+  return {};
+}
+
+namespace {
+
+/// Where a plan runs.
+struct Way {
+  unsigned world;
+  bool onGpus;
+  std::string text() const {
+    const std::string what = onGpus ? "GPU" : "rank";
+    return llvm::formatv("on {0} {1}{2}{3}", world, what, world > 1 ? "s" : "",
+                         onGpus ? ", for which an engine on this processor stands" : "");
+  }
+};
+
+/// Runs the plan in its folder, one way after the other.
+class Runs {
+public:
+  Runs(const ScratchFolder &folder, const Problem &problem, std::string runner, const std::string &precision)
+      : folder(folder), problem(problem), runner(std::move(runner)), precision(precision), limits(limitsOf(precision)) {
+  }
+
+  /// False where something is wrong, or nothing can be run.
+  bool hold(const Outcome &expected, const Way &way, PlanReport &report);
+
+private:
+  std::vector<std::string> commandLine(const Way &way) const;
+  /// Of the child: this program's, with the stand-ins where `way` takes them.
+  static std::vector<std::string> environment(const Way &way);
+  std::string file(const Way &way, const char *ending) const {
+    return folder / llvm::formatv("{0}-{1}{2}", way.onGpus ? "gpus" : "ranks", way.world, ending).str();
+  }
+
+  const ScratchFolder &folder;
+  const Problem &problem;
+  std::string runner, precision;
+  Limits limits;
+};
+
+std::vector<std::string> Runs::commandLine(const Way &way) const {
+  std::vector<std::string> words{runner,
+                                 folder / "plan.bin",
+                                 "--data",
+                                 folder / "data.safetensors",
+                                 "--weights",
+                                 folder / "weights.safetensors",
+                                 "--schedule=constant",
+                                 "--clip=0",
+                                 "--save-every=2",
+                                 "--save",
+                                 file(way, ""),
+                                 "--log-json",
+                                 file(way, ".jsonl"),
+                                 "--dump-gradients",
+                                 file(way, ".safetensors"),
+                                 llvm::formatv("--steps={0}", kUpdates)};
+  words.push_back(llvm::formatv("--{0}={1}", way.onGpus ? "gpus" : "ranks", way.world));
+  if (!way.onGpus)
+    words.insert(words.end(), {"--device=cpu", "--threads=1", "--poison"});
+  for (auto [option, value] : {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
+                               std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay)})
+    words.push_back(llvm::formatv("{0}={1:f12}", option, value));
+  if (precision == "fp16")
+    words.push_back("--loss-scale=1");
+  return words;
+}
+
+std::vector<std::string> Runs::environment(const Way &way) {
+  std::vector<std::string> variables;
+  for (char **variable = environ; *variable; ++variable)
+    if (!way.onGpus || !StringRef(*variable).starts_with("ZTC_"))
+      variables.push_back(*variable);
+  if (way.onGpus)
+    variables.insert(variables.end(), {"ZTC_STAND_INS=" + standInFolder(), "ZTC_CUDNN=0", "ZTC_CUDA_TUNE=0",
+                                       llvm::formatv("ZTC_STAND_IN_GPUS={0}", way.world)});
+  return variables;
+}
+
+bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
+  const std::vector<std::string> words = commandLine(way), variables = environment(way);
+  const SmallVector<StringRef> arguments(words.begin(), words.end());
+  const SmallVector<StringRef> environment(variables.begin(), variables.end());
+  const std::string said = file(way, ".txt");
+  const std::optional<StringRef> output[] = {StringRef(""), StringRef(said), StringRef(said)};
+  std::string error;
+  const int status =
+      llvm::sys::ExecuteAndWait(runner, arguments, ArrayRef(environment), output, kSecondsOfARun, 0, &error);
+  bool begun = false;
+  const std::vector<double> losses = lossesOf(file(way, ".jsonl"), begun);
+  const std::string why = error.empty() ? lastLine(said) : error;
+  if (!begun) {
+    report.gaps.push_back("the plan in a run " + way.text() + ": it does not begin: " + why);
+    return false;
+  }
+  auto differs = [&](const Twine &what) {
+    report.wrong = "a run of the plan " + way.text() +
+                   (way.onGpus ? ": " : ", with memory poisoned where nothing may read it any more: ") + what.str();
+    return false;
+  };
+  for (size_t i = 0; i < std::min(losses.size(), expected.losses.size()); ++i)
+    if (const double want = expected.losses[i]; !(std::abs(losses[i] - want) <= limits.loss * std::abs(want)))
+      return differs(
+          llvm::formatv("the loss of step {0} is {1:e6}, the interpreter gives {2:e6}", i, losses[i], want).str());
+  if (status != 0 || losses.size() != kUpdates)
+    return differs(llvm::formatv("it ends with status {0}: {1}", status, why).str());
+  const NamedValues gradients = readTensors(file(way, ".safetensors"), expected.gradients);
+  const NamedValues weights = readTensors(file(way, "") + "/step-00000002", expected.weights);
+  (way.onGpus ? report.gpuRuns : report.runs) += 1;
+  if (gradients.size() != expected.gradients.size() || weights.size() != expected.weights.size()) {
+    report.gaps.push_back("gradients and weights of the plan in a run " + way.text() +
+                          ": a checkpoint has them under other names or in parts");
+    return true;
+  }
+  if (const double far = distance(gradients, expected.gradients, nullptr); !(far <= limits.gradients))
+    return differs(
+        llvm::formatv("the first step's gradients differ from the interpreter's (relative {0:e1})", far).str());
+  if (const double far = distance(weights, expected.weights, &problem.parameters); !(far <= limits.update))
+    return differs(llvm::formatv("what two updates make of the weights differs from the interpreter's (relative "
+                                 "{0:e1})",
+                                 far)
+                       .str());
+  return true;
+}
+
+} // namespace
+
+PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::string &precision, bool withGpus) {
   PlanReport report;
   const std::string runner = findRunner();
   if (runner.empty()) {
@@ -274,77 +413,21 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::str
   ScratchFolder folder;
   StepInputs inputs(reference);
   const Problem problem(reference, inputs);
-  const std::string file = folder / "plan.bin", weights = folder / "weights.safetensors",
-                    data = folder / "data.safetensors";
-  if (folder.path.empty() || !problem.write(weights, data) || !writePlanFile(plan, file).isOk()) {
+  if (folder.path.empty() || !problem.write(folder / "weights.safetensors", folder / "data.safetensors") ||
+      !writePlanFile(plan, folder / "plan.bin").isOk()) {
     report.gaps.push_back("the plan in a run: the folder for temporary files cannot be written");
     return report;
   }
-  const Limits limits = limitsOf(precision);
+  Runs runs(folder, problem, runner, precision);
   for (unsigned world = 1; world <= kMostRanks; ++world) {
-    const std::string where = world == 1 ? "on 1 rank" : llvm::formatv("on {0} ranks", world).str();
     FailureOr<Outcome> expected = interpreted(problem, inputs, world);
     if (failed(expected)) {
-      report.gaps.push_back("the plan in a run " + where + ": the interpreter has no rule for the step");
+      report.gaps.push_back("the plan in a run: the interpreter has no rule for the step");
       return report;
     }
-    const std::string name = llvm::formatv("run-{0}", world), log = folder / (name + ".jsonl"),
-                      said = folder / (name + ".txt"), saved = folder / name,
-                      gradients = folder / (name + ".safetensors");
-    std::vector<std::string> words{
-        runner,       file,    "--device=cpu",        "--poison", "--threads=1",    "--data", data,
-        "--weights",  weights, "--schedule=constant", "--clip=0", "--save-every=2", "--save", saved,
-        "--log-json", log,     "--dump-gradients",    gradients,  "--log-every=1"};
-    words.push_back(llvm::formatv("--ranks={0}", world));
-    words.push_back(llvm::formatv("--steps={0}", kUpdates));
-    for (auto [option, value] : {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
-                                 std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay)})
-      words.push_back(llvm::formatv("{0}={1:f12}", option, value));
-    if (precision == "fp16")
-      words.push_back("--loss-scale=1");
-    SmallVector<StringRef> arguments(words.begin(), words.end());
-    const std::optional<StringRef> output[] = {StringRef(""), StringRef(said), StringRef(said)};
-    std::string error;
-    const int status = llvm::sys::ExecuteAndWait(runner, arguments, std::nullopt, output, kSecondsOfARun, 0, &error);
-    bool begun = false;
-    const std::vector<double> losses = lossesOf(log, begun);
-    if (!begun) {
-      report.gaps.push_back("the plan in a run " + where +
-                            ": it does not begin: " + (error.empty() ? lastLine(said) : error));
-      return report;
-    }
-    const std::string run =
-        "a run of the plan " + where + ", with memory poisoned where nothing may read it any more: ";
-    auto differs = [&](const Twine &what) { report.wrong = run + what.str(); };
-    for (size_t i = 0; i < std::min(losses.size(), expected->losses.size()); ++i)
-      if (const double want = expected->losses[i]; !(std::abs(losses[i] - want) <= limits.loss * std::abs(want))) {
-        differs(
-            llvm::formatv("the loss of step {0} is {1:e6}, the interpreter gives {2:e6}", i, losses[i], want).str());
+    for (bool onGpus : {false, true})
+      if ((!onGpus || withGpus) && !runs.hold(*expected, {world, onGpus}, report))
         return report;
-      }
-    if (status != 0 || losses.size() != kUpdates) {
-      differs(llvm::formatv("it ends with status {0}: {1}", status, error.empty() ? lastLine(said) : error).str());
-      return report;
-    }
-    const NamedValues is = readTensors(gradients, expected->gradients);
-    const NamedValues after = readTensors(saved + "/step-00000002", expected->weights);
-    if (is.size() != expected->gradients.size() || after.size() != expected->weights.size()) {
-      report.gaps.push_back(
-          "gradients and weights of the plan in a run: a checkpoint has them under other names or in parts");
-      ++report.runs;
-      continue;
-    }
-    if (const double error = distance(is, expected->gradients, nullptr); !(error <= limits.gradients)) {
-      differs(llvm::formatv("the first step's gradients differ from the interpreter's (relative {0:e1})", error).str());
-      return report;
-    }
-    if (const double error = distance(after, expected->weights, &problem.parameters); !(error <= limits.update)) {
-      differs(
-          llvm::formatv("what two updates make of the weights differs from the interpreter's (relative {0:e1})", error)
-              .str());
-      return report;
-    }
-    ++report.runs;
   }
   return report;
 }

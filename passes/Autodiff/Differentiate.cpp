@@ -1,3 +1,4 @@
+#include "compiler/Dialect/Graph/Expr.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Gradient.h"
 #include "passes/Autodiff/Passes.h"
@@ -25,12 +26,22 @@ Value emitScale(OpBuilder &builder, Location loc, Value step, RankedTensorType l
   return scale;
 }
 
-/// Of the losses of the sequences their sum, by the op that makes them.
-Value sumOfLosses(Value loss) {
+/// Of the losses of the sequences their sum: by the op that makes them where that can, else behind it.
+Value sumOfLosses(OpBuilder &builder, Value loss) {
   auto type = cast<RankedTensorType>(loss.getType());
-  if (type.getRank() != 0 && isa_and_present<graph::LinearCrossEntropyOp, graph::CrossEntropyOp>(loss.getDefiningOp()))
-    loss.setType(type.clone(ArrayRef<int64_t>()));
-  return loss;
+  if (type.getRank() == 0)
+    return loss;
+  auto scalar = type.clone(ArrayRef<int64_t>());
+  if (isa_and_present<graph::LinearCrossEntropyOp, graph::CrossEntropyOp>(loss.getDefiningOp())) {
+    loss.setType(scalar);
+    return loss;
+  }
+  graph::Expr losses(builder, loss.getLoc(), loss);
+  auto at = [&](int64_t sequence) { return graph::reshape(graph::slice(losses, {sequence}, {1}), {}); };
+  graph::Expr sum = at(0); // a result of the function is no alias: the last op is an addition
+  for (int64_t sequence = 1; sequence < type.getDimSize(0); ++sequence)
+    sum = sum + at(sequence);
+  return sum.value();
 }
 
 /// The loss and where the reverse walk starts.
@@ -105,7 +116,8 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 
     Block &body = microstep.getBody().front();
     OpBuilder builder(body.getTerminator());
-    Root root = buildRoot(builder, sumOfLosses(body.getTerminator()->getOperand(0)), step);
+    body.getTerminator()->setOperand(0, sumOfLosses(builder, body.getTerminator()->getOperand(0)));
+    Root root = buildRoot(builder, body.getTerminator()->getOperand(0), step);
     FailureOr<SmallVector<Value>> gradients = emitGradients(body, root.seeds, wanted);
     if (failed(gradients))
       return failure();

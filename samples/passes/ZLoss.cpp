@@ -43,7 +43,10 @@ struct ZLoss : mlir::PassWrapper<ZLoss, mlir::OperationPass<mlir::ModuleOp>> {
     Expr z = largest + log(reduceSumLast(exp(logits - broadcastLike(largest, logits)))); // (T, 1)
     Expr targets = reshape(hidden.with(root.getTargets()), {logits.dim(0), 1});
     Expr counted = select(targets >= zeroLike(targets), z * z, zeroLike(z));
-    Expr sum = reshape(reduceSum(counted, {0, 1}), {});
+    // One loss, or one for each sequence.
+    auto type = mlir::cast<mlir::RankedTensorType>(root.getLoss().getType());
+    int64_t sequences = type.getNumElements();
+    Expr sum = reshape(reduceSumLast(reshape(counted, {sequences, logits.dim(0) / sequences})), type.getShape());
     root.getLoss().replaceAllUsesWith((loss + sum * double(weight)).value());
     root.erase();
     mlir::remark::passed(loc, mlir::remark::RemarkOpts::name("added").category(getArgument()))

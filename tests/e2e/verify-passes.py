@@ -19,7 +19,7 @@ find_package(Ztc REQUIRED)
 ztc_add_plugin(VerifiedPasses VerifiedPasses.cpp)
 """
 model = GOLDEN / "grouped" / "model.onnx"
-common = ["--target=x86-64-v3", "--threads=1"]
+common = ["--threads=1"]
 
 with scratch() as work:
     source, out = work / "plugin", work / "plugin/out"
@@ -34,7 +34,8 @@ with scratch() as work:
 
     def compiled(name, *options, expect):
         environment = dict(os.environ, ZTC_TEST_PASS=name)
-        return run("ztc", "compile", model, *common, "--verify", f"--load-pass-plugin={plugin}", *options, "-o", work / "plan.bin", expect=expect, env=environment)
+        target = [] if any(x.startswith("--target") for x in options) else ["--target=x86-64-v3"]
+        return run("ztc", "compile", model, *common, *target, "--verify", f"--load-pass-plugin={plugin}", *options, "-o", work / "plan.bin", expect=expect, env=environment)
 
     for name, options, phase, words in (
             ("swap-swiglu", [], "import", ["@forward", "logits"]),
@@ -68,12 +69,22 @@ with scratch() as work:
               and "not checked" not in said.stderr, said.stdout + said.stderr)
         (work / "plan.bin").unlink()
 
+    if (BUILD / "lib/standin/libztc-standin-cuda.so").exists():
+        gpus = ["--target=x86-64-v3,simt", "--precision=fp32"]
+        said = compiled("add-in-gpu-code", *gpus, expect=1).stderr
+        check("a pass that spoils kernels for GPUs alone is found by a run on the engine",
+              "a run of the plan on 1 GPU" in said and "pass 'add-in-gpu-code' of plugin verified-passes in phase codegen" in said, said)
+        said = compiled("commute-in-kernels", *gpus, expect=0)
+        check("one that keeps them passes, on one and on two", "on 1 and 2 ranks, and with kernels for GPUs" in said.stdout and "its kernels ran on this processor" in said.stderr,
+              said.stdout + said.stderr)
+        (work / "plan.bin").unlink()
     for name, phase in (("complain", "shard"), ("crash", "fuse")):
         said = run("ztc", "compile", model, *common, f"--load-pass-plugin={plugin}", "-o", work / "plan.bin", expect=None, env=dict(os.environ, ZTC_TEST_PASS=name))
         check(f"{name}: what goes wrong in a plugin's pass is said with its name", f"pass '{name}' of plugin verified-passes in phase {phase}" in said.stderr,
               said.stderr)
         (work / "plan.bin").unlink(missing_ok=True)
 
+    common.append("--target=x86-64-v3")
     for golden in ("tied", "head-norms", "padded"):
         said = run("ztc", "compile", GOLDEN / golden / "model.onnx", *common, "--verify", "--zero=3", "--recompute=layer", "-o", work / "plan.bin")
         check(f"ztc's own passes keep the values of {golden}", re.search(r"verified: [0-9]+ passes \(0 of plugins\)", said.stdout) and "not checked" not in said.stderr,

@@ -45,10 +45,22 @@ LogicalResult EmbeddingGradOp::buildVjp(OpBuilder &builder, ztc::VjpContext &con
 
 LogicalResult CrossEntropyOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   Value g = context.cotangent(0);
-  if (cast<RankedTensorType>(getLoss().getType()).getRank() != 0)
-    return emitOpError("of several losses has no derivative");
-  if (g && context.wants(0))
-    context.accumulate(0, CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), context.operand(0),
-                                                     context.operand(1), g));
+  if (!g || !context.wants(0))
+    return success();
+  Expr cotangent(builder, getLoc(), g);
+  auto dlogits = [&](const Expr &dloss) {
+    return dloss.with(CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), context.operand(0),
+                                                 context.operand(1), dloss.value()));
+  };
+  if (cotangent.rank() == 0) {
+    context.accumulate(0, dlogits(cotangent).value());
+    return success();
+  }
+  // Of several losses each has its own cotangent: that of a loss's rows stands before each of them.
+  Expr one = cotangent.with(makeConstant(builder, getLoc(), cotangent.type().clone(ArrayRef<int64_t>()), 1.0));
+  Expr unscaled = dlogits(one);
+  const int64_t losses = cotangent.dim(0), rows = unscaled.dim(0);
+  Expr ofRows = reshape(broadcast(reshape(cotangent, {losses, 1}), {losses, rows / losses}), {rows, 1});
+  context.accumulate(0, (unscaled * broadcastLike(castTo(ofRows, unscaled.elementType()), unscaled)).value());
   return success();
 }

@@ -138,6 +138,14 @@ void addInKernels(ModuleOp module) {
   });
 }
 
+/// The same in those for GPUs alone.
+void addInGpuCode(ModuleOp module) {
+  module.walk([](ModuleOp part) {
+    if (part.getSymName() == "gpu")
+      addInKernels(part);
+  });
+}
+
 void commuteInKernels(ModuleOp module) {
   module.walk([](arith::MulFOp op) {
     Value first = op.getLhs();
@@ -174,6 +182,7 @@ extern "C" void ztcRegisterPhaseHooks(PhaseHooks &hooks) {
   };
   addToKernels("commute-in-kernels", commuteInKernels);
   addToKernels("add-in-kernels", addInKernels);
+  addToKernels("add-in-gpu-code", addInGpuCode);
   add("read-other-block", Phase::Plan, readOtherBlock);
   add("forget-sum", Phase::Plan, forgetSum);
   add("complain", Phase::Shard, complain);
