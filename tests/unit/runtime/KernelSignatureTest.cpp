@@ -173,6 +173,14 @@ TEST(KernelSignature, ServiceKernelsAreThoseOfTheCall) {
       },
       8);
   EXPECT_THAT(validatePlan(loss).message(), HasSubstr("is not the service kernel cross_entropy_rows"));
+  const plan::Plan groups = withCall(
+      [](plan::Step &step) {
+        plan::LinearCrossEntropy &l = *step.mutable_linear_cross_entropy();
+        l.set_tokens(4), l.set_width(8), l.set_vocabulary(16), l.set_chunk(2), l.set_groups(3);
+        l.set_type(plan::F32), l.set_rows_kernel(Rows);
+      },
+      5);
+  EXPECT_THAT(validatePlan(groups).message(), HasSubstr("linear_cross_entropy with 3 losses of 4 rows"));
 }
 
 TEST(KernelSignature, KernelsForGpusAreMadeForTheSizesOfTheCall) {

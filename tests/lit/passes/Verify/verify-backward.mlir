@@ -215,3 +215,80 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %logits : tensor<1x16xf32>
   }
 }
+
+// -----
+
+module attributes {graph.vocabulary = 16 : i64} {
+  func.func @microstep(%t: tensor<2x4xi32> {graph.role = "tokens"}, %u: tensor<2x4xi32> {graph.role = "targets"}, %s: tensor<16xf32> {graph.role = "step"},
+                       %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"})
+      -> (tensor<f32> {graph.result = "loss"}, tensor<4xf32> {graph.result = "gradient", graph.name = "w"}) {
+    %loss = graph.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+  func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+    %n = graph.constant dense<0.0> : tensor<f32>
+    %f = graph.constant dense<true> : tensor<i1>
+    return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
+  }
+  func.func @eval(%t: tensor<2x4xi32> {graph.role = "tokens"}, %u: tensor<2x4xi32> {graph.role = "targets"},
+                  %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<2xf32> {graph.result = "loss"}) {
+    %loss = graph.constant dense<0.0> : tensor<2xf32>
+    return %loss : tensor<2xf32>
+  }
+  func.func @generate(%t: tensor<2x4xi32> {graph.role = "tokens"}, %p: tensor<2xi32> {graph.role = "position"},
+                      %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}, %k: tensor<2x1x4x4xf32> {graph.role = "cache", graph.name = "keys.0"})
+      -> (tensor<2x16xf32> {graph.result = "logits"}, tensor<2x1x4x4xf32> {graph.result = "cache", graph.name = "keys.0"}) {
+    %logits = graph.constant dense<0.0> : tensor<2x16xf32>
+    return %logits, %k : tensor<2x16xf32>, tensor<2x1x4x4xf32>
+  }
+  func.func @decode(%t: tensor<1x1xi32> {graph.role = "tokens"}, %p: tensor<1xi32> {graph.role = "position"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
+                    %k: tensor<1x4x4xf32> {graph.role = "cache", graph.name = "keys.0"})
+      -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<1x4x4xf32> {graph.result = "cache", graph.name = "keys.0"}) {
+    %logits = graph.constant dense<0.0> : tensor<1x16xf32>
+    return %logits, %k : tensor<1x16xf32>, tensor<1x4x4xf32>
+  }
+  // Of two sequences two rows of logits.
+  // expected-error@+1 {{B6: result 0}}
+  func.func @decode_rows(%t: tensor<2x1xi32> {graph.role = "tokens"}, %p: tensor<2xi32> {graph.role = "position"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
+                         %k: tensor<2x1x4x4xf32> {graph.role = "cache", graph.name = "keys.0"})
+      -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<2x1x4x4xf32> {graph.result = "cache", graph.name = "keys.0"}) {
+    %logits = graph.constant dense<0.0> : tensor<1x16xf32>
+    return %logits, %k : tensor<1x16xf32>, tensor<2x1x4x4xf32>
+  }
+}
+
+// -----
+
+module attributes {graph.vocabulary = 16 : i64} {
+  func.func @microstep(%t: tensor<2x4xi32> {graph.role = "tokens"}, %u: tensor<2x4xi32> {graph.role = "targets"}, %s: tensor<16xf32> {graph.role = "step"},
+                       %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"})
+      -> (tensor<f32> {graph.result = "loss"}, tensor<4xf32> {graph.result = "gradient", graph.name = "w"}) {
+    %loss = graph.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+  func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+    %n = graph.constant dense<0.0> : tensor<f32>
+    %f = graph.constant dense<true> : tensor<i1>
+    return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
+  }
+  // A loss for each of two sequences, not four.
+  // expected-error@+1 {{B4: result 0}}
+  func.func @eval(%t: tensor<2x4xi32> {graph.role = "tokens"}, %u: tensor<2x4xi32> {graph.role = "targets"},
+                  %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<4xf32> {graph.result = "loss"}) {
+    %loss = graph.constant dense<0.0> : tensor<4xf32>
+    return %loss : tensor<4xf32>
+  }
+  func.func @generate(%t: tensor<2x4xi32> {graph.role = "tokens"}, %p: tensor<2xi32> {graph.role = "position"},
+                      %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<2x16xf32> {graph.result = "logits"}) {
+    %logits = graph.constant dense<0.0> : tensor<2x16xf32>
+    return %logits : tensor<2x16xf32>
+  }
+}
