@@ -335,20 +335,26 @@ RopeContext ropeContext(const Decoder &decoder, double theta) {
   return context;
 }
 
-std::vector<bool> slidingLayers(Config &config, const Decoder &decoder, bool (*isSliding)(int64_t, int64_t),
-                                int64_t interval) {
+std::vector<bool> layersOfType(Config &config, const Decoder &decoder, const char *key, const std::string &type,
+                               const std::string &other, const std::function<bool(int64_t)> &isOtherwise) {
+  const std::vector<std::string> types = config.texts(key);
   std::vector<bool> result;
-  std::vector<std::string> types = config.texts("layer_types");
   for (size_t i = 0; i < decoder.layers.size(); ++i)
-    result.push_back(types.empty() ? isSliding(int64_t(i), interval)
-                                   : i < types.size() && types[i] == "sliding_attention");
-  for (const std::string &type : types)
-    if (type != "sliding_attention" && type != "full_attention")
-      config.fail("layer_types has '" + type + "'; ztc builds full_attention and sliding_attention");
+    result.push_back(types.empty() ? isOtherwise(int64_t(i)) : i < types.size() && types[i] == type);
+  for (const std::string &each : types)
+    if (each != type && each != other)
+      config.fail(std::string(key) + " has '" + each + "'; ztc builds " + other + " and " + type +
+                  " of this model type");
   if (!types.empty() && types.size() != decoder.layers.size())
-    config.fail("layer_types has " + std::to_string(types.size()) + " entries for " +
+    config.fail(std::string(key) + " has " + std::to_string(types.size()) + " entries for " +
                 std::to_string(decoder.layers.size()) + " layers");
   return result;
+}
+
+std::vector<bool> slidingLayers(Config &config, const Decoder &decoder, bool (*isSliding)(int64_t, int64_t),
+                                int64_t interval) {
+  return layersOfType(config, decoder, "layer_types", "sliding_attention", "full_attention",
+                      [&](int64_t layer) { return isSliding(layer, interval); });
 }
 
 std::vector<Rope> readRopesPerLayerType(Config &config, Decoder &decoder, double fullTheta, const char *slidingKey,

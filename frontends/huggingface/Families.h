@@ -59,6 +59,9 @@ void setBartNames(BlockNames &names);
 int64_t layerCount(Config &config, const char *key, int64_t otherwise);
 void readCommon(Config &config, Decoder &decoder, const Defaults &defaults);
 Activation activationOf(Config &config, const char *key, const std::string &name);
+/// Which layers are of `type` and which of `other`, from the list `key` where it is there, else from `isOtherwise`.
+std::vector<bool> layersOfType(Config &config, const Decoder &decoder, const char *key, const std::string &type,
+                               const std::string &other, const std::function<bool(int64_t)> &isOtherwise);
 /// "sliding_attention" or "full_attention" for each layer, from layer_types where it is there, else from `isSliding`.
 std::vector<bool> slidingLayers(Config &config, const Decoder &decoder,
                                 bool (*isSliding)(int64_t layer, int64_t interval), int64_t interval);
@@ -103,6 +106,9 @@ void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts 
                                            .normalisedFrom = 1e-20,
                                            .hasChoiceBias = true},
                         const std::vector<bool> &dense = {});
+
+/// What Cohere's model types have in common: sizes, norms, biases, parallel halves; `headWidth` as in Defaults.
+void readCohere(Config &config, Decoder &decoder, int64_t headWidth = 0);
 
 /// What dense ERNIE 4.5 and its mixture have in common, with these sizes; whether projections have biases.
 bool readErnie45(Config &config, Decoder &decoder, Defaults sizes);

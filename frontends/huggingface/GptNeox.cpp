@@ -30,67 +30,63 @@ static void setMegatronNames(BlockNames &names) {
   names.down = "dense_4h_to_h";
 }
 
-void fillGptNeox(Config &config, Decoder &decoder) {
-  readBase(config, decoder);
-  decoder.base = "gpt_neox.";
+/// Where the two model types differ.
+struct NeoxDefaults {
+  const char *base;
+  int64_t vocabulary, heads, layers;
+  bool isTied;
+  double rotaryPart;
+};
+
+/// `layer` has its biases and width; what of the configuration it needs has been read.
+static void fillNeox(Config &config, Decoder &decoder, Layer layer, const NeoxDefaults &defaults) {
+  decoder.base = defaults.base;
   decoder.embedding = "embed_in";
   decoder.finalNorm = "final_layer_norm";
   decoder.head = "embed_out";
-  decoder.vocabulary = config.integer("vocab_size", 50432);
-  decoder.hidden = config.integer("hidden_size", 6144);
+  decoder.vocabulary = config.integer("vocab_size", defaults.vocabulary);
   decoder.positionLimit = config.integer("max_position_embeddings", 2048);
-  decoder.isTied = config.flag("tie_word_embeddings", false);
+  decoder.isTied = config.flag("tie_word_embeddings", defaults.isTied);
   decoder.norm = {NormKind::Layer, config.number("layer_norm_eps", 1e-5)};
-  config.harmless({"classifier_dropout", "rope_pct"});
-  Layer layer;
-  int64_t heads = config.integer("num_attention_heads", 64);
+  int64_t heads = config.integer("num_attention_heads", defaults.heads);
   setHeads(decoder, layer, heads, heads);
-  layer.attention.queryBias = layer.attention.outputBias = config.flag("attention_bias", true);
   layer.attention.fusion = Fusion::Groups;
-  layer.feedForward.width = config.integer("intermediate_size", 24576);
   layer.feedForward.activation = activationOf(config, "hidden_act", config.text("hidden_act", "gelu"));
-  layer.feedForward.bias = true;
-  fillOld(config, decoder, layer, "num_hidden_layers", 44);
+  fillOld(config, decoder, layer, "num_hidden_layers", defaults.layers);
   if (decoder.layers.empty())
     return;
-  BlockNames &names = decoder.names;
-  names.attention = "attention";
-  setMegatronNames(names);
-  decoder.isParallel = config.flag("use_parallel_residual", true);
+  decoder.names.attention = "attention";
+  setMegatronNames(decoder.names);
   RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
-  context.partialFactor = config.number("rotary_pct", 0.25);
+  context.partialFactor = config.number("rotary_pct", defaults.rotaryPart);
   decoder.ropes = {readRope(config, context)};
+}
+
+void fillGptNeox(Config &config, Decoder &decoder) {
+  readBase(config, decoder);
+  config.harmless({"classifier_dropout", "rope_pct"});
+  decoder.hidden = config.integer("hidden_size", 6144);
+  Layer layer;
+  layer.attention.queryBias = layer.attention.outputBias = config.flag("attention_bias", true);
+  layer.feedForward.width = config.integer("intermediate_size", 24576);
+  layer.feedForward.bias = true;
+  fillNeox(config, decoder, layer,
+           {.base = "gpt_neox.", .vocabulary = 50432, .heads = 64, .layers = 44, .isTied = false, .rotaryPart = 0.25});
+  decoder.isParallel = config.flag("use_parallel_residual", true);
 }
 
 /// One half of a block behind the other, and no biases but one, of the last layer's attention.
 void fillGptNeoxJapanese(Config &config, Decoder &decoder) {
   readBase(config, decoder);
-  decoder.base = "gpt_neox_japanese.";
-  decoder.embedding = "embed_in";
-  decoder.finalNorm = "final_layer_norm";
-  decoder.head = "embed_out";
-  decoder.vocabulary = config.integer("vocab_size", 32000);
   decoder.hidden = config.integer("hidden_size", 2560);
-  decoder.positionLimit = config.integer("max_position_embeddings", 2048);
-  decoder.isTied = config.flag("tie_word_embeddings", true);
-  decoder.norm = {NormKind::Layer, config.number("layer_norm_eps", 1e-5)};
   Layer layer;
-  int64_t heads = config.integer("num_attention_heads", 32);
-  setHeads(decoder, layer, heads, heads);
-  layer.attention.fusion = Fusion::Groups;
   layer.feedForward.width = decoder.hidden * config.integer("intermediate_multiple_size", 4);
-  layer.feedForward.activation = activationOf(config, "hidden_act", config.text("hidden_act", "gelu"));
-  fillOld(config, decoder, layer, "num_hidden_layers", 32);
-  if (decoder.layers.empty())
-    return;
-  decoder.layers.back().attention.outputBias = true;
-  BlockNames &names = decoder.names;
-  names.attention = "attention";
-  setMegatronNames(names);
-  names.outputBias = "dense_bias";
-  RopeContext context = ropeContext(decoder, config.number("rotary_emb_base", 10000));
-  context.partialFactor = config.number("rotary_pct", 1);
-  decoder.ropes = {readRope(config, context)};
+  fillNeox(
+      config, decoder, layer,
+      {.base = "gpt_neox_japanese.", .vocabulary = 32000, .heads = 32, .layers = 32, .isTied = true, .rotaryPart = 1});
+  decoder.names.outputBias = "dense_bias";
+  if (!decoder.layers.empty())
+    decoder.layers.back().attention.outputBias = true;
 }
 
 /// GPT-NeoX's projections, norms of queries and keys, one half of a block behind the other.

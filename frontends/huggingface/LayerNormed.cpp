@@ -147,12 +147,13 @@ void fillPhi(Config &config, Decoder &decoder) {
   decoder.ropes = {readRope(config, partialContext(decoder, 10000, 0.5))};
 }
 
-static void fillCohereCommon(Config &config, Decoder &decoder) {
+void readCohere(Config &config, Decoder &decoder, int64_t headWidth) {
   Defaults defaults{.vocabulary = 256000,
                     .hidden = 8192,
                     .width = 22528,
                     .layers = 40,
                     .heads = 64,
+                    .headWidth = headWidth,
                     .positions = 8192,
                     .epsilon = 1e-5,
                     .epsilonKey = "layer_norm_eps"};
@@ -169,7 +170,7 @@ static void fillCohereCommon(Config &config, Decoder &decoder) {
 }
 
 void fillCohere(Config &config, Decoder &decoder) {
-  fillCohereCommon(config, decoder);
+  readCohere(config, decoder);
   if (decoder.layers.empty())
     return;
   if (config.flag("use_qk_norm", false))
@@ -181,7 +182,7 @@ void fillCohere(Config &config, Decoder &decoder) {
 
 /// Windows in three layers of four, and positions in those only.
 void fillCohere2(Config &config, Decoder &decoder) {
-  fillCohereCommon(config, decoder);
+  readCohere(config, decoder);
   if (decoder.layers.empty())
     return;
   config.harmless({"_sliding_window_pattern", "order_of_interleaved_layers", "position_embedding_type", "rotary_pct",

@@ -8,17 +8,8 @@ using Precision = Experts::Precision;
 
 /// Which layers are dense: by mlp_layer_types, else the first ones.
 static std::vector<bool> denseByList(Config &config, const Decoder &decoder, int64_t first) {
-  std::vector<std::string> types = config.texts("mlp_layer_types");
-  std::vector<bool> dense;
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    dense.push_back(types.empty() ? int64_t(i) < first : i < types.size() && types[i] == "dense");
-  for (const std::string &type : types)
-    if (type != "dense" && type != "sparse")
-      config.fail("mlp_layer_types has '" + type + "'; ztc builds dense and sparse");
-  if (!types.empty() && types.size() != decoder.layers.size())
-    config.fail("mlp_layer_types has " + std::to_string(types.size()) + " entries for " +
-                std::to_string(decoder.layers.size()) + " layers");
-  return dense;
+  return layersOfType(config, decoder, "mlp_layer_types", "dense", "sparse",
+                      [first](int64_t layer) { return layer < first; });
 }
 
 static void setExpertsByList(Config &config, Decoder &decoder, const Experts &experts, int64_t width, int64_t first) {
@@ -222,27 +213,11 @@ void fillHyV3(Config &config, Decoder &decoder) {
 
 /// Cohere 2 with experts, behind dense layers that turn all positions where their pattern is 1.
 void fillCohere2Moe(Config &config, Decoder &decoder) {
-  Defaults defaults{.vocabulary = 256000,
-                    .hidden = 8192,
-                    .width = 22528,
-                    .layers = 40,
-                    .heads = 64,
-                    .headWidth = 128,
-                    .positions = 8192,
-                    .epsilon = 1e-5,
-                    .epsilonKey = "layer_norm_eps"};
-  defaults.isTied = true;
-  defaults.padding = 0;
-  readCommon(config, decoder, defaults);
+  readCohere(config, decoder, /*headWidth=*/128);
   if (decoder.layers.empty())
     return;
-  decoder.norm.kind = NormKind::LayerNoBias;
   if (std::optional<double> epsilon = config.optionalNumber("rms_norm_eps", std::nullopt))
     decoder.norm = {NormKind::Rms, *epsilon};
-  bool bias = config.flag("attention_bias", false);
-  setBiases(decoder, bias, bias);
-  decoder.logitScale = config.number("logit_scale", 0.0625);
-  makeParallel(decoder);
 
   int64_t first = config.integer("first_k_dense_replace", 0, 0);
   int64_t prefixPattern = config.integer("prefix_dense_sliding_window_pattern", 1),

@@ -6,18 +6,8 @@ namespace ztc::huggingface {
 
 /// Which layers see their chunk of the row alone.
 static std::vector<bool> chunkedLayers(Config &config, const Decoder &decoder) {
-  std::vector<std::string> types = config.texts("layer_types");
-  std::vector<bool> chunked;
-  for (size_t i = 0; i < decoder.layers.size(); ++i)
-    chunked.push_back(types.empty() ? decoder.layers[i].rope >= 0
-                                    : i < types.size() && types[i] == "chunked_attention");
-  for (const std::string &type : types)
-    if (type != "chunked_attention" && type != "full_attention")
-      config.fail("layer_types has '" + type + "'; ztc builds full_attention and chunked_attention of this model type");
-  if (!types.empty() && types.size() != decoder.layers.size())
-    config.fail("layer_types has " + std::to_string(types.size()) + " entries for " +
-                std::to_string(decoder.layers.size()) + " layers");
-  return chunked;
+  return layersOfType(config, decoder, "layer_types", "chunked_attention", "full_attention",
+                      [&](int64_t layer) { return decoder.layers[layer].rope >= 0; });
 }
 
 /// Layers without rotation: every `no_rope_layer_interval`-th, or those that no_rope_layers has a 0 for.
