@@ -78,13 +78,9 @@ Shape withoutOnes(ArrayRef<int64_t> shape) {
 
 class Restorer {
 public:
-  Restorer(Model &model, const Names &names, const std::string &weights, std::vector<std::string> &notes,
+  Restorer(Model &model, const Names &names, const SafetensorsCollection *files, std::vector<std::string> &notes,
            std::string &error)
-      : model(model), names(names), notes(notes), error(error) {
-    if (!weights.empty())
-      if (StatusOr<SafetensorsCollection> opened = SafetensorsCollection::open(weights); opened.isOk())
-        files.emplace(std::move(*opened));
-  }
+      : model(model), names(names), notes(notes), error(error), files(files) {}
 
   bool run() {
     collectSources();
@@ -422,7 +418,7 @@ private:
   const Names &names;
   std::vector<std::string> &notes;
   std::string &error;
-  std::optional<SafetensorsCollection> files;
+  const SafetensorsCollection *files; ///< null: none
   std::vector<Source> sources;
   llvm::StringSet<> own; ///< initializers that the checkpoint has under their name
   llvm::StringMap<std::vector<const Node *>> readers;
@@ -430,9 +426,9 @@ private:
 
 } // namespace
 
-bool restoreFoldedFunctions(Model &model, const Names &names, const std::string &weights,
+bool restoreFoldedFunctions(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                             std::vector<std::string> &notes, std::string &error) {
-  return Restorer(model, names, weights, notes, error).run();
+  return Restorer(model, names, checkpoint, notes, error).run();
 }
 
 } // namespace ztc::importer

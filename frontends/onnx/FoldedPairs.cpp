@@ -335,12 +335,10 @@ private:
 
 } // namespace
 
-void restoreFoldedPairs(Model &model, const Names &names, const std::string &weights, std::vector<std::string> &notes) {
-  if (weights.empty())
-    return;
-  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(weights);
-  if (files.isOk())
-    PairRestorer(model, names, *files, notes).run();
+void restoreFoldedPairs(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
+                        std::vector<std::string> &notes) {
+  if (checkpoint)
+    PairRestorer(model, names, *checkpoint, notes).run();
 }
 
 } // namespace ztc::importer

@@ -303,13 +303,10 @@ private:
 
 } // namespace
 
-void restoreFoldedPositions(Model &model, const Names &names, const std::string &weights,
+void restoreFoldedPositions(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                             std::vector<std::string> &notes) {
-  if (weights.empty())
-    return;
-  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(weights);
-  if (files.isOk())
-    Restorer(model, names, *files, notes).run();
+  if (checkpoint)
+    Restorer(model, names, *checkpoint, notes).run();
 }
 
 } // namespace ztc::importer

@@ -61,8 +61,8 @@ struct Statistic {
 
 class Restorer {
 public:
-  Restorer(Model &model, const Names &names, const std::string &weights, std::vector<std::string> &notes)
-      : model(model), names(names), notes(notes) {
+  Restorer(Model &model, const Names &names, const SafetensorsCollection *files, std::vector<std::string> &notes)
+      : model(model), notes(notes) {
     llvm::StringSet<> known;
     for (const Initializer &initializer : model.initializers)
       if (isFloat(initializer.type) && !names.checkpointName(initializer.name).empty()) {
@@ -70,14 +70,11 @@ public:
         if (names.kindOf(initializer) != Names::Kind::Buffer && known.insert(initializer.name).second)
           add(initializer.name, viewOf(model, initializer));
       }
-    if (!weights.empty())
-      if (StatusOr<SafetensorsCollection> opened = SafetensorsCollection::open(weights); opened.isOk()) {
-        files.emplace(std::move(*opened));
-        for (const TensorView &tensor : floatTensorsOf(*files))
-          if (std::string name = model.graphName(tensor.name);
-              names.kindOfTensor(tensor.name) != Names::Kind::Buffer && known.insert(name).second)
-            add(name, tensor);
-      }
+    if (files)
+      for (const TensorView &tensor : floatTensorsOf(*files))
+        if (std::string name = model.graphName(tensor.name);
+            names.kindOfTensor(tensor.name) != Names::Kind::Buffer && known.insert(name).second)
+          add(name, tensor);
   }
 
   void run() {
@@ -178,18 +175,16 @@ private:
   }
 
   Model &model;
-  const Names &names;
   std::vector<std::string> &notes;
-  std::optional<SafetensorsCollection> files;
   std::vector<Matrix> matrices;
   llvm::StringSet<> own;
 };
 
 } // namespace
 
-void restoreFoldedStatistics(Model &model, const Names &names, const std::string &weights,
+void restoreFoldedStatistics(Model &model, const Names &names, const SafetensorsCollection *checkpoint,
                              std::vector<std::string> &notes) {
-  Restorer(model, names, weights, notes).run();
+  Restorer(model, names, checkpoint, notes).run();
 }
 
 } // namespace ztc::importer

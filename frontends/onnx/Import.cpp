@@ -214,7 +214,7 @@ private:
 
   /// Finds the logits and the role of each input, and drops the nodes that the logits do not need.
   bool takeRoles(Liveness &liveness, std::string &error) {
-    checkpoint = checkpointNames();
+    openCheckpoint();
     RequestedRoles requested;
     for (const std::string &text : options.inputRoles)
       if (!parseRequestedRole(text, requested, error))
@@ -239,23 +239,24 @@ private:
   bool restoreFunctions(std::string &error) {
     if (!options.weightRules.function || !options.message.empty())
       return true;
-    restoreFoldedStatistics(*model, Names(*model, checkpoint), options.weights, report.notes);
-    restoreFoldedPairs(*model, Names(*model, checkpoint), options.weights, report.notes);
-    restoreFoldedPositions(*model, Names(*model, checkpoint), options.weights, report.notes);
-    return restoreFoldedFunctions(*model, Names(*model, checkpoint), options.weights, report.notes, error);
+    const SafetensorsCollection *files = checkpointFiles ? &*checkpointFiles : nullptr;
+    restoreFoldedStatistics(*model, Names(*model, checkpoint), files, report.notes);
+    restoreFoldedPairs(*model, Names(*model, checkpoint), files, report.notes);
+    restoreFoldedPositions(*model, Names(*model, checkpoint), files, report.notes);
+    return restoreFoldedFunctions(*model, Names(*model, checkpoint), files, report.notes, error);
   }
 
-  /// Names of the tensors that --weights gives; a file that cannot be read is told later.
-  std::vector<std::string> checkpointNames() const {
-    std::vector<std::string> found;
+  /// What --weights gives; a file that cannot be read is told later.
+  void openCheckpoint() {
     if (options.weights.empty())
-      return found;
+      return;
     StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(options.weights);
-    if (files.isOk())
-      for (const auto &file : files->files())
-        for (const SafetensorsTensor &tensor : file->tensors())
-          found.push_back(tensor.name);
-    return found;
+    if (!files.isOk())
+      return;
+    checkpointFiles = std::move(*files);
+    for (const auto &file : checkpointFiles->files())
+      for (const SafetensorsTensor &tensor : file->tensors())
+        checkpoint.push_back(tensor.name);
   }
 
   /// Batch and sequence: what the graph fixes, what is asked for, or the defaults; within the position limit.
@@ -377,6 +378,7 @@ private:
   const ImportOptions &options;
   ImportReport &report;
   std::unique_ptr<Model> model;
+  std::optional<SafetensorsCollection> checkpointFiles;
   std::vector<std::string> checkpoint; ///< names of the tensors that --weights gives
   Binding binding;
   nlohmann::json config;
