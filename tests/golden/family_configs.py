@@ -157,6 +157,7 @@ STORED = {
     "llama2c": "op18",              # neighbours are a pair
     "mha-after": "op18",            # nn.MultiheadAttention
     "relative-bias": "noopt",       # a learned bias per distance, scalars that learn, a soft-cap of the logits
+    "apertus": "op18",              # xIELU: a number that the exporter computed from a parameter and one half
     "gates": "op18",                # parameters that the exporter folded under exp, sigmoid, tanh, softplus and softmax
     "token-shift": "torchscript",   # 1 - w folded beside w
     "shared": "op18",               # one layer that runs three times, its matrices turned for each
