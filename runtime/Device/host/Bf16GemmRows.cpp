@@ -1,5 +1,5 @@
 // Few rows by bf16 matrices: B is read once, as it lies. The chains of Bf16GemmTiles.cpp, and so their bits.
-#include "runtime/Device/host/Avx512Transpose.h"
+#include "runtime/Device/host/Avx512Lanes.h"
 #include "runtime/Device/host/Bf16GemmTiles.h"
 #include <algorithm>
 #include <immintrin.h>
@@ -11,13 +11,6 @@ namespace ztc {
 namespace {
 
 constexpr int kLanes = 16, kMostRows = int(Bf16Rows::kMost);
-
-inline __mmask16 firstLanes(uint64_t count) {
-  return count >= 16 ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
-}
-inline __mmask32 firstValues(uint64_t count) {
-  return count >= 32 ? ~__mmask32(0) : __mmask32((1u << count) - 1);
-}
 
 /// A pair of A for all lanes, whose values follow each other in memory.
 ZTC_BF16 inline __m512bh wholePairOf(const Bf16Rows &call, uint64_t row, uint64_t k) {

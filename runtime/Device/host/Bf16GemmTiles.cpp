@@ -1,5 +1,5 @@
 #include "runtime/Device/host/Bf16GemmTiles.h"
-#include "runtime/Device/host/Avx512Transpose.h"
+#include "runtime/Device/host/Avx512Lanes.h"
 #include <algorithm>
 #include <array>
 #include <immintrin.h>
@@ -85,11 +85,6 @@ constexpr std::make_integer_sequence<int, kRows> kAllRows;
 constexpr std::array<Kernel, kRows> kKernels[2][2] = {{kernels<false, 1>(kAllRows), kernels<true, 1>(kAllRows)},
                                                       {kernels<false, 2>(kAllRows), kernels<true, 2>(kAllRows)}};
 
-/// The first `count` values of a vector.
-inline __mmask32 words(uint64_t count) {
-  return count >= 32 ? ~__mmask32(0) : __mmask32((1u << count) - 1);
-}
-
 ZTC_BF16 inline __m512 widenVector(__m256i values) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
 }
@@ -103,7 +98,7 @@ void Bf16Tiles::multiply(const Call &call, uint64_t rows, bool isPacked, uint64_
 ZTC_BF16 void Bf16Tiles::narrow(const float *sums, uint64_t rows, uint64_t columns, float alpha, bool add, uint16_t *to,
                                 uint64_t ldTo) {
   const __m512 scale = _mm512_set1_ps(alpha);
-  const __mmask32 mask = words(columns);
+  const __mmask32 mask = firstValues(columns);
   for (uint64_t row = 0; row < rows; ++row, sums += kColumns, to += ldTo) {
     __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + kLanes);
     if (alpha != 1) {
@@ -124,7 +119,7 @@ ZTC_BF16 void Bf16Tiles::store(const float *sums, uint64_t rows, uint64_t column
   const __m512 scale = _mm512_set1_ps(alpha);
   for (uint64_t row = 0; row < rows; ++row, sums += kColumns, to += ldTo)
     for (int j = 0; j < 2; ++j) {
-      const __mmask16 mask = __mmask16(words(columns) >> (j * kLanes));
+      const __mmask16 mask = __mmask16(firstValues(columns) >> (j * kLanes));
       __m512 value = _mm512_mul_ps(_mm512_load_ps(sums + j * kLanes), scale);
       if (add)
         value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to + j * kLanes), value);
@@ -136,7 +131,7 @@ ZTC_BF16 void Bf16Tiles::packRows(const uint16_t *b, uint64_t ld, uint64_t value
   alignas(64) static constexpr uint16_t kLow[32] = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
                                                     8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
   const __m512i low = _mm512_load_si512(kLow), high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  const __mmask32 mask = words(columns);
+  const __mmask32 mask = firstValues(columns);
   for (uint64_t k = 0; k < values; k += 2, b += 2 * ld, to += kColumns) {
     if (k + kAhead + 1 < values) {
       _mm_prefetch(reinterpret_cast<const char *>(b + kAhead * ld), _MM_HINT_T0);
@@ -153,7 +148,7 @@ ZTC_BF16 void Bf16Tiles::packColumns(const uint16_t *b, uint64_t ld, uint64_t va
   for (uint64_t half = 0; half < 2; ++half, to += kLanes, b += kLanes * ld) {
     const uint64_t present = columns > half * kLanes ? std::min<uint64_t>(columns - half * kLanes, kLanes) : 0;
     for (uint64_t k = 0; k < values; k += 32) {
-      const __mmask32 mask = words(values - k);
+      const __mmask32 mask = firstValues(values - k);
       __m512 rows[16];
       if (present == kLanes && values - k >= 32) {
 #pragma GCC unroll 16

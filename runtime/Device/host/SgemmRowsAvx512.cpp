@@ -1,4 +1,4 @@
-#include "runtime/Device/host/Avx512Transpose.h"
+#include "runtime/Device/host/Avx512Lanes.h"
 #include "runtime/Device/host/SgemmTiles.h"
 #include <algorithm>
 #include <immintrin.h>
@@ -9,10 +9,6 @@ namespace ztc {
 namespace {
 
 constexpr int kLanes = 16, kMostRows = 4;
-
-inline __mmask16 firstLanes(uint64_t count) {
-  return count >= kLanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
-}
 
 template <int Rows> ZTC_AVX512 void store(const SgemmRows &call, uint64_t column, const __m512 (&sum)[Rows]) {
   const __mmask16 mask = firstLanes(call.columns - column);

@@ -1,8 +1,18 @@
-// What packs and reads matrices that lie the other way round, in registers of AVX-512.
+// What products share that compute in registers of AVX-512: the ends of rows, matrices that lie the other way round.
 #pragma once
+#include <cstdint>
 #include <immintrin.h>
 
 namespace ztc {
+
+/// The first `count` of 16 words of 32 bits.
+inline __mmask16 firstLanes(uint64_t count) {
+  return count >= 16 ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
+}
+/// The first `count` of 32 words of 16 bits.
+inline __mmask32 firstValues(uint64_t count) {
+  return count >= 32 ? ~__mmask32(0) : __mmask32((1u << count) - 1);
+}
 
 /// Turns 16 x 16 words of 32 bits: afterwards element j of rows[i] is what element i of rows[j] was.
 __attribute__((target("avx512f"))) inline void transpose16(__m512 (&rows)[16]) {
