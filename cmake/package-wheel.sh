@@ -23,7 +23,7 @@ linked=$(ldd "$work/install/bin/ztc" "$work/install/bin/ztc-run" "$work"/install
   grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|libutil|ld-linux[^/]*)\.so' | grep -v "^$work")
 for library in $linked; do
   cp -L "$library" "$libraries"
-  package=$(dpkg -S "$(realpath "$library")" "$library" 2>/dev/null | head -1 | cut -d: -f1)
+  package=$({ dpkg -S "$(realpath "$library")" "$library" 2>/dev/null || true; } | head -1 | cut -d: -f1) # under one of its two names
   if [ -n "$package" ] && [ -f "/usr/share/doc/$package/copyright" ]; then cp "/usr/share/doc/$package/copyright" "$info/licenses/$package"; fi
 done
 cp LICENSE "$info/licenses/LICENSE"
@@ -57,5 +57,5 @@ Tag: $tag
 END
 mkdir -p build/packages
 rm -f build/packages/*.whl
-python3 "$tools/bin/wheel" pack "$top" --dest-dir build/packages >/dev/null
+"$tools/bin/wheel" pack "$top" --dest-dir build/packages >/dev/null
 ls build/packages/*.whl
