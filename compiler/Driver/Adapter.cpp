@@ -152,7 +152,7 @@ private:
         continue;
       }
       if (!name.consume_back(".weight"))
-        continue; // a tensor that is no module's weight
+        continue; // not the weight of a module
       bool isTable = llvm::any_of(argument.getUses(), adapters::isLookup);
       bool isMatrix = cast<RankedTensorType>(argument.getType()).getRank() == 2 && adapters::isFactor(argument);
       bool isTied = isTable && argument == head;

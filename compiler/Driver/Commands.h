@@ -37,6 +37,17 @@ struct ExportModelOptions {
 /// The ONNX file `options.input` with the trained weights of `options.weights` in it, as `options.output`.
 int runExport(const CompileOptions &options, const ExportModelOptions &form);
 
+/// What `ztc plan` is asked for; model, sizes, ranks and stages stand in CompileOptions.
+struct TrainingRequest {
+  std::string gpu;             ///< a name of compiler/Analysis/GpuModels.h, or host
+  std::string method = "auto"; ///< full, lora, qlora, or auto: all, and the first that fits is recommended
+  uint64_t globalBatch = 0;    ///< rows of a step over all ranks; 0: as many as are usual
+  bool longest = false;        ///< also how long rows may be
+};
+
+/// A table of the ways to train a model that fit; 1 where none does.
+int runPlan(const CompileOptions &options, const TrainingRequest &request, const ReportOptions &report);
+
 /// What keeps a file from being written at `path`, seen before the work is done; "" where nothing does.
 std::string unwritable(const std::string &path);
 /// Whether a file begins as plans do.

@@ -123,6 +123,46 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       "MLIR's options are taken too: --mlir-timing, --mlir-print-ir-after=PASS, --mlir-print-ir-after-change, ...");
 }
 
+/// `ztc plan`: what of a compilation a user may fix, and what is searched.
+CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOptions &r) {
+  CLI::App *plan = app.add_subcommand("plan", "which ways of training a model fit a GPU: bytes, seconds, commands");
+  plan->add_option("model", o.input, "the ONNX file, or a Hugging Face folder")->required();
+  plan->add_option("--gpu", t.gpu, "H100-80GB, A100-40GB, RTX-4090-24GB, ..., or host")->required()->type_name("NAME");
+  plan->add_option("--gpus", o.gpus, "numbers of ranks to look at")
+      ->delimiter(',')
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1024));
+  plan->add_option("--method", t.method, "which way to train; auto: the first of full, lora, qlora that fits")
+      ->check(CLI::IsMember({"full", "lora", "qlora", "auto"}));
+  plan->add_option("--zero", o.stages, "ZeRO stages to look at; the default is all")
+      ->delimiter(',')
+      ->transform(kWhole)
+      ->check(CLI::Range(0, 3));
+  plan->add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
+  plan->add_option("--batch", o.batch, "micro-batch per rank; the default is the smallest that is nearly the fastest")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 20));
+  plan->add_option("--global-batch", t.globalBatch, "rows of a step over all ranks and micro-steps")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 24));
+  plan->add_flag("--longest", t.longest, "also the longest rows that fit with what is recommended");
+  addSize(*plan, "--mem", o.memoryBudget, "memory of a rank instead of the GPU's own", true);
+  addSize(*plan, "--reserve", o.memoryReserve, "of it, for the driver and its libraries", false);
+  plan->add_option("--threads", o.threads, "of a host: threads a rank")->transform(kWhole)->check(CLI::Range(1, 4096));
+  plan->add_option("--precision", o.precision, "storage and compute types")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  plan->add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
+  plan->add_option("--input", o.inputRoles, "as in ztc compile")->type_name("ROLE=NAME")->allow_extra_args(false);
+  plan->add_option("--padding-token", o.paddingToken, "as in ztc compile")->type_name("ID|none");
+  plan->add_option("--freeze", o.freezePattern, "as in ztc compile");
+  CLI::Option *adapter = plan->add_option("--adapter", o.adapter, "of lora and qlora: a PEFT folder")->type_name("DIR");
+  plan->add_option("--lora", o.lora, "of lora and qlora: the default is r=16,alpha=32,targets=all-linear")
+      ->type_name("KEY=VALUE,...")
+      ->excludes(adapter);
+  plan->add_flag("--json", r.json, "machine-readable output");
+  return plan;
+}
+
 /// For which ranks a plan is laid out.
 void addShape(CLI::App &app, CompileOptions &o) {
   app.add_option("--gpus", o.gpus, "world size to lay out for")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
@@ -269,6 +309,9 @@ int run(int argc, char **argv, CompileOptions o) {
       ->type_name("FILE");
   memory->add_flag("--explain", r.explain, "attribute the bytes at the peak to tensors");
 
+  TrainingRequest t;
+  CLI::App *plan = addPlan(app, o, t, r);
+
   CLI::App *check =
       app.add_subcommand("check", "what imports, what lacks a gradient, which weights and ties were recognised");
   addCommon(*check, o);
@@ -363,6 +406,8 @@ int run(int argc, char **argv, CompileOptions o) {
     return runCompile(o);
   if (*memory)
     return runMemory(o, r);
+  if (*plan)
+    return runPlan(o, t, r);
   if (*check)
     return runCheck(o, r);
   if (*inspect)

@@ -1,0 +1,52 @@
+// The table of `ztc plan`: what is possible, in bytes and seconds.
+#pragma once
+#include "llvm/Support/raw_ostream.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ztc {
+
+/// One way to train a model, measured.
+struct TrainingChoice {
+  std::string method;               ///< full, lora, qlora
+  std::vector<std::string> changes; ///< what of the result's numbers it changes within its method; empty: nothing
+  unsigned world = 1, stage = 0;
+  uint64_t batch = 1;              ///< rows of a micro-batch
+  unsigned accumulate = 1;         ///< micro-batches of a step
+  uint64_t sequence = 0;           ///< tokens of a row
+  std::string recomputed;          ///< in words
+  uint64_t peakBytes = 0;          ///< the arena of a rank
+  uint64_t neededBytes = 0;        ///< with the reserve
+  uint64_t availableBytes = 0;     ///< of a rank
+  double seconds = 0;              ///< of a step, by the cost model
+  std::string compile, run;        ///< the commands
+  std::optional<uint64_t> longest; ///< tokens of the longest row that fits so; only of what is recommended
+
+  bool fits() const { return neededBytes <= availableBytes; }
+  double tokensPerSecond() const { return double(world) * accumulate * double(batch * sequence) / seconds; }
+};
+
+/// What would make a choice fit that does not.
+struct MissingMemory {
+  TrainingChoice smallest; ///< with everything computed again that saves memory
+  std::string help;        ///< the smallest change that would fit; "" where none was found
+};
+
+struct ChoiceTable {
+  std::string model, device, precision;
+  uint64_t availableBytes = 0, reserveBytes = 0; ///< of a rank; what is available holds the reserve
+  uint64_t globalBatch = 0, sequence = 0;
+  std::vector<TrainingChoice> choices;
+  std::vector<MissingMemory> missing;
+  std::vector<size_t> recommended; ///< of `choices`: one for each number of ranks where any fits
+
+  void printText(llvm::raw_ostream &out) const;
+  void printJson(llvm::raw_ostream &out) const;
+};
+
+/// What a method is, for people.
+std::string methodText(const std::string &method);
+
+} // namespace ztc

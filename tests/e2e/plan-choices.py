@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""`ztc plan`: bytes of its rows are those that the printed commands compile and allocate, and its advice keeps its rules."""
+import json
+import pathlib
+import shlex
+import subprocess
+
+from support import BIN, GOLDEN, check, finish, run, scratch
+
+folder = scratch()
+work = pathlib.Path(folder.name)
+model = GOLDEN / "grouped/model.onnx"
+
+
+def plan(*arguments, **more):
+    done = run("ztc", "plan", model, "--seq=16", "--precision=fp32", "--lora=r=2,alpha=4,targets=all-linear", *arguments, "--json", **more)
+    return json.loads(done.stdout) if done.stdout else done
+
+
+def execute(command):
+    words = shlex.split(command)
+    return subprocess.run([str(BIN / words[0]), *words[1:]], capture_output=True, text=True, cwd=work, timeout=240)
+
+
+def holds(choice):
+    """What the two commands of a row allocate."""
+    compiled = execute(choice["compile"])
+    if compiled.returncode:
+        return compiled.stderr[-300:]
+    run_words = choice["run"].replace(" --data=TOKENS --steps=N", " --steps=2 --no-save --log-json=log --overwrite")
+    ran = execute(run_words)
+    if ran.returncode:
+        return ran.stderr[-300:]
+    head = json.loads((work / "log").read_text().splitlines()[0])
+    return head["allocated_bytes"]
+
+
+roomy = plan("--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1,2", "--global-batch=8")
+check("all methods are there", {"full", "lora"} <= {c["method"] for c in roomy["choices"]})
+check("every row fits", all(c["fits"] and c["needed_bytes"] <= c["available_bytes"] for c in roomy["choices"]))
+check("every row makes the global batch", all(c["gpus"] * c["batch"] * c["accumulate"] == 8 for c in roomy["choices"]))
+recommended = [c for c in roomy["choices"] if c["recommended"]]
+check("one row is recommended for each number of ranks", [c["gpus"] for c in recommended] == [1, 2])
+check("and it trains all weights, exactly", all(c["method"] == "full" and not c["changes"] for c in recommended))
+for c in recommended:
+    rivals = [r for r in roomy["choices"] if (r["method"], r["gpus"]) == ("full", c["gpus"])]
+    check(f"it is the fastest of its group on {c['gpus']}", c["tokens_per_second"] == max(r["tokens_per_second"] for r in rivals))
+
+# What is written stands: compiled and run, on one rank and on two, all methods and stages.
+stages = {}
+for c in roomy["choices"]:
+    stages.setdefault((c["method"], c["gpus"], c["zero"]), c)
+for (method, ranks, stage), c in sorted(stages.items()):
+    found = holds(c)
+    check(f"{method} on {ranks}, stage {stage}: bytes", found == c["peak_bytes"], f"{found} of {c['peak_bytes']}")
+
+# Where nothing fits the status is 1, and the bytes are there.
+least = {}
+for method in ("full", "lora"):
+    nothing = plan("--gpu=host", "--mem=64KiB", "--threads=1", "--gpus=1", "--global-batch=8", f"--method={method}", expect=1)
+    check(f"{method}: nothing fits into 64 KiB", not nothing["choices"] and all(m["missing_bytes"] == m["needed_bytes"] - (64 << 10) for m in nothing["missing"]))
+    least[method] = min(m["needed_bytes"] for m in nothing["missing"])
+check("adapters need less", least["lora"] < least["full"], str(least))
+
+# A budget between the two: LoRA is recommended, and runs.
+budget = (least["lora"] + least["full"]) // 2
+tight = plan("--gpu=host", f"--mem={budget}B", "--threads=1", "--gpus=1", "--global-batch=8")
+missing = [m for m in tight["missing"] if m["method"] == "full"]
+check("full training is missing by its bytes", missing and all(m["missing_bytes"] == m["needed_bytes"] - budget > 0 for m in missing))
+first = next(c for c in tight["choices"] if c["recommended"])
+check("adapters are recommended instead", first["method"] == "lora", first["method"])
+found = holds(first)
+check("and fit", found == first["peak_bytes"] and found <= budget, str(found))
+
+longest = plan("--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1", "--global-batch=8", "--method=full", "--longest")
+found = next(c for c in longest["choices"] if c["recommended"])
+check("rows may be longer", found["longest_sequence"] > 16, str(found.get("longest_sequence")))
+
+gpu = plan("--gpu=h100-80gb", "--gpus=1,8", "--method=full")
+check("a GPU has the driver's total less the reserve", 79 << 30 < gpu["available_bytes"] < 80e9 * 1.07 and gpu["reserved_bytes"] > 1 << 30)
+check("and its commands name its target", all("--target=sm_90a" in c["compile"] and "--gpus=" in c["run"] for c in gpu["choices"]))
+
+text = run("ztc", "plan", model, "--seq=16", "--gpu=A100-40GB", "--gpus=1,4").stdout
+check("the table has its groups, its arrow and its commands", all(part in text for part in ("full: every weight", "LoRA:", "<-", "ztc compile", "ztc-run plan.bin --gpus=4")), text)
+
+for arguments, words in [(["--gpu=H100-80G"], "did you mean H100-80GB?"), (["--gpu=teapot"], "known are host, "), (["--gpu=host"], "needs --mem=SIZE"),
+                         (["--gpu=H100-80GB", "--gpus=3", "--global-batch=64"], "cannot be shared by 3 ranks"),
+                         (["--gpu=H100-80GB", "--mem=1GiB"], "leaves nothing beside the reserve"), (["--gpu=H100-80GB", "--method=dora"], "--method")]:
+    done = run("ztc", "plan", model, "--seq=16", *arguments, expect=2)
+    check(f"{' '.join(arguments)}: {words}", words in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr)
+finish()
