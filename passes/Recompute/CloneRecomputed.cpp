@@ -52,6 +52,13 @@ private:
       if (!latest || latest.getDefiningOp()->isBeforeInBlock(definition))
         latest = source;
     }
+    // A barrier only waits: it must not be why a narrow gradient is stored in f32 too.
+    while (auto widening = latest ? latest.getDefiningOp<graph::CastOp>() : graph::CastOp()) {
+      Value narrow = resolveAlias(widening.getX()).source;
+      if (!narrow.getDefiningOp() || narrow.getDefiningOp()->isBeforeInBlock(turningPoint))
+        break;
+      latest = narrow;
+    }
     return latest;
   }
 
