@@ -7,16 +7,8 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-/// As many other buckets between two uses end a run: memory of one is in flight anyhow, and trainable and frozen
-/// parameters of one block, two buckets, are read by turns; with weights in fewer bits there are three.
-unsigned bucketsBetweenRuns(ArrayRef<GatheredBucket> buckets) {
-  return llvm::any_of(buckets,
-                      [](const GatheredBucket &bucket) {
-                        return getElementTypeOrSelf(dist::AllGatherOp(bucket.gather).getY().getType()).isInteger(8);
-                      })
-             ? 3
-             : 2;
-}
+/// As many buckets of other blocks between two uses end a run: memory of one is in flight anyhow.
+constexpr unsigned kBucketsBetweenRuns = 2;
 
 struct Use {
   unsigned position, bucket;
@@ -48,14 +40,16 @@ std::vector<Use> usesInOrder(ArrayRef<GatheredBucket> buckets, const DenseMap<Op
   return uses;
 }
 
-/// Cuts the uses of each bucket where `most` other buckets are used in between.
-std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, size_t bucketCount, unsigned most) {
+/// Cuts the uses of each bucket where others are used in between; those of the same block, which are read
+/// by turns, do not count.
+std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, ArrayRef<GatheredBucket> buckets) {
+  const size_t bucketCount = buckets.size();
   std::vector<GatherRun> runs;
   SmallVector<int> open(bucketCount, -1);                        // the run that a bucket's next use may join
   std::vector<llvm::SmallSet<unsigned, 4>> between(bucketCount); // buckets used since a bucket's last use
   for (const Use &use : uses) {
     int &run = open[use.bucket];
-    if (run < 0 || between[use.bucket].size() >= most) {
+    if (run < 0 || between[use.bucket].size() >= kBucketsBetweenRuns) {
       run = int(runs.size());
       runs.push_back({use.bucket, {}, use.position, use.position});
     }
@@ -63,37 +57,42 @@ std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, size_t bucketCount, unsigned 
     runs[run].lastPosition = use.position;
     between[use.bucket].clear();
     for (unsigned other = 0; other < bucketCount; ++other)
-      if (other != use.bucket && open[other] >= 0)
+      if (other != use.bucket && open[other] >= 0 &&
+          (buckets[other].layer < 0 || buckets[other].layer != buckets[use.bucket].layer))
         between[other].insert(use.bucket);
   }
   return runs;
 }
 
-/// Joins the two runs next to the turning point, from inside outwards, while that keeps little.
+/// Joins the two runs next to the turning point, from inside outwards, while that keeps little, and no two blocks:
+/// behind the turning point those would be there beside what is gathered ahead.
 void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, unsigned turningPoint) {
   struct Pair {
     int before = -1, behind = -1;
   };
   SmallVector<Pair> pairs(buckets.size());
-  int64_t kept = 0;
+  int64_t kept = 0, keptLayer = -1;
   for (auto [index, run] : llvm::enumerate(runs)) {
     Pair &pair = pairs[run.bucket];
     if (run.lastPosition <= turningPoint)
       pair.before = int(index);
     else if (run.firstPosition > turningPoint && pair.behind < 0)
       pair.behind = int(index);
-    else if (run.firstPosition <= turningPoint)
+    else if (run.firstPosition <= turningPoint) {
       kept += buckets[run.bucket].elements;
+      keptLayer = std::max(keptLayer, buckets[run.bucket].layer);
+    }
   }
   llvm::erase_if(pairs, [](const Pair &pair) { return pair.before < 0 || pair.behind < 0; });
   llvm::sort(pairs,
              [&](const Pair &a, const Pair &b) { return runs[a.before].lastPosition > runs[b.before].lastPosition; });
   for (const Pair &pair : pairs) {
     GatherRun &before = runs[pair.before], &behind = runs[pair.behind];
-    int64_t elements = buckets[before.bucket].elements;
-    if (kept >= elements)
+    int64_t elements = buckets[before.bucket].elements, layer = buckets[before.bucket].layer;
+    if (kept >= elements || (layer >= 0 && keptLayer >= 0 && layer != keptLayer))
       break;
     kept += elements;
+    keptLayer = std::max(keptLayer, layer);
     before.uses.append(behind.uses);
     before.lastPosition = behind.lastPosition;
     behind.uses.clear();
@@ -109,7 +108,7 @@ std::vector<GatherRun> findGatherRuns(ArrayRef<GatheredBucket> buckets, Operatio
   DenseMap<Operation *, unsigned> positions;
   for (auto [position, op] : llvm::enumerate(*buckets.front().gather->getBlock()))
     positions[&op] = unsigned(position);
-  std::vector<GatherRun> runs = cutRuns(usesInOrder(buckets, positions), buckets.size(), bucketsBetweenRuns(buckets));
+  std::vector<GatherRun> runs = cutRuns(usesInOrder(buckets, positions), buckets);
   if (turningPoint)
     joinAcross(runs, buckets, positions.lookup(turningPoint));
   return runs;

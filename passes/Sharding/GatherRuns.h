@@ -16,6 +16,7 @@ struct GatherRun {
 struct GatheredBucket {
   dist::AllGatherOp gather;
   int64_t elements = 0;
+  int64_t layer = -1; ///< of the transformer block whose parameters it holds; -1: of none
 };
 
 /// The runs of each gathered bucket's uses, in the order of their first use (RationaleDist.md, "Gathers at stage 3").

@@ -1,3 +1,4 @@
+#include "compiler/Analysis/BucketTable.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Dist/Stages.h"
@@ -118,10 +119,10 @@ void placeGathers(func::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
   SmallVector<GatheredBucket> buckets;
   for (auto gather : function.getBody().front().getOps<dist::AllGatherOp>())
-    if (isa<BlockArgument>(gather.getShard()))
-      buckets.push_back(
-          {gather,
-           int64_t(module.lookupSymbol<dist::BucketOp>(dist::bucketOf(gather.getType()).getAttr()).getElements())});
+    if (isa<BlockArgument>(gather.getShard())) {
+      auto bucket = module.lookupSymbol<dist::BucketOp>(dist::bucketOf(gather.getType()).getAttr());
+      buckets.push_back({gather, int64_t(bucket.getElements()), layerOfBucket(bucket.getSymName())});
+    }
   Value result = function.getBody().front().getTerminator()->getOperand(0);
   std::vector<GatherRun> runs = findGatherRuns(buckets, resolveAlias(result).source.getDefiningOp());
   SmallVector<unsigned> count(buckets.size());
