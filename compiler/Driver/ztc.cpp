@@ -255,7 +255,7 @@ std::string unknownCommand(const CLI::App &app, const std::string &word) {
   const bool isFile = word.find('/') != std::string::npos || word.find('.') != std::string::npos;
   return "there is no command '" + word + "'" +
          (!meant.empty() ? ", did you mean " + meant + "?"
-          : isFile       ? ": a command comes before the file, as in ztc compile " + word
+          : isFile       ? ": a command comes before the file, as in ztc compile " + word + "."
                          : ".") +
          " Commands are " + list;
 }
