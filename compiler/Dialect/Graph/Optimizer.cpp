@@ -9,6 +9,18 @@ static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// (C2): what of an update is the same for all elements.
+template <typename Update> static LogicalResult verifyNumbers(Update op) {
+  RankedTensorType hyper = tensorOf(op.getHyper());
+  if (hyper.getRank() != 1 || !hyper.getElementType().isF32())
+    return op.emitOpError("hyper is not 1-D f32: ") << hyper;
+  if (tensorOf(op.getGradientScale()).getRank() != 0)
+    return op.emitOpError("gradient_scale is not a scalar: ") << tensorOf(op.getGradientScale());
+  if (tensorOf(op.getProceed()).getRank() != 0)
+    return op.emitOpError("proceed is not a scalar: ") << tensorOf(op.getProceed());
+  return success();
+}
+
 LogicalResult AdamwOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
   // (C1): a layout on the mesh is a matter of the encoding
@@ -33,15 +45,7 @@ LogicalResult AdamwOp::verify() {
   // (C4)
   if (Type state = states.getElementType(); !state.isBF16() && state != computeType(element))
     return emitOpError("states of ") << state << " beside a parameter of " << element;
-  // (C2)
-  RankedTensorType hyper = tensorOf(getHyper());
-  if (hyper.getRank() != 1 || !hyper.getElementType().isF32())
-    return emitOpError("hyper is not 1-D f32: ") << hyper;
-  if (tensorOf(getGradientScale()).getRank() != 0)
-    return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
-  if (tensorOf(getProceed()).getRank() != 0)
-    return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
-  return success();
+  return verifyNumbers(*this);
 }
 
 SmallVector<Value> AdamwOp::keptValues() {
@@ -93,15 +97,7 @@ LogicalResult OptimizerStepOp::verify() {
   for (Value state : getKept().take_front(rule->states.size()))
     if (Type type = tensorOf(state).getElementType(); !type.isBF16() && type != computeType(element))
       return emitOpError("states of ") << type << " beside a parameter of " << element;
-  // (C2)
-  RankedTensorType hyper = tensorOf(getHyper());
-  if (hyper.getRank() != 1 || !hyper.getElementType().isF32())
-    return emitOpError("hyper is not 1-D f32: ") << hyper;
-  if (tensorOf(getGradientScale()).getRank() != 0)
-    return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
-  if (tensorOf(getProceed()).getRank() != 0)
-    return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
-  return success();
+  return verifyNumbers(*this);
 }
 
 LogicalResult SumSquaresOp::verify() {
