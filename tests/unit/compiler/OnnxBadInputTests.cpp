@@ -78,6 +78,17 @@ TEST(OnnxBadInput, UnsupportedOpsAreListedAtOnce) {
   refused(folder.write("model.onnx", writer.bytes()), {"Frobnicate at first, second", "NonZero at third"});
 }
 
+TEST(OnnxBadInput, OpsThatAreLeftOutOnPurposeSayWhatToDo) {
+  TemporaryFolder folder;
+  for (const auto &[op, advice] : {std::pair{"ai.onnx.preview.training::Gradient", "export the forward model"},
+                                   std::pair{"Bernoulli", "export the model in evaluation mode"}}) {
+    OnnxWriter writer = smallModel();
+    writer.node(op, {"x"}, {"y"}, {}, "", "one");
+    writer.node("MatMul", {"y", "head"}, {"logits"});
+    refused(folder.write("model.onnx", writer.bytes()), {op, advice});
+  }
+}
+
 TEST(OnnxBadInput, GraphThatMakesNoSense) {
   TemporaryFolder folder;
   OnnxWriter undefined = smallModel();
