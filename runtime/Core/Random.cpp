@@ -1,8 +1,8 @@
 #include "runtime/Core/Random.h"
+#include "runtime/Core/RunParts.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <thread>
 #include <vector>
 
 namespace ztc {
@@ -65,10 +65,7 @@ void fillNormal(float *out, uint64_t count, float deviation, uint64_t seed, uint
     const uint64_t from = count / parts * part, to = part + 1 == parts ? count : count / parts * (part + 1);
     fillRange(out + from, to - from, deviation, seed, stream, begin + from);
   };
-  std::vector<std::jthread> others; // they are waited for at the end, also where one more cannot be started
-  for (uint64_t part = 1; part < parts; ++part)
-    others.emplace_back(fillPart, part);
-  fillPart(0);
+  runParts(parts, fillPart);
 }
 
 void fillUniform(float *out, uint64_t count, float range, uint64_t seed, uint64_t stream, uint64_t begin) {

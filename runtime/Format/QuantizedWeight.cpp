@@ -1,12 +1,12 @@
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Core/CpuFeatures.h"
+#include "runtime/Core/RunParts.h"
 #include "runtime/Core/Sizes.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <thread>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -20,7 +20,7 @@ constexpr uint64_t kPartAlignment = 16;
 constexpr uint64_t kPiece = uint64_t(1) << 16;
 
 uint64_t aligned(uint64_t bytes) {
-  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+  return roundUp(bytes, kPartAlignment);
 }
 
 float floatAt(const std::byte *bytes, uint64_t offset, uint64_t index = 0) {
@@ -126,12 +126,7 @@ void forPieces(uint64_t count, uint64_t grain, uint32_t threads,
     for (uint64_t piece = pieces * worker / workers; piece < pieces * (worker + 1) / workers; ++piece)
       work(piece * grain, std::min(count, (piece + 1) * grain));
   };
-  std::vector<std::thread> others;
-  for (uint64_t worker = 1; worker < workers; ++worker)
-    others.emplace_back(run, worker);
-  run(0);
-  for (std::thread &other : others)
-    other.join();
+  runParts(workers, run);
 }
 
 float magnitude(std::span<const float> values) {
