@@ -1,5 +1,5 @@
 #include "compiler/Driver/Budget.h"
-#include "compiler/Driver/Session.h"
+#include "compiler/Driver/Trial.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -7,35 +7,6 @@ using namespace mlir;
 
 namespace ztc {
 namespace {
-
-/// At most so many ranks are tried.
-constexpr unsigned kMostRanks = 1024;
-
-/// One model up to phase `shard`, measured on any number of ranks.
-class Trial {
-public:
-  explicit Trial(CompileOptions options) : session(std::move(options)) {
-    if (session.isValid() && succeeded(session.run(Phase::Shard)))
-      probe.emplace(session.probe());
-  }
-
-  /// The smallest peak, whatever must be computed again for it.
-  std::optional<uint64_t> smallestPeak(unsigned world) {
-    if (!probe)
-      return std::nullopt;
-    FailureOr<RecomputeDecision> decision =
-        session.decide(*probe, shapeOf(session.options(), world, session.options().targets), 0);
-    return succeeded(decision) ? std::optional(decision->chosen.peakBytes) : std::nullopt;
-  }
-  int64_t attribute(StringRef name) {
-    auto value = probe ? session.module()->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
-    return value ? value.getInt() : 0;
-  }
-
-private:
-  Session session;
-  std::optional<StepProbe> probe;
-};
 
 class Advice {
 public:
@@ -90,18 +61,9 @@ private:
 
   /// Twice, four times, ... the ranks: the first number that fits, or the one with the smallest peak.
   void moreRanks(Trial &trial, unsigned stage) {
-    std::optional<uint64_t> least;
-    unsigned ranks = 0;
-    for (unsigned more = 2 * world; more <= std::max(kMostRanks, 2 * world); more *= 2) {
-      std::optional<uint64_t> peak = trial.smallestPeak(more);
-      if (!peak || (least && *peak >= *least))
-        break;
-      least = peak;
-      ranks = more;
-      if (*peak + options.memoryReserve <= options.memoryBudget)
-        break;
-    }
-    line(llvm::formatv("--zero={0} --gpus={1}", stage, ranks), least);
+    const uint64_t budget = options.memoryBudget - std::min(options.memoryBudget, options.memoryReserve);
+    if (std::optional<Trial::Ranks> more = trial.moreRanks(2 * world, budget))
+      line(llvm::formatv("--zero={0} --gpus={1}", stage, more->ranks), more->peakBytes);
   }
 
   llvm::raw_ostream &out;

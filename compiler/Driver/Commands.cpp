@@ -31,8 +31,7 @@ const char *versionText() {
   return ZTC_VERSION;
 }
 
-/// What `print` writes, as a terminal may show it: names in files may hold anything.
-template <typename Print> static void show(llvm::raw_ostream &to, Print print) {
+void show(llvm::raw_ostream &to, function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   print(stream);
@@ -40,7 +39,7 @@ template <typename Print> static void show(llvm::raw_ostream &to, Print print) {
   to.flush();
 }
 
-static int fail(const std::string &message, int status = 1) {
+int fail(const std::string &message, int status) {
   llvm::errs() << "ztc: " << printable(message) << "\n";
   return status;
 }

@@ -1,6 +1,8 @@
 // What each subcommand of ztc does. Each returns the exit status: 0 done, 1 failed, 2 wrong usage.
 #pragma once
 #include "compiler/Driver/Options.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/raw_ostream.h"
 #include <string>
 #include <vector>
 
@@ -52,6 +54,11 @@ int runPlan(const CompileOptions &options, const TrainingRequest &request, const
 std::string unwritable(const std::string &path);
 /// Whether a file begins as plans do.
 bool isPlanFile(const std::string &path);
+
+/// Prints "ztc: message" to stderr, as a terminal may show it; returns `status`.
+int fail(const std::string &message, int status = 1);
+/// What `print` writes, as a terminal may show it: names in files may hold anything.
+void show(llvm::raw_ostream &to, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
 /// The version as it stands in plans and logs.
 const char *versionText();

@@ -18,11 +18,6 @@ using llvm::formatv;
 
 namespace ztc {
 
-static int fail(const std::string &message, int status = 1) {
-  llvm::errs() << "ztc: " << printable(message) << "\n";
-  return status;
-}
-
 /// What stands in the way, seen before any work; "" where nothing does.
 static std::string unusable(const CompileOptions &o, const ExportModelOptions &form) {
   if (huggingface::isModelFolder(o.input))

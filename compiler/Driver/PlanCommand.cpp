@@ -1,11 +1,10 @@
 // `ztc plan`: which ways of training a model fit a GPU, what each needs and how fast it will be.
 #include "compiler/Analysis/GpuModels.h"
 #include "compiler/Driver/Commands.h"
-#include "compiler/Driver/Session.h"
+#include "compiler/Driver/Trial.h"
 #include "compiler/Report/Choices.h"
 #include "compiler/Report/Report.h"
 #include "runtime/Core/NearestName.h"
-#include "runtime/Core/Print.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,17 +12,17 @@
 #include "llvm/Support/Path.h"
 #include <map>
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 
 namespace ztc {
 namespace {
 
-/// Rows of a step where nobody says how many.
+/// Rows of a step without --global-batch.
 constexpr uint64_t kUsualGlobalBatch = 64;
-/// The largest micro-batch that is tried, and the most ranks.
+/// The largest micro-batch that is tried.
 constexpr uint64_t kLargestBatch = 64;
-constexpr unsigned kMostRanks = 1024;
 /// A larger micro-batch must be so much faster to be worth its memory.
 constexpr double kWorthIt = 1.02;
 /// Where nothing says how long a row may be.
@@ -42,11 +41,6 @@ constexpr Method kMethods[] = {
     {"qlora", "r=16,alpha=32,targets=all-linear", "nf4", nullptr, nullptr},
 };
 
-int fail(const std::string &message, int status = 1) {
-  llvm::errs() << "ztc: " << printable(message) << "\n";
-  return status;
-}
-
 class Search {
 public:
   Search(const CompileOptions &options, const TrainingRequest &request, const GpuModel *gpu, ChoiceTable &table)
@@ -64,10 +58,8 @@ private:
   FailureOr<TrainingChoice> measure(Session &session, StepProbe &probe, const Method &method, unsigned world);
   LogicalResult searchMethod(const Method &method);
   void recommend();
-  /// Of a method that does not fit on `world` ranks.
-  LogicalResult explainMissing(const Method &method, const TrainingChoice &smallest);
-  /// More ranks with stage 3 that would hold it; 0: none do.
-  FailureOr<unsigned> ranksThatFit(const Method &method, uint64_t batch, uint64_t sequence, unsigned world);
+  /// Of a method that does not fit; `sharded` is its trial at stage 3, made where it is first needed.
+  LogicalResult explainMissing(const Method &method, const TrainingChoice &smallest, std::optional<Trial> &sharded);
   FailureOr<uint64_t> longestRow(const TrainingChoice &choice);
   MachineRates rates(const PlanShape &shape) const { return gpu ? ratesOf(*gpu) : ratesOf(shape); }
   void addCommands(TrainingChoice &choice, const CompileOptions &used) const;
@@ -78,7 +70,6 @@ private:
   ChoiceTable &table;
   std::map<Place, TrainingChoice> best, smallest; ///< of the method that is looked at
   std::optional<uint64_t> positionLimit;
-  std::map<const Method *, bool> isAsked;
 };
 
 std::string quoted(const std::string &text) {
@@ -241,6 +232,7 @@ LogicalResult Search::searchMethod(const Method &method) {
   }
   for (auto &[place, choice] : best)
     table.choices.push_back(choice);
+  std::optional<Trial> sharded;
   for (unsigned world : options.gpus) {
     const auto hasWorld = [&](const auto &entry) { return entry.first.first == world; };
     if (llvm::any_of(best, hasWorld))
@@ -248,37 +240,26 @@ LogicalResult Search::searchMethod(const Method &method) {
     const auto least = std::min_element(smallest.begin(), smallest.end(), [&](const auto &a, const auto &b) {
       return std::pair(!hasWorld(a), a.second.neededBytes) < std::pair(!hasWorld(b), b.second.neededBytes);
     });
-    if (least != smallest.end() && hasWorld(*least) && failed(explainMissing(method, least->second)))
+    if (least != smallest.end() && hasWorld(*least) && failed(explainMissing(method, least->second, sharded)))
       return failure();
   }
   return success();
 }
 
-FailureOr<unsigned> Search::ranksThatFit(const Method &method, uint64_t batch, uint64_t sequence, unsigned world) {
-  CompileOptions used = optionsOf(method, batch);
-  used.zero = 3;
-  used.seq = sequence;
-  Session session(used);
-  if (!session.isValid() || failed(session.run(Phase::Shard)))
-    return failure();
-  StepProbe probe = session.probe();
-  for (unsigned more = world; more <= kMostRanks; more *= 2) {
-    FailureOr<RecomputeDecision> decision = session.decide(probe, shapeOf(used, more, used.targets), 0);
-    if (failed(decision))
-      return failure();
-    if (decision->chosen.peakBytes + table.reserveBytes <= table.availableBytes)
-      return more;
+LogicalResult Search::explainMissing(const Method &method, const TrainingChoice &smallest,
+                                     std::optional<Trial> &sharded) {
+  if (!sharded) {
+    CompileOptions used = optionsOf(method, smallest.batch);
+    used.zero = 3;
+    sharded.emplace(used);
   }
-  return 0u;
-}
-
-LogicalResult Search::explainMissing(const Method &method, const TrainingChoice &smallest) {
-  MissingMemory missing{smallest, ""};
-  FailureOr<unsigned> ranks = ranksThatFit(method, smallest.batch, table.sequence, 2 * smallest.world);
-  if (failed(ranks))
+  const uint64_t budget = table.availableBytes - table.reserveBytes;
+  std::optional<Trial::Ranks> more = sharded->moreRanks(2 * smallest.world, budget);
+  if (!more)
     return failure();
-  if (*ranks)
-    missing.help = llvm::formatv("fits on {0} with --zero=3", *ranks);
+  MissingMemory missing{smallest, ""};
+  if (more->peakBytes <= budget)
+    missing.help = llvm::formatv("fits on {0} with --zero=3", more->ranks);
   else if (table.sequence > 1)
     missing.help = "activations alone are too large: a smaller --seq";
   table.missing.push_back(std::move(missing));
@@ -418,10 +399,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
                   2);
   if (failed(Search(options, request, gpu, table).run()))
     return 1;
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  report.json ? table.printJson(stream) : table.printText(stream);
-  llvm::outs() << printable(text, std::string::npos);
+  show(llvm::outs(), [&](llvm::raw_ostream &out) { report.json ? table.printJson(out) : table.printText(out); });
   return table.choices.empty() ? 1 : 0;
 }
 

@@ -6,11 +6,6 @@
 
 namespace ztc {
 
-static int fail(const std::string &message, int status = 1) {
-  llvm::errs() << "ztc: " << message << "\n";
-  return status;
-}
-
 /// The ranks that a run had.
 static PlanShape shapeOfRun(const RunLog &log) {
   const auto number = [&](const char *key, int64_t otherwise) {

@@ -44,7 +44,7 @@ public:
   /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
   void verify(PassVerifier &verifier) { passVerifier = &verifier; }
   PhaseHooks &phaseHooks() { return hooks; }
-  /// What --explain-passes has found out; null where nobody asked.
+  /// What --explain-passes has found out; null without it.
   const PassExplainer *explanation() const { return explainer.get(); }
   /// The phase that `run` ended in with an error.
   std::optional<Phase> failedPhase() const { return failed_; }
