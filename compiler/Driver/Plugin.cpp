@@ -1,5 +1,6 @@
 #include "compiler/Driver/Plugin.h"
 #include "compiler/Driver/PluginStamp.h"
+#include "compiler/Support/LibraryFolder.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "runtime/Core/Sha256.h"
@@ -68,10 +69,9 @@ static llvm::Expected<std::string> stampOf(llvm::MemoryBufferRef file) {
 /// What stands beside libZtc.so where it was installed without headers (cmake/package-wheel.sh): why no plugin is
 /// loaded.
 static std::string whyNoPlugins() {
-  Dl_info self;
-  if (!dladdr(reinterpret_cast<void *>(&ztc::allPhases), &self) || !self.dli_fname)
+  llvm::SmallString<256> file(ztc::libraryFolder());
+  if (file.empty())
     return {};
-  llvm::SmallString<256> file = llvm::sys::path::parent_path(self.dli_fname);
   llvm::sys::path::append(file, "NO-PLUGINS");
   auto text = llvm::MemoryBuffer::getFile(file);
   return text ? (*text)->getBuffer().trim().str() : std::string();

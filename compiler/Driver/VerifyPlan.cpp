@@ -1,6 +1,7 @@
 #include "compiler/Driver/VerifyPlan.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/LibraryFolder.h"
 #include "compiler/Verification/StepValues.h"
 #include "runtime/Core/File.h"
 #include "runtime/Format/PlanFile.h"
@@ -13,7 +14,6 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
-#include <dlfcn.h>
 #include <random>
 #include <unistd.h>
 
@@ -213,7 +213,7 @@ NamedValues readTensors(const std::string &path, const NamedValues &like) {
   return found;
 }
 
-/// |a - b| / |b| over all tensors together, of what is left after `from` is taken away; infinite where it is no number.
+/// |a - b| / |b| over all tensors together, of what is left after `from` is taken away; infinity where that is NaN.
 double distance(const NamedValues &values, const NamedValues &expected, const std::map<std::string, Tensor> *from) {
   double difference = 0, norm = 0;
   for (const auto &[name, tensor] : expected)
@@ -267,11 +267,11 @@ std::string findRunner() {
 } // namespace
 
 std::string standInFolder() {
-  Dl_info library;
-  if (!dladdr(reinterpret_cast<void *>(&standInFolder), &library) || !library.dli_fname)
+  const std::string library = libraryFolder();
+  if (library.empty())
     return {};
   for (const char *place : {"standin", "ztc/standin"}) { // of a build, as it is installed
-    llvm::SmallString<256> folder = llvm::sys::path::parent_path(library.dli_fname);
+    llvm::SmallString<256> folder = StringRef(library);
     llvm::sys::path::append(folder, place);
     if (llvm::sys::fs::exists(folder + "/libztc-standin-cuda.so"))
       return folder.str().str();

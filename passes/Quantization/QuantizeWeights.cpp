@@ -142,8 +142,7 @@ struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights>, SaysWhatItK
         function.emitWarning() << quantizer.foreignScales
                                << " weights in nf4 have rows that are multiples of 16 and not of 64: their numbers are "
                                   "those of bitsandbytes on a processor with AVX-512, which takes scales of other "
-                                  "blocks there; --pass-option=ztc-quantize-weights.own-scales=true takes their own, "
-                                  "as bitsandbytes does on GPUs";
+                                  "blocks there; --pass-option=ztc-quantize-weights.own-scales=true takes their own";
       if (function.getName() == "microstep")
         remark::passed(function.getLoc(),
                        remark::RemarkOpts::name("weights").category(DEBUG_TYPE).function(function.getName()))

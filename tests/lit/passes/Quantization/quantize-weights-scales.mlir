@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --ztc-quantize-weights 2>&1 | FileCheck %s
 // RUN: ztc-opt %s --ztc-quantize-weights=own-scales=true 2>&1 | FileCheck %s --check-prefix=OWN
 
-// Rows of a multiple of 16 and not of 64: bitsandbytes takes other scales on some processors than on GPUs. Which it is to be is said.
+// Rows of a multiple of 16 and not of 64: bitsandbytes' code for AVX-512 takes the scales of other blocks. Which it is to be is said.
 // CHECK: warning: 1 weights in nf4 have rows that are multiples of 16 and not of 64
 // CHECK: graph.dequantize %{{.*}} {format = "nf4"} : tensor<1188xi8> -> tensor<8x16xf32>
 // OWN-NOT: warning
