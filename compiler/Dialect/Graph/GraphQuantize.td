@@ -13,7 +13,7 @@ def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed]> {
 
     `format` is nf4 (blocks of 64 elements in row-major order, whose scales are stored in 8 bits) or int8 (a scale for each row): see
     runtime/Format/QuantizedWeight.h. Each number is the f32 product of its code's value and its scale, rounded once to y's type. A frozen
-    weight gets no gradient, so there is no derivative.
+    weight gets no gradient, so the op needs no derivative.
     (C1) format is nf4 or int8. (C2) y is a matrix. (C3) `codes` is as long as the format says for a matrix of y's shape.
   }];
   let arguments = (ins Graph_ByteTensor:$codes, StrAttr:$format);
