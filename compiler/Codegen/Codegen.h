@@ -66,13 +66,12 @@ struct KernelImage {
   /// found; for simt an ELF shared object that imports NVVM's intrinsics (EmitSimt.h).
   std::string bytes;
   std::string ptx;                                  ///< of sm_XX, in readable form
+  unsigned cudaVersion = 0;                         ///< of a cubin: its assembler's, 1000 major + 10 minor
   std::map<std::string, KernelResources> resources; ///< by kernel; of a cubin
 };
 
-/// Targets of the host device, the widest last.
+/// Targets of the host device, the widest last. Those of GPUs: DeviceTargets.h.
 inline constexpr llvm::StringLiteral kHostTargets[] = {"x86-64-v3", "x86-64-v4"};
-/// Targets whose kernels run in blocks of threads.
-inline constexpr llvm::StringLiteral kDeviceTargets[] = {"sm_80", "sm_90a", "sm_100a", "simt"};
 
 /// For which kinds of targets a module makes kernels.
 struct KernelModuleOptions {

@@ -1,4 +1,5 @@
 #include "compiler/Codegen/EmitCubin.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Codegen/TargetMachines.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
@@ -24,8 +25,9 @@ namespace ztc::codegen {
 
 /// The oldest PTX version that knows the processor: newer drivers and assemblers read it too. A version that is too old
 /// would abort the process.
-static StringRef ptxVersion(StringRef cpu) {
-  return cpu == "sm_100a" ? "+ptx86" : "+ptx80";
+static std::string ptxVersion(StringRef cpu) {
+  const DeviceTarget *target = findDeviceTarget(cpu);
+  return "+ptx" + std::to_string(target ? target->ptx : 80);
 }
 
 static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
@@ -83,6 +85,24 @@ std::string findPtxas() {
   if (std::string found = look({}); !found.empty())
     return found;
   return look({"/usr/local/cuda/bin", "/opt/cuda/bin", "/usr/lib/cuda/bin"});
+}
+
+/// The CUDA version of an assembler, 1000 major + 10 minor; 0 where it does not say ("release 13.0").
+static unsigned versionOf(const std::string &ptxas) {
+  SmallString<128> log;
+  if (sys::fs::createTemporaryFile("ztc-ptxas", "txt", log))
+    return 0;
+  scope_exit cleanup([&] { sys::fs::remove(log); });
+  std::optional<StringRef> streams[] = {StringRef(""), StringRef(log), StringRef(log)};
+  if (sys::ExecuteAndWait(ptxas, {ptxas, "--version"}, std::nullopt, streams) != 0)
+    return 0;
+  auto said = MemoryBuffer::getFile(log);
+  SmallVector<StringRef> match;
+  unsigned major = 0, minor = 0;
+  if (!said || !Regex("release ([0-9]+)\\.([0-9]+)").match((*said)->getBuffer(), &match) ||
+      match[1].getAsInteger(10, major) || match[2].getAsInteger(10, minor))
+    return 0;
+  return 1000 * major + 10 * minor;
 }
 
 static Error write(StringRef path, StringRef text) {
@@ -199,6 +219,7 @@ Error emitCubin(Module &module, KernelImage &image) {
     image.bytes = image.ptx + '\0'; // the driver reads text up to a zero
     return Error::success();
   }
+  image.cudaVersion = versionOf(ptxas);
   if (Error error = assemble(ptxas, image.ptx, image))
     return error;
   if (llvm::none_of(image.resources, [](const auto &taken) { return taken.second.localBytes != 0; }))

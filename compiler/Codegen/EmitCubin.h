@@ -10,7 +10,7 @@ class Module;
 namespace ztc::codegen {
 
 /// Optimises `module`, kernels for NVPTX with NVVM intrinsics and the attributes that say the size of their blocks, for
-/// `cpu` (sm_80, sm_90a, sm_100a).
+/// `cpu`, a name of DeviceTargets.h.
 llvm::Error prepareForGpu(llvm::Module &module, llvm::StringRef cpu);
 
 /// The assembler of the CUDA toolkit on this machine: below CUDA_HOME or CUDA_PATH, in PATH, in the usual folders;

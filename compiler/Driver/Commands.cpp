@@ -1,6 +1,7 @@
 #include "compiler/Driver/Commands.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/Session.h"
@@ -47,9 +48,9 @@ int fail(const std::string &message, int status) {
 /// Targets that there are not: said at once, before any work.
 static std::string unusable(const CompileOptions &o) {
   for (const std::string &target : o.targets)
-    if (target != "host" && !llvm::is_contained(kHostTargets, target) && !llvm::is_contained(kDeviceTargets, target))
-      return "--target=" + target +
-             ": this build generates code for host (x86-64-v3 and x86-64-v4), sm_80, sm_90a, sm_100a, simt";
+    if (target != "host" && !llvm::is_contained(kHostTargets, target) && !isDeviceTarget(target))
+      return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4), " +
+             deviceTargetNames();
   return {};
 }
 

@@ -1,5 +1,5 @@
 #include "compiler/Driver/LocalGpus.h"
-#include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include <fmt/format.h>
@@ -26,12 +26,15 @@ DefaultTargets defaultTargets(const CudaLibraryPaths &libraries) {
   if (!gpus.isOk())
     return withoutGpu(gpus.status().message());
   for (const Gpu &gpu : *gpus) {
-    auto runs = [&](llvm::StringRef target) { return gpu.runs(target.str()); };
-    const llvm::StringLiteral *target = llvm::find_if(kDeviceTargets, runs);
-    if (target == std::end(kDeviceTargets))
+    // The latest that it runs: what is made for 8.9 is better there than what is made for 8.0.
+    const DeviceTarget *best = nullptr;
+    for (const DeviceTarget &target : deviceTargets())
+      if (gpu.runs(target.name.str()))
+        best = &target;
+    if (!best)
       return withoutGpu(fmt::format("{} is an {}, for which this build generates none", gpu.name, gpu.architecture()));
-    if (!llvm::is_contained(result.targets, target->str()))
-      result.targets.push_back(target->str());
+    if (!llvm::is_contained(result.targets, best->name.str()))
+      result.targets.push_back(best->name.str());
   }
   return result;
 }

@@ -21,6 +21,7 @@ struct CompileOptions {
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "bf16";
+  bool tf32 = false;               ///< with fp32: products round their factors to TF32 on GPUs
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   std::string optimizerState = "fp32";
   std::string precisionPolicy; ///< JSON file with the layers that stay fp32

@@ -17,8 +17,10 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
                                     llvm::cl::init("bf16")};
   Option<std::string> recomputeLevel{*this, "recompute-level", llvm::cl::desc("none, cheap or layer"),
                                      llvm::cl::init("none")};
-  ListOption<std::string> targets{*this, "targets",
-                                  llvm::cl::desc("host, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt")};
+  ListOption<std::string> targets{
+      *this, "targets",
+      llvm::cl::desc(
+          "host, x86-64-v3, x86-64-v4, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a, simt")};
   Option<bool> verify{*this, "verify", llvm::cl::desc("check the post-condition of each phase"), llvm::cl::init(true)};
 };
 

@@ -564,7 +564,9 @@ PlanOptions Session::planOptions(bool withKernels) const {
   options.precision = opts.precision;
   options.zero = opts.zero;
   options.budgetBytes = opts.memoryBudget;
-  options.reserveBytes = opts.memoryReserve;
+  if (opts.given.count("reserve"))
+    options.reserveBytes = opts.memoryReserve;
+  options.tf32 = opts.tf32;
   findConfig(opts, options);
   if (auto adapter = moduleRef.get()->getAttrOfType<StringAttr>(adapters::kConfig))
     options.adapterConfig = adapter.str();

@@ -70,10 +70,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--threads", o.threads, "report for a host with so many threads a rank")
       ->transform(kWhole)
       ->check(CLI::Range(1, 4096));
-  app.add_option(
-         "--target", o.targets,
-         "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; the default is host "
-         "and the GPUs of this machine")
+  app.add_option("--target", o.targets,
+                 "host (both instruction sets), x86-64-v3, x86-64-v4, sm_80 to sm_121a, simt; the default is host "
+                 "and the GPUs of this machine")
       ->delimiter(',');
   app.add_option("--save-onnx", o.saveOnnx, "of a folder: write the graph that was built from its config.json")
       ->type_name("FILE");

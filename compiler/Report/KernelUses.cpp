@@ -1,4 +1,5 @@
 #include "compiler/Report/KernelUses.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/StepText.h"
 #include "runtime/Memory/StepBytes.h"
@@ -81,16 +82,6 @@ private:
   std::map<std::string, size_t> index;
 };
 
-/// What a multiprocessor has; all of these have 64 Ki registers, given out to warps by 256.
-struct Multiprocessor {
-  llvm::StringRef architecture; ///< without a letter behind it
-  unsigned threads, blocks, sharedKibibytes;
-};
-/// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-constexpr Multiprocessor kMultiprocessors[] = {
-    {"sm_80", 2048, 32, 164}, {"sm_86", 1536, 16, 100},  {"sm_87", 1536, 16, 164},  {"sm_89", 1536, 24, 100},
-    {"sm_90", 2048, 32, 228}, {"sm_100", 2048, 32, 228}, {"sm_103", 2048, 32, 228}, {"sm_120", 1536, 24, 100}};
-
 } // namespace
 
 KernelUses collectKernelUses(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory) {
@@ -98,14 +89,11 @@ KernelUses collectKernelUses(const plan::Plan &plan, const PlanShape &shape, con
 }
 
 std::optional<Occupancy> occupancyOf(const plan::Kernel::Version &version) {
-  const llvm::StringRef architecture = llvm::StringRef(version.target()).rtrim("af");
-  const auto *found = llvm::find_if(kMultiprocessors, [&](const Multiprocessor &multiprocessor) {
-    return multiprocessor.architecture == architecture;
-  });
-  if (found == std::end(kMultiprocessors) || !version.registers() || !version.block_threads())
+  const DeviceTarget *found = findDeviceTarget(version.target());
+  if (!found || !version.registers() || !version.block_threads())
     return std::nullopt;
   const unsigned warps = llvm::divideCeil(version.block_threads(), 32);
-  // The system keeps 1 KiB of shared memory for each block.
+  // Registers are given out to warps by 256; the system keeps 1 KiB of shared memory for each block.
   const struct {
     unsigned blocks;
     const char *name;

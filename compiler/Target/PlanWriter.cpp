@@ -57,7 +57,9 @@ void PlanWriter::writeHeader() {
   out.set_precision(options.precision);
   out.set_zero(options.zero);
   out.set_budget_bytes(options.budgetBytes);
-  out.set_reserve_bytes(options.reserveBytes);
+  if (options.reserveBytes)
+    out.set_reserve_bytes(*options.reserveBytes);
+  out.set_tf32(options.tf32);
   out.set_adapter_config(options.adapterConfig);
   for (const auto &[name, value] : options.options)
     (*out.mutable_options())[name] = value;
@@ -372,6 +374,9 @@ LogicalResult PlanWriter::write() {
     plan::Image &record = *out.add_images();
     record.set_target(image.getTarget().str());
     record.set_data(bytesOf(image.getData()));
+    record.set_cuda_version(uint32_t(image.getCudaVersion()));
+    if (image.getPtx())
+      record.set_ptx(bytesOf(*image.getPtx()));
   }
   for (auto remark : module.getOps<plan_ir::RemarkOp>())
     out.add_remarks(remark.getText().str());

@@ -3,6 +3,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/Format/plan.pb.h"
 #include <map>
+#include <optional>
 #include <string>
 
 namespace ztc {
@@ -12,7 +13,9 @@ struct PlanOptions {
   std::string ztcVersion;
   std::string precision = "fp32";
   unsigned zero = 0;
-  uint64_t budgetBytes = 0, reserveBytes = 0;
+  uint64_t budgetBytes = 0;
+  std::optional<uint64_t> reserveBytes;       ///< nothing: estimated by who runs the plan
+  bool tf32 = false;                          ///< see plan.proto
   std::string hfConfig;                       ///< config.json's text, where one was found
   std::string adapterConfig;                  ///< adapter_config.json's text, where an adapter is trained
   std::map<std::string, std::string> options; ///< as compiled

@@ -22,6 +22,13 @@ std::string imageSymbol(StringRef target) {
   return ("image." + target).str();
 }
 
+/// Bytes that stand outside of the printed text.
+ElementsAttr resource(Builder &builder, StringRef name, StringRef bytes) {
+  auto type = RankedTensorType::get({int64_t(bytes.size())}, builder.getIntegerType(8));
+  return DenseResourceElementsAttr::get(
+      type, name, HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(bytes.data(), bytes.size()), 16));
+}
+
 struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
   using CompileKernelsBase::CompileKernelsBase;
 
@@ -59,11 +66,11 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
       builder.setInsertionPoint(*kernels.begin());
     for (const KernelImage &image : images) {
       std::string symbol = imageSymbol(image.target);
-      auto type = RankedTensorType::get({int64_t(image.bytes.size())}, builder.getIntegerType(8));
-      AsmResourceBlob blob =
-          HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(image.bytes.data(), image.bytes.size()), 16);
-      plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target,
-                               DenseResourceElementsAttr::get(type, symbol, std::move(blob)));
+      // A cubin's PTX stays beside it, with the zero that ends a text for the driver.
+      const bool isAssembled = image.cudaVersion != 0;
+      plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target, resource(builder, symbol, image.bytes),
+                               image.cudaVersion,
+                               isAssembled ? resource(builder, symbol + "_ptx", image.ptx + '\0') : ElementsAttr());
       if (!image.ptx.empty() && image.resources.empty())
         plan_ir::RemarkOp::create(
             builder, module.getLoc(),

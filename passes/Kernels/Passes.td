@@ -13,7 +13,7 @@ def PlanKernels : Pass<"ztc-plan-kernels", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
 }
 
-def KernelTargets : ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt; empty: host">;
+def KernelTargets : ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a, simt; empty: host">;
 
 def MapKernels : Pass<"ztc-map-kernels", "mlir::ModuleOp"> {
   let summary = "Writes the bodies of all kernels: lanes of a processor, threads of a GPU.";

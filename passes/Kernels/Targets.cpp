@@ -1,5 +1,6 @@
 #include "passes/Kernels/Targets.h"
 #include "compiler/Codegen/Codegen.h"
+#include "compiler/Codegen/DeviceTargets.h"
 
 using namespace mlir;
 
@@ -16,12 +17,14 @@ FailureOr<SmallVector<StringRef>> expandTargets(ModuleOp module, Pass::ListOptio
       continue;
     }
     const StringLiteral *known = llvm::find(kHostTargets, target);
-    const StringLiteral *device = llvm::find(kDeviceTargets, target);
-    if (known == std::end(kHostTargets) && device == std::end(kDeviceTargets))
+    if (known == std::end(kHostTargets) && !isDeviceTarget(target))
       return module.emitError("there is no code generation for target '")
-                 << target << "'; known are host, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, simt",
+                 << target << "'; known are host, x86-64-v3, x86-64-v4, " << deviceTargetNames(),
              failure();
-    expanded.push_back(known == std::end(kHostTargets) ? *device : *known);
+    if (known != std::end(kHostTargets))
+      expanded.push_back(*known);
+    else
+      expanded.push_back(target == kSimtTarget ? kSimtTarget : findDeviceTarget(target)->name);
   }
   return expanded;
 }

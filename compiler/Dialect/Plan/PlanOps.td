@@ -54,8 +54,8 @@ def Plan_BindingsOp : Plan_Op<"bindings"> {
 }
 
 def Plan_ImageOp : Plan_Op<"image", [Symbol]> {
-  let summary = "Machine code for one target; the bytes stand in a resource, outside the printed text.";
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, ElementsAttr:$data);
+  let summary = "Machine code for one target; the bytes stand in a resource, outside the printed text. Of a cubin also its assembler's CUDA version (1000 major + 10 minor) and the PTX that it was made of, for drivers that are older.";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, ElementsAttr:$data, DefaultValuedAttr<I64Attr, "0">:$cuda_version, OptionalAttr<ElementsAttr>:$ptx);
   let assemblyFormat = "$sym_name $target attr-dict";
 }
 
