@@ -177,17 +177,27 @@ Value mixBits(KernelBuilder &b, Value x) {
   return x;
 }
 
-/// roundingKey, roundingBits and roundStochastically of runtime/Format/StochasticRounding.h, bit for bit.
-Value stochasticRound(KernelBuilder &b, Operation *op, Operands x) {
-  Type i32 = KernelBuilder::shaped(x[0].getType(), b.getI32Type());
+/// indexBits of roundingKey, runtime/Format/StochasticRounding.h, bit for bit.
+Value indexBits(KernelBuilder &b, Value index, Value seed, Value step, uint32_t stream) {
+  Type i32 = KernelBuilder::shaped(index.getType(), b.getI32Type());
   auto exclusiveOr = [&](Value p, Value q) -> Value { return arith::XOrIOp::create(b, p, q); };
-  auto stream = static_cast<uint32_t>(cast<graph::StochasticRoundOp>(op).getStream());
-  Value seed = b.bitcast(x[2], b.getI32Type()), step = b.bitcast(x[3], b.getI32Type());
+  seed = b.bitcast(seed, b.getI32Type()), step = b.bitcast(step, b.getI32Type());
   Value key = mixBits(b, exclusiveOr(seed, mixBits(b, b.add(step, bits32(b, step, 0x9e3779b9u * (stream + 1))))));
-  Value low = arith::TruncIOp::create(b, i32, x[1]);
-  Value high = arith::TruncIOp::create(b, i32, shiftRight(b, x[1], 32));
-  Value index = exclusiveOr(low, b.mul(high, bits32(b, high, 0x85ebca6b)));
-  Value random = shiftRight(b, mixBits(b, b.add(index, key)), 16);
+  Value low = arith::TruncIOp::create(b, i32, index);
+  Value high = arith::TruncIOp::create(b, i32, shiftRight(b, index, 32));
+  Value place = exclusiveOr(low, b.mul(high, bits32(b, high, 0x85ebca6b)));
+  return mixBits(b, b.add(place, key));
+}
+/// maskBits of the same file.
+Value randomBits(KernelBuilder &b, Operation *op, Operands x) {
+  auto stream = static_cast<uint32_t>(cast<graph::RandomBitsOp>(op).getStream());
+  return shiftRight(b, indexBits(b, x[0], x[1], x[2], stream), 1);
+}
+
+/// roundStochastically of the same file.
+Value stochasticRound(KernelBuilder &b, Operation *op, Operands x) {
+  auto stream = static_cast<uint32_t>(cast<graph::StochasticRoundOp>(op).getStream());
+  Value random = shiftRight(b, indexBits(b, x[1], x[2], x[3], stream), 16);
   Value bits = b.bitcast(x[0], b.getI32Type());
   Value magnitude = arith::AndIOp::create(b, bits, bits32(b, bits, 0x7fffffff)), infinity = bits32(b, bits, 0x7f800000);
   Value quiet = arith::OrIOp::create(b, bits, bits32(b, bits, 0x400000));
@@ -234,6 +244,7 @@ Emission emissionOf(StringRef name) {
       {"graph.join_master", joinMaster},
       {"graph.split_master", [](KernelBuilder &b, Operation *, Operands x) { return splitParameter(b, x[0]); }},
       {"graph.stochastic_round", stochasticRound},
+      {"graph.random_bits", randomBits},
   };
   for (const Entry &entry : table)
     if (entry.name == name)

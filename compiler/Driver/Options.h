@@ -51,6 +51,7 @@ struct CompileOptions {
   bool generate = false;               ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;
+  std::vector<std::string> patterns;    ///< "FILE[,before=PHASE|,after=PHASE|,after=loss][,keeps=changes|bits]"
   std::vector<std::string> mlirOptions; ///< "--mlir-timing" and the like, for MLIR itself
   std::vector<std::string> passOptions; ///< "PASS.OPTION=VALUE"
   std::vector<std::string> disabledPasses;

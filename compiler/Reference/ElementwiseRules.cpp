@@ -116,7 +116,7 @@ void runCast(graph::CastOp op, Operands operands, Results results) {
   }
 }
 
-// The three ops below work on bits: in Precision::F64 too.
+// The ops below work on bits: in Precision::F64 too.
 
 void runJoinMaster(graph::JoinMasterOp op, Operands operands, Results results) {
   const Tensor &parameter = *operands[0], &remainder = *operands[1];
@@ -145,6 +145,16 @@ void runStochasticRound(graph::StochasticRoundOp op, Operands operands, Results 
                                static_cast<uint32_t>(op.getStream()));
     results[0].reals[i] = fromBf16(roundStochastically(static_cast<float>(x.reals[i]),
                                                        roundingBits(key, static_cast<uint64_t>(index.integers[i]))));
+  }
+}
+
+void runRandomBits(graph::RandomBitsOp op, Operands operands, Results results) {
+  const Tensor &index = *operands[0], &seed = *operands[1], &step = *operands[2];
+  results[0] = like(index, getElementTypeOrSelf(op.getY().getType()));
+  for (int64_t i = 0; i < index.count(); ++i) {
+    const uint32_t key = roundingKey(static_cast<float>(seed.reals[i]), static_cast<float>(step.reals[i]),
+                                     static_cast<uint32_t>(op.getStream()));
+    results[0].integers[i] = maskBits(key, static_cast<uint64_t>(index.integers[i]));
   }
 }
 
@@ -216,6 +226,8 @@ void addElementwiseRules(RuleTable &table) {
   table.add<graph::JoinMasterOp>(runJoinMaster);
   table.add<graph::SplitMasterOp>(runSplitMaster);
   table.add<graph::StochasticRoundOp>(runStochasticRound);
+  table.add<graph::RandomBitsOp>(runRandomBits);
+  table.add<graph::DropoutOp>([](graph::DropoutOp, Operands operands, Results results) { results[0] = *operands[0]; });
 }
 
 } // namespace ztc

@@ -28,10 +28,20 @@ inline uint32_t roundingKey(float seed, float step, uint32_t stream) {
   return mixBits(std::bit_cast<uint32_t>(seed) ^ mixBits(std::bit_cast<uint32_t>(step) + 0x9e3779b9u * (stream + 1)));
 }
 
+/// The 32 bits that a key gives to an index.
+inline uint32_t indexBits(uint32_t key, uint64_t index) {
+  const auto low = static_cast<uint32_t>(index), high = static_cast<uint32_t>(index >> 32);
+  return mixBits((low ^ 0x85ebca6bu * high) + key);
+}
+
 /// The 16 bits below the cut that are added to element `index` before it.
 inline uint32_t roundingBits(uint32_t key, uint64_t index) {
-  const auto low = static_cast<uint32_t>(index), high = static_cast<uint32_t>(index >> 32);
-  return mixBits((low ^ 0x85ebca6bu * high) + key) >> 16;
+  return indexBits(key, index) >> 16;
+}
+
+/// 31 bits with which element `index` is kept or dropped; `key` is roundingKey's, of the stream of the mask.
+inline uint32_t maskBits(uint32_t key, uint64_t index) {
+  return indexBits(key, index) >> 1;
 }
 
 /// The bf16 bits of `value`; infinity and NaN stay (a NaN becomes quiet).

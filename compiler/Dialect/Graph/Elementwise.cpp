@@ -102,6 +102,26 @@ LogicalResult StochasticRoundOp::verify() {
                         {b.getF32Type(), b.getI64Type(), b.getF32Type(), b.getF32Type(), b.getBF16Type()});
 }
 
+LogicalResult RandomBitsOp::verify() {
+  Builder b(getContext());
+  return verifyElements(*this, "C1", {b.getI64Type(), b.getF32Type(), b.getF32Type(), b.getI32Type()});
+}
+
+LogicalResult DropoutOp::verify() {
+  // (C1)
+  RankedTensorType x = tensorOf(getX());
+  if (!isa<FloatType>(x.getElementType()) || x.getRank() != 2)
+    return emitOpError("operand is not a float tensor of rank 2: ") << x;
+  // (C2)
+  if (double probability = getProbability().convertToDouble(); !(probability > 0 && probability < 1))
+    return emitOpError("probability is not between 0 and 1: ") << probability;
+  return success();
+}
+
+int64_t DropoutOp::getFlops() {
+  return elementCount(getY());
+}
+
 LogicalResult JoinMasterOp::verify() {
   Builder b(getContext());
   return verifyElements(*this, "C1", {b.getBF16Type(), b.getI16Type(), b.getF32Type()});

@@ -151,6 +151,35 @@ def Graph_StochasticRoundOp : Graph_Op<"stochastic_round", [Elementwise, SameOpe
   let hasVerifier = 1;
 }
 
+def Graph_RandomBitsOp : Graph_Op<"random_bits", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["seed", "step"]>, Mixed]> {
+  let summary = "31 random bits for each index: a number from 0 to 2^31 - 1.";
+  let description = [{
+    A hash of the bit patterns of `seed` and `step` (f32), of `stream`, which tells apart who draws, and of `index`
+    (runtime/Format/StochasticRounding.h, maskBits): the same wherever and in whatever order it is computed.
+    (C1) index is i64, seed and step f32, the result i32.
+  }];
+  let arguments = (ins Graph_AnyTensor:$index, Graph_AnyTensor:$seed, Graph_AnyTensor:$step, I64Attr:$stream);
+  let results = (outs Graph_AnyTensor:$y);
+  let assemblyFormat = "$index `,` $seed `,` $step `stream` $stream attr-dict `:` type($index) `,` type($seed) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_DropoutOp : Graph_Op<"dropout", [Elementwise, SameOperandsAndResultType, Differentiable, Costed]> {
+  let summary = "Where a step of training drops elements of x at random; in every other function x itself.";
+  let description = [{
+        %y = graph.dropout %x {module = "model.layers.0.mlp.up_proj", probability = 5.000000e-02} : tensor<16x64xf32>
+
+    Pass `ztc-expand-dropout` makes of it, in @microstep, zero with the given probability and x / (1 - probability) else, and x anywhere
+    else; no later phase has it. What is dropped depends on the run's seed, the step, `module`, the row's place in the global batch and the
+    column. A cotangent goes through the same mask.
+    (C1) x is a float tensor of rank 2: rows of the micro-batch, columns. (C2) 0 < probability < 1.
+  }];
+  let arguments = (ins Graph_AnyTensor:$x, StrAttr:$module, F64Attr:$probability);
+  let results = (outs Graph_AnyTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
 def Graph_JoinMasterOp : Graph_Op<"join_master", [Elementwise, SameOperandsAndResultShape]> {
   let summary = "The f32 value of which `parameter` is the upper half and `remainder` the lower, a signed one.";
   let description = [{

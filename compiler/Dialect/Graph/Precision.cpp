@@ -45,3 +45,7 @@ PrecisionRule CrossEntropyGradOp::getPrecisionRule() {
 PrecisionRule LinearCrossEntropyOp::getPrecisionRule() {
   return {{Narrow, Narrow, Wide, Wide}, {Wide, Narrow, Wide}};
 }
+// The bit patterns of seed and step are what is read.
+PrecisionRule RandomBitsOp::getPrecisionRule() {
+  return {{Free, Wide, Wide}, {Wide}};
+}

@@ -45,3 +45,10 @@ LogicalResult CastOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
   context.accumulate(0, castTo(Expr(builder, getLoc(), cotangent), from).value());
   return success();
 }
+
+LogicalResult DropoutOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context) {
+  Value cotangent = context.cotangent(0);
+  if (cotangent && context.wants(0)) // a product with the mask, which is its own derivative
+    context.accumulate(0, DropoutOp::create(builder, getLoc(), cotangent, getModuleAttr(), getProbabilityAttr()));
+  return success();
+}

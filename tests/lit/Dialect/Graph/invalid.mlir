@@ -776,3 +776,30 @@ func.func @dequantize(%x: tensor<1140xi8>) {
   %0 = graph.dequantize %x {format = "int8"} : tensor<1140xi8> -> tensor<4x8xf32>
   return
 }
+
+// -----
+
+// random_bits (C1)
+func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
+  // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}
+  %0 = graph.random_bits %i, %w, %w stream 0 : tensor<8xi64>, tensor<8xf32> -> tensor<8xi64>
+  return
+}
+
+// -----
+
+// dropout (C1)
+func.func @dropout(%x: tensor<8xf32>) {
+  // expected-error @+1 {{operand is not a float tensor of rank 2: 'tensor<8xf32>'}}
+  %0 = graph.dropout %x {module = "a", probability = 0.5} : tensor<8xf32>
+  return
+}
+
+// -----
+
+// dropout (C2)
+func.func @dropout(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{probability is not between 0 and 1: 1.000000e+00}}
+  %0 = graph.dropout %x {module = "a", probability = 1.0} : tensor<2x8xf32>
+  return
+}
