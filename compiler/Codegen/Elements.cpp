@@ -190,8 +190,11 @@ Value indexBits(KernelBuilder &b, Value index, Value seed, Value step, uint32_t 
 }
 /// maskBits of the same file.
 Value randomBits(KernelBuilder &b, Operation *op, Operands x) {
-  auto stream = static_cast<uint32_t>(cast<graph::RandomBitsOp>(op).getStream());
-  return shiftRight(b, indexBits(b, x[0], x[1], x[2], stream), 1);
+  auto bits = cast<graph::RandomBitsOp>(op);
+  Value row = b.add(x[2], x[0]);
+  Value columns = b.integer(row.getType(), int64_t(bits.getColumns()));
+  Value place = b.add(b.mul(row, columns), x[1]);
+  return shiftRight(b, indexBits(b, place, x[3], x[4], static_cast<uint32_t>(bits.getStream())), 1);
 }
 
 /// roundStochastically of the same file.

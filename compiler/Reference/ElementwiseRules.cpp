@@ -149,12 +149,14 @@ void runStochasticRound(graph::StochasticRoundOp op, Operands operands, Results 
 }
 
 void runRandomBits(graph::RandomBitsOp op, Operands operands, Results results) {
-  const Tensor &index = *operands[0], &seed = *operands[1], &step = *operands[2];
-  results[0] = like(index, getElementTypeOrSelf(op.getY().getType()));
-  for (int64_t i = 0; i < index.count(); ++i) {
+  const Tensor &row = *operands[0], &column = *operands[1], &first = *operands[2];
+  const Tensor &seed = *operands[3], &step = *operands[4];
+  results[0] = like(row, getElementTypeOrSelf(op.getY().getType()));
+  for (int64_t i = 0; i < row.count(); ++i) {
     const uint32_t key = roundingKey(static_cast<float>(seed.reals[i]), static_cast<float>(step.reals[i]),
                                      static_cast<uint32_t>(op.getStream()));
-    results[0].integers[i] = maskBits(key, static_cast<uint64_t>(index.integers[i]));
+    const int64_t place = (first.integers[i] + row.integers[i]) * int64_t(op.getColumns()) + column.integers[i];
+    results[0].integers[i] = maskBits(key, static_cast<uint64_t>(place));
   }
 }
 

@@ -67,7 +67,7 @@ void PlanWriter::writeHeader() {
   for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
                    &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
                    &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
-                   &plan::Bindings::set_staging, &plan::Bindings::set_first_row})
+                   &plan::Bindings::set_staging, &plan::Bindings::set_first_token})
     (bindings.*set)(kAbsent);
   for (auto model : module.getOps<plan_ir::ModelOp>()) {
     plan::Model &record = *out.mutable_model();
@@ -284,12 +284,17 @@ LogicalResult PlanWriter::writeConstant(plan_ir::ConstantOp constant) {
 LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
   plan::Bindings &record = *out.mutable_bindings();
   static const llvm::StringMap<void (plan::Bindings::*)(uint32_t)> fields{
-      {"tokens", &plan::Bindings::set_tokens},       {"targets", &plan::Bindings::set_targets},
-      {"loss", &plan::Bindings::set_loss},           {"step_parameters", &plan::Bindings::set_step_parameters},
-      {"eval_loss", &plan::Bindings::set_eval_loss}, {"gradient_norm", &plan::Bindings::set_gradient_norm},
-      {"finite", &plan::Bindings::set_finite},       {"position", &plan::Bindings::set_position},
-      {"logits", &plan::Bindings::set_logits},       {"staging", &plan::Bindings::set_staging},
-      {"first_row", &plan::Bindings::set_first_row},
+      {"tokens", &plan::Bindings::set_tokens},
+      {"targets", &plan::Bindings::set_targets},
+      {"loss", &plan::Bindings::set_loss},
+      {"step_parameters", &plan::Bindings::set_step_parameters},
+      {"eval_loss", &plan::Bindings::set_eval_loss},
+      {"gradient_norm", &plan::Bindings::set_gradient_norm},
+      {"finite", &plan::Bindings::set_finite},
+      {"position", &plan::Bindings::set_position},
+      {"logits", &plan::Bindings::set_logits},
+      {"staging", &plan::Bindings::set_staging},
+      {"first_token", &plan::Bindings::set_first_token},
   };
   for (NamedAttribute entry : bindings.getSlots()) {
     auto field = fields.find(entry.getName().getValue());

@@ -84,7 +84,7 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     slots.bind("step_parameters", place);
     return place;
   }
-  if (role == "tokens" || role == "targets" || role == "position" || role == "first_row") {
+  if (role == "tokens" || role == "targets" || role == "position" || role == "first_token") {
     SlotPlace place = slots.shared(boundSlot(role, type, "input"));
     slots.bind(role, place);
     return place;

@@ -456,7 +456,7 @@ private:
           Binding{"step_parameters", b.step_parameters(), kStepParameterCount * 4}, Binding{"loss", b.loss(), 4},
           Binding{"eval_loss", b.eval_loss(), 4}, Binding{"gradient_norm", b.gradient_norm(), 4},
           Binding{"finite", b.finite(), 1}, Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4},
-          Binding{"staging", b.staging(), 0}, Binding{"first_row", b.first_row(), 8}}) {
+          Binding{"staging", b.staging(), 0}, Binding{"first_token", b.first_token(), 8}}) {
       if (binding.slot == kAbsent)
         continue;
       if (binding.slot >= slotBytes_.size())

@@ -104,7 +104,8 @@ LogicalResult StochasticRoundOp::verify() {
 
 LogicalResult RandomBitsOp::verify() {
   Builder b(getContext());
-  return verifyElements(*this, "C1", {b.getI64Type(), b.getF32Type(), b.getF32Type(), b.getI32Type()});
+  Type i64 = b.getI64Type(), f32 = b.getF32Type();
+  return verifyElements(*this, "C1", {i64, i64, i64, f32, f32, b.getI32Type()});
 }
 
 LogicalResult DropoutOp::verify() {

@@ -151,16 +151,20 @@ def Graph_StochasticRoundOp : Graph_Op<"stochastic_round", [Elementwise, SameOpe
   let hasVerifier = 1;
 }
 
-def Graph_RandomBitsOp : Graph_Op<"random_bits", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["seed", "step"]>, Mixed]> {
-  let summary = "31 random bits for each index: a number from 0 to 2^31 - 1.";
+def Graph_RandomBitsOp : Graph_Op<"random_bits", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["row", "column", "first"]>, AllTypesMatch<["seed", "step"]>, Mixed]> {
+  let summary = "31 random bits for each place: a number from 0 to 2^31 - 1.";
   let description = [{
-    A hash of the bit patterns of `seed` and `step` (f32), of `stream`, which tells apart who draws, and of `index`
-    (runtime/Format/StochasticRounding.h, maskBits): the same wherever and in whatever order it is computed.
-    (C1) index is i64, seed and step f32, the result i32.
+    A hash of the bit patterns of `seed` and `step` (f32), of `stream`, which tells apart who draws, and of the place
+    (first + row) * columns + column (runtime/Format/StochasticRounding.h, maskBits): the same wherever and in whatever order it
+    is computed. All of it stands in one op, so that nothing of it is ever kept.
+    (C1) row, column and first are i64, seed and step f32, the result i32.
   }];
-  let arguments = (ins Graph_AnyTensor:$index, Graph_AnyTensor:$seed, Graph_AnyTensor:$step, I64Attr:$stream);
+  let arguments = (ins Graph_AnyTensor:$row, Graph_AnyTensor:$column, Graph_AnyTensor:$first, Graph_AnyTensor:$seed, Graph_AnyTensor:$step,
+                   I64Attr:$columns, I64Attr:$stream);
   let results = (outs Graph_AnyTensor:$y);
-  let assemblyFormat = "$index `,` $seed `,` $step `stream` $stream attr-dict `:` type($index) `,` type($seed) `->` type($y)";
+  let assemblyFormat = [{
+    $row `,` $column `,` $first `,` $seed `,` $step `columns` $columns `stream` $stream attr-dict `:` type($row) `,` type($seed) `->` type($y)
+  }];
   let hasVerifier = 1;
 }
 

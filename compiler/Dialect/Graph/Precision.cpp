@@ -47,5 +47,5 @@ PrecisionRule LinearCrossEntropyOp::getPrecisionRule() {
 }
 // The bit patterns of seed and step are what is read.
 PrecisionRule RandomBitsOp::getPrecisionRule() {
-  return {{Free, Wide, Wide}, {Wide}};
+  return {{Free, Free, Free, Wide, Wide}, {Wide}};
 }

@@ -140,7 +140,7 @@ inline plan::Plan smallPlan() {
       bindings.set_loss(kAbsent);
   bindings.set_eval_loss(kAbsent), bindings.set_gradient_norm(kAbsent), bindings.set_finite(kAbsent),
       bindings.set_position(kAbsent);
-  bindings.set_logits(kAbsent), bindings.set_staging(kAbsent), bindings.set_first_row(kAbsent);
+  bindings.set_logits(kAbsent), bindings.set_staging(kAbsent), bindings.set_first_token(kAbsent);
   (*plan.mutable_options())["zero"] = "0";
   (*plan.mutable_options())["batch"] = "2";
   return plan;

@@ -115,7 +115,7 @@ plan::Plan shardedPlan() {
   for (auto set : {&plan::Bindings::set_tokens, &plan::Bindings::set_targets, &plan::Bindings::set_step_parameters,
                    &plan::Bindings::set_loss, &plan::Bindings::set_eval_loss, &plan::Bindings::set_gradient_norm,
                    &plan::Bindings::set_finite, &plan::Bindings::set_position, &plan::Bindings::set_logits,
-                   &plan::Bindings::set_staging, &plan::Bindings::set_first_row})
+                   &plan::Bindings::set_staging, &plan::Bindings::set_first_token})
     (b.*set)(kAbsent);
   recordKernelSignatures(plan);
   return plan;

@@ -218,7 +218,7 @@ inline plan::Plan makePlan(uint64_t batch, uint64_t seq) {
   b.set_position(Position);
   b.set_logits(Logits);
   b.set_staging(Staging);
-  b.set_first_row(kAbsent);
+  b.set_first_token(kAbsent);
   plan::Bucket &bucket = *plan.add_buckets();
   bucket.set_name("all");
   bucket.set_elements(kVocabulary);

@@ -782,7 +782,7 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 // random_bits (C1)
 func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
   // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}
-  %0 = graph.random_bits %i, %w, %w stream 0 : tensor<8xi64>, tensor<8xf32> -> tensor<8xi64>
+  %0 = graph.random_bits %i, %i, %i, %w, %w columns 8 stream 0 : tensor<8xi64>, tensor<8xf32> -> tensor<8xi64>
   return
 }
 

@@ -183,8 +183,8 @@ func.func @mixed(%p: tensor<?xbf16>, %r: tensor<?xi16>, %h: tensor<?xf16>, %w: t
   %index = graph.iota 0 : tensor<?xi64>
   // CHECK: graph.stochastic_round %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} stream 1 : tensor<?xf32>, tensor<?xi64>, tensor<?xf32> -> tensor<?xbf16>
   %12 = graph.stochastic_round %10, %index, %w, %w stream 1 : tensor<?xf32>, tensor<?xi64>, tensor<?xf32> -> tensor<?xbf16>
-  // CHECK: graph.random_bits %{{.*}}, %{{.*}}, %{{.*}} stream 7 : tensor<?xi64>, tensor<?xf32> -> tensor<?xi32>
-  %bits = graph.random_bits %index, %w, %w stream 7 : tensor<?xi64>, tensor<?xf32> -> tensor<?xi32>
+  // CHECK: graph.random_bits %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} columns 8 stream 7 : tensor<?xi64>, tensor<?xf32> -> tensor<?xi32>
+  %bits = graph.random_bits %index, %index, %index, %w, %w columns 8 stream 7 : tensor<?xi64>, tensor<?xf32> -> tensor<?xi32>
   // CHECK: graph.dropout %{{.*}} {module = "a", probability = 5.000000e-01 : f64} : tensor<2x6xbf16>
   %dropped = graph.dropout %x {module = "a", probability = 0.5} : tensor<2x6xbf16>
   // CHECK: graph.rms_norm_grad %{{.*}} : tensor<2x6xbf16>, tensor<6xbf16> -> tensor<6xf32>
