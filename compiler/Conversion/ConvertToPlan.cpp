@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 
 #define DEBUG_TYPE "ztc-convert-to-plan"
@@ -76,6 +77,16 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
                                                       : FlatSymbolRefAttr();
   }
 
+  /// The optimizer's states of a bucket, in the order of its rule; none where the module has no update.
+  static ArrayAttr stateSlots(ModuleOp module, StringRef bucket) {
+    SmallVector<Attribute> states;
+    for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
+      if (FlatSymbolRefAttr slot = slotOf(module, bucket, state.name))
+        states.push_back(
+            plan_ir::StateAttr::get(module.getContext(), StringAttr::get(module.getContext(), state.name), slot));
+    return ArrayAttr::get(module.getContext(), states);
+  }
+
   LogicalResult convertBuckets(ModuleOp module) {
     for (auto bucket : llvm::make_early_inc_range(module.getOps<dist::BucketOp>())) {
       OpBuilder builder(bucket);
@@ -88,8 +99,8 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       int64_t decayed = bucket.getDecayed();
       auto record = plan_ir::BucketOp::create(
           builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
-          bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"), slotOf(module, name, "exp_avg"),
-          slotOf(module, name, "exp_avg_sq"), slotOf(module, name, "master"));
+          bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"), slotOf(module, name, "master"),
+          stateSlots(module, name));
       for (Attribute entry : bucket.getParameters()) {
         dist::BucketParameter parameter = dist::readBucketParameter(entry);
         plan_ir::ParameterOp::create(

@@ -23,7 +23,7 @@ namespace ztc {
 namespace {
 
 constexpr unsigned kUpdates = 2, kMostRanks = 2;
-constexpr double kRate = 1.0 / 1024, kBeta1 = 0.875, kBeta2 = 0.96875, kDecay = 0.125;
+constexpr double kRate = 1.0 / 1024, kBeta1 = 0.875, kBeta2 = 0.96875, kDecay = 0.125, kMomentum = 0.75;
 /// As large as gradients are: an update is smooth in them then, and small ones are not blown up.
 constexpr double kEpsilon = 1.0 / 64;
 constexpr unsigned kSecondsOfARun = 120;
@@ -162,13 +162,15 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
         set(StepParameter::OneMinusBeta2, 1 - kBeta2);
         set(StepParameter::Epsilon, kEpsilon);
         set(StepParameter::Clip, std::numeric_limits<double>::infinity());
+        set(StepParameter::WeightDecay, kDecay);
+        set(StepParameter::Momentum, kMomentum);
         set(StepParameter::LossScale, 1);
         set(StepParameter::InverseLossScale, 1);
         return step;
       }
       if (auto found = state.find((role + " " + name).str()); found != state.end())
         return found->second;
-      return role.starts_with("exp_avg") ? std::optional(Tensor(type)) : std::nullopt;
+      return graph::findState(role) ? std::optional(Tensor(type)) : std::nullopt;
     });
     FailureOr<NamedValues> step = evaluateStep(problem.reference, "microstep", inputs, Precision::F64, world);
     if (failed(step))
@@ -336,8 +338,9 @@ std::vector<std::string> Runs::commandLine(const Way &way) const {
   words.push_back(llvm::formatv("--{0}={1}", way.onGpus ? "gpus" : "ranks", way.world));
   if (!way.onGpus)
     words.insert(words.end(), {"--device=cpu", "--threads=1", "--poison"});
-  for (auto [option, value] : {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
-                               std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay)})
+  for (auto [option, value] :
+       {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
+        std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay), std::pair("--momentum", kMomentum)})
     words.push_back(llvm::formatv("{0}={1:f12}", option, value));
   if (precision == "fp16")
     words.push_back("--loss-scale=1");

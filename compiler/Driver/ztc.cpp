@@ -52,7 +52,7 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--precision-policy", o.precisionPolicy,
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
       ->type_name("FILE");
-  app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, or a plugin's optimizer")
+  app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd, or a plugin's optimizer")
       ->type_name("NAME");
   app.add_option("--optimizer-state", o.optimizerState, "type of the optimizer's states")
       ->check(CLI::IsMember({"fp32", "bf16"}));

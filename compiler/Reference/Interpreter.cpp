@@ -1,11 +1,19 @@
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Reference/Rendezvous.h"
 #include "runtime/Format/Shards.h"
 
 using namespace mlir;
 
 namespace ztc {
+
+const RuleTable::Rule *RuleTable::lookup(Operation &op) const {
+  auto step = dyn_cast<graph::OptimizerStepOp>(op);
+  const llvm::StringMap<Rule> &table = step ? optimizers : rules;
+  auto found = table.find(step ? step.getOptimizer() : op.getName().getStringRef());
+  return found == table.end() ? nullptr : &found->second;
+}
 
 Interpreter::Interpreter(const InterpreterOptions &options) : options(options) {
   addElementwiseRules(table);
@@ -49,7 +57,7 @@ static RankedTensorType heldType(Type type) {
 }
 
 LogicalResult Interpreter::execute(Operation &op, DenseMap<Value, Tensor> &values) {
-  const RuleTable::Rule *rule = table.lookup(op.getName().getStringRef());
+  const RuleTable::Rule *rule = table.lookup(op);
   if (!rule)
     return op.emitOpError("has no rule in the reference interpreter");
   SmallVector<const Tensor *> operands;

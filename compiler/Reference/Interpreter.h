@@ -41,13 +41,13 @@ public:
   }
   /// A rule that needs the interpreter (regions) or serves several ops.
   void addNamed(llvm::StringRef opName, Rule rule) { rules[opName] = std::move(rule); }
-  const Rule *lookup(llvm::StringRef opName) const {
-    auto found = rules.find(opName);
-    return found == rules.end() ? nullptr : &found->second;
-  }
+  /// The rule of graph.optimizer_step by this optimizer. Those of plugins have none: what they decompose into is run.
+  void addOptimizer(llvm::StringRef optimizer, Rule rule) { optimizers[optimizer] = std::move(rule); }
+  /// Null where there is none.
+  const Rule *lookup(mlir::Operation &op) const;
 
 private:
-  llvm::StringMap<Rule> rules;
+  llvm::StringMap<Rule> rules, optimizers;
 };
 
 /// One function per op family; a plugin's dialect brings its own through InterpreterOptions::moreRules.
@@ -87,7 +87,7 @@ class Interpreter {
 public:
   explicit Interpreter(const InterpreterOptions &options);
   const InterpreterOptions &getOptions() const { return options; }
-  bool hasRule(mlir::Operation &op) const { return table.lookup(op.getName().getStringRef()) != nullptr; }
+  bool hasRule(mlir::Operation &op) const { return table.lookup(op) != nullptr; }
   /// What a value of this type holds on this rank: a whole bucket, a shard of it, or any 1-D tensor of static length.
   /// Fails, with a diagnostic at `op`, where the type says no length.
   llvm::FailureOr<FlatRange> flatRange(mlir::Operation *op, mlir::Type type) const;

@@ -1,4 +1,4 @@
-// Reference rules of gradient accumulation, norms and AdamW.
+// Reference rules of gradient accumulation, norms and optimizers: independent of the formulas that are compiled.
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Reference/Interpreter.h"
 #include "runtime/Core/FloatTypes.h"
@@ -47,36 +47,72 @@ struct StoredUpdate {
   }
 };
 
-/// GraphOptimizer.td, operations in PyTorch's order.
-LogicalResult runAdamw(Operation *op, Operands operands, Results results, Interpreter &interpreter) {
-  FailureOr<FlatRange> range = interpreter.flatRange(op, op->getOperand(0).getType());
+/// What one update reads of an element, and the states and the parameter that it gives.
+struct ElementUpdate {
+  double parameter, gradient;
+  bool isDecayed;
+  MutableArrayRef<double> states;
+  function_ref<double(StepParameter)> field;
+
+  /// After decoupled weight decay.
+  double decayed() const { return isDecayed ? parameter * field(StepParameter::DecayFactor) : parameter; }
+};
+using ElementRule = double (*)(const ElementUpdate &);
+
+/// Operations in PyTorch's order.
+double adamw(const ElementUpdate &x) {
+  double &m = x.states[0], &v = x.states[1];
+  m += (x.gradient - m) * x.field(StepParameter::OneMinusBeta1);
+  v = v * x.field(StepParameter::Beta2) + x.field(StepParameter::OneMinusBeta2) * x.gradient * x.gradient;
+  const double denominator =
+      std::sqrt(v) * x.field(StepParameter::InverseSqrtCorrection2) + x.field(StepParameter::Epsilon);
+  return x.decayed() - x.field(StepParameter::StepSize) * m / denominator;
+}
+
+double lion(const ElementUpdate &x) {
+  double &m = x.states[0];
+  const double mixed = x.field(StepParameter::Beta1) * m + x.field(StepParameter::OneMinusBeta1) * x.gradient;
+  m = x.field(StepParameter::Beta2) * m + x.field(StepParameter::OneMinusBeta2) * x.gradient;
+  return x.decayed() - x.field(StepParameter::LearningRate) * ((mixed > 0) - (mixed < 0));
+}
+
+/// torch.optim.SGD: weight decay is part of the gradient.
+double sgd(const ElementUpdate &x) {
+  const double g = x.isDecayed ? x.gradient + x.field(StepParameter::WeightDecay) * x.parameter : x.gradient;
+  const double momentum = x.field(StepParameter::Momentum);
+  double &buffer = x.states[0];
+  buffer = momentum * buffer + g;
+  const double step = x.field(StepParameter::Nesterov) > 0 ? g + momentum * buffer : buffer;
+  return x.parameter - x.field(StepParameter::LearningRate) * step;
+}
+
+/// GraphOptimizer.td, element by element.
+LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule rule, Operands operands, Results results,
+                      Interpreter &interpreter) {
+  FailureOr<FlatRange> range = interpreter.flatRange(op, op.getParameter().getType());
   if (failed(range))
     return failure();
   // Weight decay is a comparison of the index in the whole bucket, also in a shard of it.
-  int64_t decayed = static_cast<int64_t>(cast<graph::AdamwOp>(op).getDecayed()) - range->start;
-  const Tensor &parameter = *operands[0], &gradient = *operands[1], &expAvg = *operands[2], &expAvgSq = *operands[3];
-  const Tensor &hyper = *operands[4];
-  auto field = [&](StepParameter index) { return hyper.reals[static_cast<size_t>(index)]; };
-  double gradientScale = operands[5]->reals[0];
+  const int64_t decayed = static_cast<int64_t>(op.getDecayed()) - range->start;
+  const Operands kept = operands.slice(2, op.getKept().size()), numbers = operands.drop_front(2 + kept.size());
+  const Tensor &parameter = *operands[0], &gradient = *operands[1], &hyper = *numbers[0];
+  const double gradientScale = numbers[1]->reals[0];
   results[0] = parameter;
-  results[1] = expAvg;
-  results[2] = expAvgSq;
-  const Tensor *master = operands.size() > 7 ? operands[7] : nullptr;
-  Tensor *newMaster = master ? &results[3] : nullptr;
-  if (master)
-    *newMaster = *master;
-  StoredUpdate stored{parameter, master, hyper, range->start};
-  if (!operands[6]->integers[0])
+  for (auto [old, result] : llvm::zip_equal(kept, results.drop_front()))
+    result = *old;
+  if (!numbers[2]->integers[0])
     return success();
+  const bool hasMaster = kept.size() > states;
+  StoredUpdate stored{parameter, hasMaster ? kept.back() : nullptr, hyper, range->start};
+  auto field = [&](StepParameter index) { return hyper.reals[static_cast<size_t>(index)]; };
+  SmallVector<double> values(states);
   for (int64_t i = 0; i < parameter.count(); ++i) {
-    double g = gradient.reals[i] * gradientScale;
-    double old = stored.read(i), p = i < decayed ? old * field(StepParameter::DecayFactor) : old;
-    double m = expAvg.reals[i] + (g - expAvg.reals[i]) * field(StepParameter::OneMinusBeta1);
-    double v = expAvgSq.reals[i] * field(StepParameter::Beta2) + field(StepParameter::OneMinusBeta2) * g * g;
-    double denominator = std::sqrt(v) * field(StepParameter::InverseSqrtCorrection2) + field(StepParameter::Epsilon);
-    stored.write(i, p - field(StepParameter::StepSize) * m / denominator, results[0], newMaster);
-    stored.writeState(i, m, results[1], 0);
-    stored.writeState(i, v, results[2], 1);
+    for (unsigned state = 0; state < states; ++state)
+      values[state] = kept[state]->reals[i];
+    const double updated = rule({stored.read(i), gradient.reals[i] * gradientScale, i < decayed, values, field});
+    stored.write(i, updated, results[0], hasMaster ? &results.back() : nullptr);
+    for (unsigned state = 0; state < states; ++state)
+      stored.writeState(i, values[state], results[1 + state], state);
   }
   return success();
 }
@@ -90,7 +126,15 @@ void addOptimizerRules(RuleTable &table) {
     for (int64_t i = 0; i < results[0].count(); ++i)
       results[0].reals[i] += operands[1]->reals[i];
   });
-  table.addNamed(graph::AdamwOp::getOperationName(), runAdamw);
+  auto addOptimizer = [&](StringRef name, unsigned states, ElementRule rule) {
+    table.addOptimizer(name,
+                       [states, rule](Operation *op, Operands operands, Results results, Interpreter &interpreter) {
+                         return runStep(cast<graph::OptimizerStepOp>(op), states, rule, operands, results, interpreter);
+                       });
+  };
+  addOptimizer("adamw", 2, adamw);
+  addOptimizer("lion", 1, lion);
+  addOptimizer("sgd", 1, sgd);
   table.add<graph::SumSquaresOp>([](graph::SumSquaresOp, Operands operands, Results results) {
     for (double value : operands[0]->reals)
       results[0].reals[0] += value * value;

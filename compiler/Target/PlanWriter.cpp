@@ -143,15 +143,12 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
       return failure();
     (record.*set)(*index);
   }
-  for (auto [name, symbol] :
-       {std::pair("exp_avg", bucket.getExpAvgSlotAttr()), std::pair("exp_avg_sq", bucket.getExpAvgSqSlotAttr())}) {
-    if (!symbol)
-      continue;
-    FailureOr<uint32_t> index = indexOf(bucket, slots, symbol, "slot");
+  for (auto kept : bucket.getStates().getAsRange<plan_ir::StateAttr>()) {
+    FailureOr<uint32_t> index = indexOf(bucket, slots, kept.getSlot(), "slot");
     if (failed(index))
       return failure();
     plan::Bucket::State &state = *record.add_states();
-    state.set_name(name);
+    state.set_name(kept.getName().str());
     state.set_slot(*index);
   }
   return success();

@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Cache.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Interfaces/Interfaces.h"
 #include "compiler/Reference/Rendezvous.h"
@@ -17,8 +18,6 @@ using namespace mlir;
 
 namespace ztc {
 namespace {
-
-constexpr StringLiteral kBucketSuffix = "_bucket";
 
 std::mt19937_64 generatorOf(StringRef role, StringRef name, unsigned batch) {
   return std::mt19937_64(llvm::xxh3_64bits((role + "/" + name + "/" + Twine(batch)).str()));
@@ -48,8 +47,13 @@ double stepParameter(StepParameter which) {
     return 0x1p-20;
   case StepParameter::Clip:
     return 0.5;
+  case StepParameter::WeightDecay:
+    return 8;
+  case StepParameter::Momentum:
+    return 0.875;
   case StepParameter::LossScale:
   case StepParameter::InverseLossScale:
+  case StepParameter::Nesterov:
     return 1;
   case StepParameter::RandomSeed:
     return 3;
@@ -71,9 +75,7 @@ double deviationOf(StringRef role, RankedTensorType type) {
   }
   if (role == "gradient")
     return 0.0625;
-  if (role == "exp_avg" || role == "exp_avg_sq")
-    return 0.015625;
-  return 1;
+  return graph::findState(role) ? 0.015625 : 1;
 }
 
 /// Interprets one function of a module in which parameters may lie in buckets, on some ranks.
@@ -159,8 +161,7 @@ SmallVector<Tensor> Evaluation::arguments(unsigned rank, unsigned batch) {
   SmallVector<Tensor> values;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
-    StringRef role = graph::roleOf(function, i);
-    (void)role.consume_back(kBucketSuffix);
+    StringRef role = graph::argumentKind(function, i);
     if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket))
       values.push_back(bucket(role, name, type, rank));
     else if (role.empty()) // a function that is no part of a step: arguments by their places
@@ -177,7 +178,7 @@ std::string Evaluation::resultKey(unsigned index) {
     auto attribute = function.getResultAttrOfType<StringAttr>(index, name);
     return attribute ? attribute.str() : std::string();
   };
-  const std::string kind = text(graph::kResult), name = text(graph::kName);
+  const std::string kind = graph::resultKind(function, index).str(), name = text(graph::kName);
   return name.empty() ? kind.empty() ? "result " + std::to_string(index) : kind : kind + " " + name;
 }
 
@@ -344,10 +345,11 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
   }
   std::normal_distribution<double> normal;
   const double deviation = deviationOf(role, type);
+  const graph::OptimizerState *state = graph::findState(role);
   const Type bf16 = BFloat16Type::get(type.getContext());
   for (double &x : tensor.reals) {
     x = deviation * normal(generator);
-    if (role == "exp_avg_sq")
+    if (state && !state->isSigned)
       x = x * x + 0x1p-16;
     else if (role == "parameter" && type.getRank() < 2)
       x += 1;

@@ -1,6 +1,7 @@
 #include "compiler/Verification/StepVerifier.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -180,7 +181,7 @@ std::optional<StepDifference> StepVerifier::compareFunction(ModuleOp module, Str
   // Moments of two bytes are rounded to one of their two neighbours even where nothing else is rounded; masters have 32
   // bits.
   auto limit = [&](StringRef value) {
-    const bool isState = name == "update" && value.starts_with("exp_avg");
+    const bool isState = name == "update" && graph::findState(value.split(' ').first);
     const auto found = values->find(value.str());
     const bool isNarrow = isState && found != values->end() && found->second.elementType.getIntOrFloatBitWidth() < 32;
     return isNarrow ? 2 * unitOf("bf16") : name == "update" && value.starts_with("parameter") ? 1e-7 : kSameMeaning;
@@ -218,7 +219,7 @@ std::optional<StepDifference> StepVerifier::compareOnRanks(ModuleOp module, Stri
     return std::nullopt;
   }
   auto limit = [&](StringRef value) {
-    return name != "update" ? kSameMeaning : value.starts_with("exp_avg") ? 2 * unitOf("bf16") : 1e-7;
+    return name != "update" ? kSameMeaning : graph::findState(value.split(' ').first) ? 2 * unitOf("bf16") : 1e-7;
   };
   std::string text = describeDifference(*values, before->second, limit);
   if (text.empty())

@@ -42,6 +42,8 @@ void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
     SmallVector<NamedAttribute> entries{builder.getNamedAttr(graph::kResult, builder.getStringAttr(result.result))};
     if (!result.name.empty())
       entries.push_back(builder.getNamedAttr(graph::kName, builder.getStringAttr(result.name)));
+    if (!result.state.empty())
+      entries.push_back(builder.getNamedAttr(graph::kState, builder.getStringAttr(result.state)));
     attributes.push_back(builder.getDictionaryAttr(entries));
   }
   function.getBody().front().getTerminator()->setOperands(values);

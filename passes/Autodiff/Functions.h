@@ -20,6 +20,7 @@ struct NamedResult {
   mlir::Value value;
   llvm::StringRef result;
   llvm::StringRef name = {};
+  llvm::StringRef state = {}; ///< of a result `state`: which one
 };
 
 /// Replaces what the function returns, its result types and result attributes.

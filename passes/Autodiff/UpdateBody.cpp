@@ -66,17 +66,12 @@ struct Clipping {
 
 OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::OptimizerRule &rule,
                                const UpdateEntry &entry, Value step, Value scale, Value proceed) {
-  auto flat = [&](Value value) { return value ? flatten(builder, loc, value) : value; };
-  Value parameter = flat(entry.parameter), gradient = flat(entry.gradient);
-  if (rule.name == "adamw")
-    return cast<OptimizerOpInterface>(graph::AdamwOp::create(builder, loc, parameter, gradient, flat(entry.expAvg),
-                                                             flat(entry.expAvgSq), step, scale, proceed, entry.decayed,
-                                                             flat(entry.master))
-                                          .getOperation());
+  Value parameter = flatten(builder, loc, entry.parameter), gradient = flatten(builder, loc, entry.gradient);
   SmallVector<Value> kept;
-  for (Value value : {entry.expAvg, entry.expAvgSq, entry.master})
-    if (value)
-      kept.push_back(flat(value));
+  for (Value state : entry.states)
+    kept.push_back(flatten(builder, loc, state));
+  if (entry.master)
+    kept.push_back(flatten(builder, loc, entry.master));
   return cast<OptimizerOpInterface>(
       graph::OptimizerStepOp::create(builder, loc, parameter.getType(), ValueRange(kept).getTypes(), rule.name,
                                      parameter, gradient, kept, step, scale, proceed, uint64_t(entry.decayed))
@@ -103,19 +98,17 @@ UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, Array
   values.finite = clipping.finite;
   for (const UpdateEntry &entry : entries) {
     Location entryLoc = entry.parameter.getLoc();
-    SmallVector<std::pair<Value, SmallVector<Value> *>> kept; // and where its new value goes
-    for (auto [value, results] :
-         {std::pair(entry.expAvg, &values.expAvgs), std::pair(entry.expAvgSq, &values.expAvgSqs),
-          std::pair(entry.master, &values.masters)})
-      if (value)
-        kept.push_back({value, results});
     auto restore = [&](Value value, Value original) {
       return reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
     OptimizerOpInterface update = buildStep(builder, entryLoc, rule, entry, step, clipping.scale, clipping.finite);
-    values.parameters.push_back(restore(update.getNewParameter(), entry.parameter));
-    for (auto [old, value] : llvm::zip_equal(kept, update.newKeptValues()))
-      old.second->push_back(restore(value, old.first));
+    UpdatedEntry &updated = values.entries.emplace_back();
+    updated.parameter = restore(update.getNewParameter(), entry.parameter);
+    SmallVector<Value> kept = update.newKeptValues();
+    if (entry.master)
+      updated.master = restore(kept.pop_back_val(), entry.master);
+    for (auto [old, value] : llvm::zip_equal(entry.states, kept))
+      updated.states.push_back(restore(value, old));
   }
   return values;
 }

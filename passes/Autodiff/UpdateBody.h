@@ -7,14 +7,20 @@ namespace ztc {
 /// A parameter (or a bucket of them, or a shard of one) with its gradient and the optimizer's states, all of one shape.
 struct UpdateEntry {
   mlir::Value parameter, gradient;
-  mlir::Value expAvg, expAvgSq; ///< null where the optimizer has no such state
-  mlir::Value master;           ///< beside a bf16 or f16 parameter, see graph.adamw; else null
-  int64_t decayed = 0;          ///< weight decay applies to elements with a (global) index below this
+  llvm::SmallVector<mlir::Value> states; ///< in the order of the optimizer's rule
+  mlir::Value master;                    ///< beside a bf16 or f16 parameter, see graph.optimizer_step; else null
+  int64_t decayed = 0;                   ///< weight decay applies to elements with a (global) index below this
+};
+
+/// An entry's values afterwards, each of its old type.
+struct UpdatedEntry {
+  mlir::Value parameter;
+  llvm::SmallVector<mlir::Value> states;
+  mlir::Value master; ///< null where the entry has none
 };
 
 struct UpdateValues {
-  /// One per entry that has such a value, in the order of entries, of the types of the entries' values.
-  llvm::SmallVector<mlir::Value> parameters, expAvgs, expAvgSqs, masters;
+  llvm::SmallVector<UpdatedEntry> entries;
   mlir::Value gradientNorm; ///< scalar f32, before clipping
   mlir::Value finite;       ///< scalar i1; where false, nothing changed
 };

@@ -9,12 +9,32 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-/// What @update has of one kind for each parameter: an argument, and (but for gradients) a result.
+/// What @update has of one kind for each parameter, or of those that have it: an argument, and (but for gradients) a
+/// result.
 struct UpdateKind {
-  StringRef role;
+  StringRef role, state = {};            ///< of the role `state`: which one
   SmallVector<unsigned> parameters = {}; ///< argument numbers in @microstep
   SmallVector<Type> types = {};
   unsigned firstArgument = 0;
+
+  void add(unsigned parameter, Type type) {
+    parameters.push_back(parameter);
+    types.push_back(type);
+  }
+};
+
+/// Parameters, gradients, each of the optimizer's states, and masters, in the order of @update's arguments.
+struct UpdateKinds {
+  UpdateKind parameters{"parameter"}, gradients{"gradient"}, masters{"master"};
+  SmallVector<UpdateKind> states;
+
+  SmallVector<UpdateKind *> all() {
+    SmallVector<UpdateKind *> kinds{&parameters, &gradients};
+    for (UpdateKind &state : states)
+      kinds.push_back(&state);
+    kinds.push_back(&masters);
+    return kinds;
+  }
 };
 
 /// The type of the master beside a parameter of `element`; null where there is none.
@@ -24,46 +44,47 @@ Type masterType(Type element) {
   return element.isF16() ? Type(Float32Type::get(element.getContext())) : Type();
 }
 
-SmallVector<UpdateKind> kindsOf(func::FuncOp microstep, Type momentType) {
-  const size_t states = graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states.size();
-  SmallVector<UpdateKind> kinds{{"parameter"}, {"gradient"}, {"exp_avg"}, {"exp_avg_sq"}, {"master"}};
+UpdateKinds kindsOf(func::FuncOp microstep, Type momentType) {
+  UpdateKinds kinds;
+  for (const graph::OptimizerState &state : graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states)
+    kinds.states.push_back({"state", state.name});
   for (unsigned index : graph::argumentsWithRole(microstep, "parameter")) {
     if (graph::isFrozen(microstep, index))
       continue;
     auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
-    Type element = type.getElementType(), moment = momentType ? momentType : graph::computeType(element);
-    const Type stores[] = {element, element, states > 0 ? moment : Type(), states > 1 ? moment : Type(),
-                           masterType(element)};
-    for (auto [kind, stored] : llvm::zip_equal(kinds, stores))
-      if (stored) {
-        kind.parameters.push_back(index);
-        kind.types.push_back(type.clone(stored));
-      }
+    const Type element = type.getElementType();
+    kinds.parameters.add(index, type);
+    kinds.gradients.add(index, type);
+    for (UpdateKind &state : kinds.states)
+      state.add(index, type.clone(momentType ? momentType : graph::computeType(element)));
+    if (Type master = masterType(element))
+      kinds.masters.add(index, type.clone(master));
   }
   unsigned first = 1; // behind the step parameters
-  for (UpdateKind &kind : kinds) {
-    kind.firstArgument = first;
-    first += kind.parameters.size();
+  for (UpdateKind *kind : kinds.all()) {
+    kind->firstArgument = first;
+    first += kind->parameters.size();
   }
   return kinds;
 }
 
-func::FuncOp createFunction(OpBuilder &builder, func::FuncOp microstep, ArrayRef<UpdateKind> kinds) {
-  auto dictionary = [&](StringRef role, StringRef name) {
+func::FuncOp createFunction(OpBuilder &builder, func::FuncOp microstep, ArrayRef<UpdateKind *> kinds) {
+  auto dictionary = [&](StringRef role, StringRef name, StringRef state) {
     SmallVector<NamedAttribute> entries{builder.getNamedAttr(graph::kRole, builder.getStringAttr(role))};
-    if (!name.empty())
-      entries.push_back(builder.getNamedAttr(graph::kName, builder.getStringAttr(name)));
+    for (auto [key, text] : {std::pair(StringRef(graph::kName), name), std::pair(StringRef(graph::kState), state)})
+      if (!text.empty())
+        entries.push_back(builder.getNamedAttr(key, builder.getStringAttr(text)));
     return builder.getDictionaryAttr(entries);
   };
   SmallVector<Type> types{RankedTensorType::get({kStepParameterCount}, builder.getF32Type())};
-  SmallVector<DictionaryAttr> attributes{dictionary("step", "")};
+  SmallVector<DictionaryAttr> attributes{dictionary("step", "", "")};
   SmallVector<Location> locations{microstep.getLoc()};
-  for (const UpdateKind &kind : kinds)
-    for (auto [index, type] : llvm::zip_equal(kind.parameters, kind.types)) {
+  for (const UpdateKind *kind : kinds)
+    for (auto [index, type] : llvm::zip_equal(kind->parameters, kind->types)) {
       types.push_back(type);
-      attributes.push_back(kind.role == "parameter"
+      attributes.push_back(kind->role == "parameter"
                                ? microstep.getArgAttrDict(index)
-                               : dictionary(kind.role, graph::argString(microstep, index, graph::kName)));
+                               : dictionary(kind->role, graph::argString(microstep, index, graph::kName), kind->state));
       locations.push_back(microstep.getArgument(index).getLoc());
     }
   auto update = func::FuncOp::create(builder, microstep.getLoc(), "update", builder.getFunctionType(types, {}));
@@ -79,32 +100,35 @@ func::FuncOp createFunction(OpBuilder &builder, func::FuncOp microstep, ArrayRef
 
 func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, Type momentType) {
   OpBuilder::InsertionGuard guard(builder);
-  SmallVector<UpdateKind> kinds = kindsOf(microstep, momentType);
-  func::FuncOp update = createFunction(builder, microstep, kinds);
+  UpdateKinds kinds = kindsOf(microstep, momentType);
+  func::FuncOp update = createFunction(builder, microstep, kinds.all());
   SmallVector<UpdateEntry> entries;
   unsigned masters = 0;
-  for (auto [i, index] : llvm::enumerate(kinds[0].parameters)) {
-    auto argument = [&, i = i](unsigned kind) {
-      return kinds[kind].parameters.empty() ? Value() : Value(update.getArgument(kinds[kind].firstArgument + i));
-    };
-    bool decays = !microstep.getArgAttr(index, graph::kNoDecay);
-    bool hasMaster = masters < kinds[4].parameters.size() && kinds[4].parameters[masters] == index;
-    Value master = hasMaster ? update.getArgument(kinds[4].firstArgument + masters++) : Value();
-    int64_t elements = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements();
-    entries.push_back({argument(0), argument(1), argument(2), argument(3), master, decays ? elements : 0});
+  for (auto [i, index] : llvm::enumerate(kinds.parameters.parameters)) {
+    auto argument = [&, i = i](const UpdateKind &kind) { return update.getArgument(kind.firstArgument + i); };
+    UpdateEntry &entry = entries.emplace_back();
+    entry.parameter = argument(kinds.parameters);
+    entry.gradient = argument(kinds.gradients);
+    for (const UpdateKind &state : kinds.states)
+      entry.states.push_back(argument(state));
+    if (masters < kinds.masters.parameters.size() && kinds.masters.parameters[masters] == index)
+      entry.master = update.getArgument(kinds.masters.firstArgument + masters++);
+    if (!microstep.getArgAttr(index, graph::kNoDecay))
+      entry.decayed = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements();
   }
   builder.setInsertionPoint(update.getBody().front().getTerminator());
   UpdateValues values = buildUpdateBody(builder, update.getLoc(), update.getArgument(0), entries);
 
   SmallVector<NamedResult> results;
-  auto addKind = [&](ArrayRef<Value> produced, const UpdateKind &kind) {
-    for (auto [value, index] : llvm::zip_equal(produced, kind.parameters))
-      results.push_back({value, kind.role, graph::argString(microstep, index, graph::kName)});
+  auto addKind = [&](const UpdateKind &kind, function_ref<Value(const UpdatedEntry &)> valueOf) {
+    for (auto [entry, index] : llvm::zip_equal(values.entries, kinds.parameters.parameters))
+      if (Value value = valueOf(entry))
+        results.push_back({value, kind.role, graph::argString(microstep, index, graph::kName), kind.state});
   };
-  addKind(values.parameters, kinds[0]);
-  addKind(values.expAvgs, kinds[2]);
-  addKind(values.expAvgSqs, kinds[3]);
-  addKind(values.masters, kinds[4]);
+  addKind(kinds.parameters, [](const UpdatedEntry &entry) { return entry.parameter; });
+  for (auto [number, state] : llvm::enumerate(kinds.states))
+    addKind(state, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
+  addKind(kinds.masters, [](const UpdatedEntry &entry) { return entry.master; });
   results.push_back({values.gradientNorm, "gradient_norm"});
   results.push_back({values.finite, "finite"});
   setResults(update, results);

@@ -1,4 +1,5 @@
 #include "passes/Placement/BucketSlots.h"
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 
 using namespace mlir;
@@ -10,11 +11,14 @@ using plan_ir::SlotClass;
 BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), slots(slots), buckets(module) {
   if (auto stage = module->getAttrOfType<IntegerAttr>(dist::kZero))
     zero = stage.getInt();
+  if (module.lookupSymbol<func::FuncOp>("update"))
+    for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
+      states.push_back(state.name);
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-      StringRef kind = graph::roleOf(function, index);
+      StringRef kind = graph::argumentKind(function, index);
       auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
-      if (!bucket || !kind.consume_back("_bucket"))
+      if (!bucket)
         continue;
       if (kind == "gradient" && function.getName() == "microstep")
         kind = kAccumulatedGradient;
@@ -27,10 +31,7 @@ Type BucketSlots::elementType(dist::BucketOp bucket, StringRef kind) const {
   Type type = types.lookup((bucket.getSymName() + "." + kind).str());
   if (!type && kind == "gradient") // a module without @update
     type = types.lookup((bucket.getSymName() + "." + kAccumulatedGradient).str());
-  // A module without @update has what AdamW keeps; in others an optimizer may have fewer states.
-  const bool isKept =
-      kind == "master" || (kind.starts_with("exp_avg") && ModuleOp(module).lookupSymbol<func::FuncOp>("update"));
-  if (!type && !isKept)
+  if (!type && kind != "master")
     type = Float32Type::get(module->getContext());
   return type;
 }
@@ -76,7 +77,10 @@ SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind) {
 }
 
 void BucketSlots::addAll() {
-  for (StringRef kind : {"parameter", "exp_avg", "exp_avg_sq", "master", "gradient"})
+  SmallVector<StringRef> kinds{"parameter"};
+  kinds.append(states.begin(), states.end());
+  kinds.append({"master", "gradient"});
+  for (StringRef kind : kinds)
     for (auto bucket : module.getOps<dist::BucketOp>())
       if ((kind == "parameter" || bucket.getTrainable()) && elementType(bucket, kind))
         (void)slotOf(bucket, kind);

@@ -22,7 +22,7 @@ public:
   /// mention.
   void addAll();
 
-  /// Where a value of this type and kind (parameter, exp_avg, exp_avg_sq, master, gradient, reduced_gradient) of a
+  /// Where a value of this type and kind (parameter, a state, master, gradient, reduced_gradient) of a
   /// bucket lies: its slot, or the own shard of it. A located error where the stage has no such place.
   llvm::FailureOr<SlotPlace> place(mlir::Operation *where, mlir::FlatSymbolRefAttr bucket, llvm::StringRef kind,
                                    mlir::Type type);
@@ -51,6 +51,7 @@ private:
   mlir::ModuleOp module;
   SlotTable &slots;
   BucketTable buckets;
+  llvm::SmallVector<std::string> states; ///< of the optimizer of @update
   int64_t zero = 0;
   llvm::StringMap<mlir::Type> types; ///< by "bucket.kind"
 };

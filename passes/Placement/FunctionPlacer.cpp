@@ -73,11 +73,11 @@ LogicalResult FunctionPlacer::run() {
 FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
   StringRef role = graph::roleOf(function, index);
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-  if (StringRef kind = role; kind.consume_back("_bucket")) {
+  if (role.ends_with("_bucket")) {
     auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
     if (!bucket)
       return function.emitOpError("argument ") << index << " has the role " << role << " but no bucket", failure();
-    return buckets.place(function, bucket, kind, type);
+    return buckets.place(function, bucket, graph::argumentKind(function, index), type);
   }
   if (role == "step") {
     SlotPlace place = slots.shared(boundSlot("step_parameters", type, "numbers of one optimizer step"));
@@ -112,7 +112,7 @@ FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
   if (!kind)
     return function.emitOpError("result ") << index << " has no graph.result", failure();
   if (auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket))
-    return buckets.place(function, bucket, kind.getValue(), type);
+    return buckets.place(function, bucket, graph::resultKind(function, index), type);
   if (kind.getValue() == graph::kCacheRole)
     return slots.shared(cacheSlot(function.getResultAttrOfType<StringAttr>(index, graph::kName).getValue(), type));
   std::string name = kind.getValue() == "loss" && function.getName() == "eval" ? "eval_loss" : kind.getValue().str();

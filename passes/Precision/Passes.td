@@ -31,14 +31,14 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
 }
 
 def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
-  let summary = "`@update` works on narrow parameters with their masters, and on moments of the type asked for.";
+  let summary = "`@update` works on narrow parameters with their masters, and on states of the type asked for.";
   let description = [{
     `@update` is built anew for the types that the parameters of `@microstep` have: a gradient arrives in its parameter's type, which is that of
-    the wire; the moments have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
+    the wire; the states of the optimizer have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
     i16 remainder beside bf16, the f32 master beside f16. Gradients of a loss that was scaled (fp16) are divided by the scale in the norm and in
     the update. Where no type changes, the function stays as it is.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"state", "state", "std::string", "\"fp32\"", "moments: fp32 or bf16">];
+  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32 or bf16">];
 }
 #endif

@@ -19,12 +19,11 @@ namespace {
 /// apply.
 using BucketValues = SmallVector<Value>;
 
-/// Names of argument and result roles of a bucket.
+/// What of a bucket an argument or a result is; of a state also which one.
 struct BucketRole {
-  StringLiteral argument, result;
+  StringRef argument, result, state = {};
 };
 constexpr BucketRole kParameterRole{"parameter_bucket", "parameter"}, kGradientRole{"gradient_bucket", "gradient"},
-    kExpAvgRole{"exp_avg_bucket", "exp_avg"}, kExpAvgSqRole{"exp_avg_sq_bucket", "exp_avg_sq"},
     kMasterRole{"master_bucket", "master"};
 
 class BucketFormer {
@@ -43,8 +42,9 @@ private:
   BucketTypes parameterTypes(bool trainableOnly) const;
   /// Gradients add up in the type that ops compute in.
   BucketTypes gradientTypes() const;
-  /// What @update says that its arguments of this role are, by the parameters' names; else what `otherwise` says.
-  BucketTypes stateTypes(func::FuncOp update, StringRef role, const BucketTypes &otherwise) const;
+  /// What @update says that its arguments of this kind are, by the parameters' names; else what `otherwise` says.
+  BucketTypes keptTypes(func::FuncOp update, StringRef kind, const BucketTypes &otherwise) const;
+  DictionaryAttr attributesOf(StringRef key, StringRef role, StringRef state, unsigned bucket);
   BucketValues addBucketArguments(func::FuncOp function, BucketRole role, const BucketTypes &types);
   LogicalResult replaceParameters(func::FuncOp function, const BucketValues &buckets);
   Value accumulateGradient(Value slot, Value gradient);
@@ -93,13 +93,23 @@ BucketFormer::BucketTypes BucketFormer::gradientTypes() const {
   return types;
 }
 
-BucketFormer::BucketTypes BucketFormer::stateTypes(func::FuncOp update, StringRef role,
-                                                   const BucketTypes &otherwise) const {
+BucketFormer::BucketTypes BucketFormer::keptTypes(func::FuncOp update, StringRef kind,
+                                                  const BucketTypes &otherwise) const {
   BucketTypes types = otherwise;
-  for (unsigned index : graph::argumentsWithRole(update, role))
-    if (const PlacedParameter *parameter = layout.find(graph::argString(update, index, graph::kName)))
-      types[parameter->bucket] = getElementTypeOrSelf(update.getArgumentTypes()[index]);
+  for (unsigned index = 0; index < update.getNumArguments(); ++index)
+    if (graph::argumentKind(update, index) == kind)
+      if (const PlacedParameter *parameter = layout.find(graph::argString(update, index, graph::kName)))
+        types[parameter->bucket] = getElementTypeOrSelf(update.getArgumentTypes()[index]);
   return types;
+}
+
+/// Of an argument (`key` is graph.role) or a result (graph.result).
+DictionaryAttr BucketFormer::attributesOf(StringRef key, StringRef role, StringRef state, unsigned bucket) {
+  SmallVector<NamedAttribute> entries{builder.getNamedAttr(key, builder.getStringAttr(role)),
+                                      builder.getNamedAttr(graph::kBucket, symbol(bucket))};
+  if (!state.empty())
+    entries.push_back(builder.getNamedAttr(graph::kState, builder.getStringAttr(state)));
+  return builder.getDictionaryAttr(entries);
 }
 
 BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole role, const BucketTypes &types) {
@@ -107,11 +117,9 @@ BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole 
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!types[index])
       continue;
-    auto attributes =
-        builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr(role.argument)),
-                                   builder.getNamedAttr(graph::kBucket, symbol(index))});
     unsigned position = function.getNumArguments();
-    (void)function.insertArgument(position, flatType(bucket, types[index]), attributes, function.getLoc());
+    (void)function.insertArgument(position, flatType(bucket, types[index]),
+                                  attributesOf(graph::kRole, role.argument, role.state, index), function.getLoc());
     values[index] = function.getArgument(position);
   }
   return values;
@@ -221,9 +229,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
     results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)),
                                            flatType(bucket, types[index]), parts,
                                            builder.getDenseI64ArrayAttr(offsets)));
-    resultAttributes.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(kGradientRole.result)),
-                                   builder.getNamedAttr(graph::kBucket, symbol(index))}));
+    resultAttributes.push_back(attributesOf(graph::kResult, kGradientRole.result, "", index));
   }
   replaceReturn(function, results, resultAttributes);
   for (Operation *sum : gradientSums)
@@ -238,11 +244,13 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   // A gradient comes in the type of the wire, as the parameter is stored; where there are no ranks there is no wire.
   BucketTypes stored = parameterTypes(/*trainableOnly=*/true), computed = gradientTypes();
   BucketTypes gradientType = module->hasAttr(dist::kZero) ? stored : computed;
-  const BucketTypes none(layout.buckets.size());
-  const size_t states = graph::optimizerOf(module).states.size();
-  BucketTypes expAvgTypes = stateTypes(function, "exp_avg", states > 0 ? computed : none),
-              expAvgSqTypes = stateTypes(function, "exp_avg_sq", states > 1 ? computed : none),
-              masterTypes = stateTypes(function, "master", none);
+  SmallVector<BucketRole> stateRoles;
+  SmallVector<BucketTypes> stateTypes;
+  for (const graph::OptimizerState &state : graph::optimizerOf(module).states) {
+    stateRoles.push_back({"state_bucket", "state", state.name});
+    stateTypes.push_back(keptTypes(function, state.name, computed));
+  }
+  const BucketTypes masterTypes = keptTypes(function, "master", BucketTypes(layout.buckets.size()));
   Block &body = function.getBody().front();
   body.clear();
   llvm::BitVector erased(function.getNumArguments(), true);
@@ -251,44 +259,41 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
 
   BucketValues parameters = addBucketArguments(function, kParameterRole, stored),
                gradients = addBucketArguments(function, kGradientRole, gradientType);
-  BucketValues expAvgs = addBucketArguments(function, kExpAvgRole, expAvgTypes),
-               expAvgSqs = addBucketArguments(function, kExpAvgSqRole, expAvgSqTypes);
+  SmallVector<BucketValues> states;
+  for (auto [role, types] : llvm::zip_equal(stateRoles, stateTypes))
+    states.push_back(addBucketArguments(function, role, types));
   BucketValues masters = addBucketArguments(function, kMasterRole, masterTypes);
   SmallVector<UpdateEntry> entries;
-  SmallVector<unsigned> indices, masterIndices;
+  SmallVector<unsigned> indices;
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {
     if (!bucket.trainable)
       continue;
-    entries.push_back(
-        {parameters[index], gradients[index], expAvgs[index], expAvgSqs[index], masters[index], bucket.decayed});
+    UpdateEntry &entry =
+        entries.emplace_back(UpdateEntry{parameters[index], gradients[index], {}, masters[index], bucket.decayed});
+    for (const BucketValues &values : states)
+      entry.states.push_back(values[index]);
     indices.push_back(index);
-    if (masters[index])
-      masterIndices.push_back(index);
   }
   builder.setInsertionPointToEnd(&body);
   UpdateValues values = buildUpdateBody(builder, function.getLoc(), function.getArgument(0), entries);
 
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
-  auto addResults = [&](ArrayRef<Value> kind, ArrayRef<unsigned> buckets, BucketRole role) {
-    for (auto [value, index] : llvm::zip_equal(kind, buckets)) {
-      results.push_back(value);
-      attributes.push_back(
-          builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr(role.result)),
-                                     builder.getNamedAttr(graph::kBucket, symbol(index))}));
-    }
+  auto addResults = [&](BucketRole role, function_ref<Value(const UpdatedEntry &)> valueOf) {
+    for (auto [entry, index] : llvm::zip_equal(values.entries, indices))
+      if (Value value = valueOf(entry)) {
+        results.push_back(value);
+        attributes.push_back(attributesOf(graph::kResult, role.result, role.state, index));
+      }
   };
   auto addScalar = [&](Value value, StringRef name) {
     results.push_back(value);
     attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(graph::kResult, builder.getStringAttr(name))));
   };
-  addResults(values.parameters, indices, kParameterRole);
-  auto addStates = [&](ArrayRef<Value> kind, BucketRole role) {
-    addResults(kind, kind.empty() ? ArrayRef<unsigned>() : indices, role);
-  };
-  addStates(values.expAvgs, kExpAvgRole);
-  addStates(values.expAvgSqs, kExpAvgSqRole);
-  addResults(values.masters, masterIndices, kMasterRole);
+  addResults(kParameterRole, [](const UpdatedEntry &entry) { return entry.parameter; });
+  for (auto [number, role] : llvm::enumerate(stateRoles))
+    addResults(role, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
+  addResults(kMasterRole, [](const UpdatedEntry &entry) { return entry.master; });
   addScalar(values.gradientNorm, "gradient_norm");
   addScalar(values.finite, "finite");
   func::ReturnOp::create(builder, function.getLoc());

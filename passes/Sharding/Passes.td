@@ -21,7 +21,7 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
   let summary = "Parameters, gradients and optimizer states become views of flat buckets.";
   let description = [{
     Afterwards no function has a parameter, gradient or state argument: it takes one flat tensor per bucket (roles
-    `parameter_bucket`, `gradient_bucket`, `exp_avg_bucket`, `exp_avg_sq_bucket`, `master_bucket`), parameters are `dist.view`s of them, and
+    `parameter_bucket`, `gradient_bucket`, `state_bucket`, `master_bucket`), parameters are `dist.view`s of them, and
     `@microstep` adds each gradient into the gradient buckets that it takes and returns. `@update` works on whole buckets.
 
         func.func @eval(%tokens, %targets, %w: tensor<8x4xf32> {graph.role = "parameter", graph.name = "lm_head.weight"})

@@ -39,8 +39,12 @@ LogicalResult checkRoles(func::FuncOp function, StringRef constraint, ArrayRef<S
     bool repeats = expected.consume_back("...");
     unsigned first = index;
     llvm::StringSet<> names;
-    while (index < function.getNumArguments() && graph::roleOf(function, index) == expected &&
-           (repeats || index == first)) {
+    // States follow one another by their names.
+    auto isExpected = [&] {
+      const StringRef role = graph::roleOf(function, index);
+      return (role == "state" ? graph::argString(function, index, graph::kState) : role) == expected;
+    };
+    while (index < function.getNumArguments() && isExpected() && (repeats || index == first)) {
       StringRef name = graph::argString(function, index, graph::kName);
       if (repeats && name.empty())
         return function.emitOpError() << constraint << ": argument " << index << " has the role " << expected
@@ -64,9 +68,8 @@ LogicalResult checkResults(func::FuncOp function, StringRef constraint, ArrayRef
     return function.emitOpError() << constraint << ": returns " << function.getNumResults() << " values, expected "
                                   << expected.size();
   for (auto [index, result] : llvm::enumerate(expected)) {
-    auto role = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
     auto name = function.getResultAttrOfType<StringAttr>(index, graph::kName);
-    if (!role || role.getValue() != result.result)
+    if (graph::resultKind(function, index) != result.result)
       return function.emitOpError() << constraint << ": result " << index << " should be marked " << result.result;
     if ((name ? name.getValue() : StringRef()) != result.name)
       return function.emitOpError() << constraint << ": result " << index << " should have the name '" << result.name

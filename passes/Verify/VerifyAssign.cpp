@@ -225,14 +225,14 @@ private:
     Operation *terminator = function.getBody().front().getTerminator();
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
       auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
-      auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-      if (!bucket || !kind)
+      const StringRef kind = graph::resultKind(function, index);
+      if (!bucket || kind.empty())
         continue;
-      StringRef slot = kind.getValue() == "reduced_gradient" ? StringRef("gradient") : kind.getValue();
+      StringRef slot = kind == "reduced_gradient" ? StringRef("gradient") : kind;
       std::string expected = (bucket.getValue() + "." + slot).str();
       // Where the gradient adds up in a wider type than the reduced one has, it does so in a slot of its own.
       std::string wide = (bucket.getValue() + ".accumulated_gradient").str();
-      if (kind.getValue() == "gradient" && symbols.lookup(wide))
+      if (kind == "gradient" && symbols.lookup(wide))
         expected = wide;
       std::optional<Piece> piece = pieceOf(terminator->getOperand(index));
       if (!piece || piece->slot.getValue() != expected || piece->begin)

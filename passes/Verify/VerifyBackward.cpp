@@ -77,27 +77,28 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
 
   LogicalResult verifyUpdate(func::FuncOp function, ArrayRef<Trainable> trainable) {
     const auto &states = graph::optimizerOf(getOperation()).states;
-    SmallVector<StringRef> roles{"parameter", "gradient"};
-    roles.append(states.begin(), states.end());
+    SmallVector<StringRef> kinds{"parameter", "gradient"};
+    for (const graph::OptimizerState &state : states)
+      kinds.push_back(state.name);
     std::vector<std::string> repeated;
-    for (StringRef role : roles)
-      repeated.push_back(role.str() + "...");
+    for (StringRef kind : kinds)
+      repeated.push_back(kind.str() + "...");
     SmallVector<StringRef> expected{"step"};
     expected.append(repeated.begin(), repeated.end());
     if (failed(checkRoles(function, "B3", expected)))
       return failure();
     SmallVector<ExpectedResult> results;
     unsigned index = 1;
-    for (StringRef role : roles)
+    for (StringRef kind : kinds)
       for (const Trainable &parameter : trainable) {
-        if (index >= function.getNumArguments() || graph::roleOf(function, index) != role ||
+        if (index >= function.getNumArguments() || graph::argumentKind(function, index) != kind ||
             graph::argString(function, index, graph::kName) != parameter.name ||
             function.getArgumentTypes()[index] != parameter.type)
           return function.emitOpError("B3: argument ")
-                 << index << " should be the " << role << " of '" << parameter.name << "'";
+                 << index << " should be the " << kind << " of '" << parameter.name << "'";
         ++index;
-        if (role != "gradient")
-          results.push_back({role, parameter.name, parameter.type});
+        if (kind != "gradient")
+          results.push_back({kind, parameter.name, parameter.type});
       }
     Builder builder(function.getContext());
     results.push_back({"gradient_norm", "", RankedTensorType::get({}, builder.getF32Type())});

@@ -152,11 +152,11 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
 
   /// (N4)
   LogicalResult checkUpdate(func::FuncOp function) {
-    llvm::StringMap<Type> types; // by role and name
+    llvm::StringMap<Type> types; // by kind and name
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
-      types[(graph::roleOf(function, index) + " " + graph::argString(function, index, graph::kName)).str()] =
+      types[(graph::argumentKind(function, index) + " " + graph::argString(function, index, graph::kName)).str()] =
           elementOf(function.getArgument(index));
-    Type moments;
+    Type states;
     for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
       std::string name = graph::argString(function, index, graph::kName).str();
       auto typeOf = [&](StringRef role) { return types.lookup((role + " " + name).str()); };
@@ -169,11 +169,11 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
         return function.emitOpError("N4: the gradient of '") << name << "' has not the type of the parameter";
       if (typeOf("master") != master)
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
-      for (StringRef state : graph::optimizerOf(getOperation()).states) {
-        Type type = typeOf(state);
-        if (!type || (type != f32 && !type.isBF16()) || (moments && moments != type))
-          return function.emitOpError("N4: the moments of '") << name << "' have not one type of f32 and bf16";
-        moments = type;
+      for (const graph::OptimizerState &state : graph::optimizerOf(getOperation()).states) {
+        Type type = typeOf(state.name);
+        if (!type || (type != f32 && !type.isBF16()) || (states && states != type))
+          return function.emitOpError("N4: the states of '") << name << "' have not one type of f32 and bf16";
+        states = type;
       }
     }
     return success();

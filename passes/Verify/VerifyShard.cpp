@@ -60,7 +60,7 @@ LogicalResult checkNames(ModuleOp module) {
 LogicalResult checkArguments(const ShardedModule &sharded, func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
     StringRef role = graph::roleOf(function, index);
-    if (role == "parameter" || role == "gradient" || role == "exp_avg" || role == "exp_avg_sq" || role == "master")
+    if (role == "parameter" || role == "gradient" || role == "state" || role == "master")
       return function.emitOpError("S1: argument ") << index << " is a single " << role;
     if (!role.ends_with("_bucket"))
       continue;
@@ -89,8 +89,7 @@ public:
     Operation *terminator = function.getBody().front().getTerminator();
     llvm::StringMap<unsigned> count;
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
-      auto result = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-      if (!result || result.getValue() != kind)
+      if (graph::resultKind(function, index) != kind)
         continue;
       auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
       if (!symbol)
@@ -149,8 +148,8 @@ LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, 
   if (function.getName() == "update") {
     if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, "update", "parameter_bucket"))))
       return failure();
-    for (StringRef kind : graph::optimizerOf(sharded.module).states)
-      if (failed(results.check(sharded, kind, dist::isShardedAt(stage, "update", "exp_avg_bucket"))))
+    for (const graph::OptimizerState &state : graph::optimizerOf(sharded.module).states)
+      if (failed(results.check(sharded, state.name, dist::isShardedAt(stage, "update", "state_bucket"))))
         return failure();
   }
   return success();

@@ -4,8 +4,8 @@
 
 namespace ztc {
 
-/// The step-parameter slot holds kStepParameterCount floats; the compiler refers to them by index (graph.adamw's
-/// `hyper`). The host computes each in double and rounds once.
+/// The step-parameter slot holds kStepParameterCount floats; the compiler refers to them by index (`hyper` of
+/// graph.optimizer_step). The host computes each in double and rounds once.
 enum class StepParameter : uint32_t {
   InverseCount = 0, ///< 1/N times the loss scale: the cotangent of the summed loss
   LearningRate = 1,
@@ -23,7 +23,10 @@ enum class StepParameter : uint32_t {
   RandomSeed = 13,       ///< randomField() (StochasticRounding.h) of the run's seed, folded to 32 bits
   RandomStep = 14,       ///< randomField() of the updates done, t
   InverseNormLimit = 15, ///< 1 / the gradient norm from which on nothing is updated; 0: any finite one updates
+  WeightDecay = 16,
+  Momentum = 17,
+  Nesterov = 18, ///< 1: Nesterov's momentum; else 0
 };
-inline constexpr uint32_t kStepParameterCount = 16;
+inline constexpr uint32_t kStepParameterCount = 20;
 
 } // namespace ztc

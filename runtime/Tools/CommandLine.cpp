@@ -134,10 +134,12 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
                   "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)");
   training.option("--warmup", o.warmup, "N", "steps of linear warm-up (default 0)");
   training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
-  training.option("--beta1", o.optimizer.beta1, "X", "default 0.9");
-  training.option("--beta2", o.optimizer.beta2, "X", "default 0.95");
-  training.option("--epsilon", o.optimizer.epsilon, "X", "default 1e-8");
-  training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1");
+  training.option("--beta1", o.optimizer.beta1, "X", "of adamw and lion (default 0.9)");
+  training.option("--beta2", o.optimizer.beta2, "X", "of adamw (default 0.95) and lion (0.99)");
+  training.option("--epsilon", o.optimizer.epsilon, "X", "of adamw (default 1e-8)");
+  training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9)");
+  training.flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
+  training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (sgd: 0)");
   training.option("--clip", o.optimizer.clip, "X", "largest gradient norm (default 1; 0: no clipping)");
   training.option("--loss-scale", o.lossScale, "X", "first loss scale, fp16 only");
   training.option("--skip-spikes", o.skipSpikes, "SIGMA",
@@ -245,6 +247,7 @@ constexpr std::pair<const char *, const char *> kOtherNames[] = {
     {"--adam-beta1", "--beta1"},
     {"--adam-beta2", "--beta2"},
     {"--adam-epsilon", "--epsilon"},
+    {"--sgd-momentum", "--momentum"},
     {"--output-dir", "--export"},
     {"--save-steps", "--save-every"},
     {"--save-total-limit", "--keep"},

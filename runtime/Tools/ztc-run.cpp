@@ -102,9 +102,10 @@ private:
 
 /// One rank, from plan to end. `communicator` outlives an error: the others hear of the error before they see the
 /// connections close.
-StatusOr<RunEnd> runRank(const RunOptions &options, const Environment &environment, const RankIdentity &identity,
+StatusOr<RunEnd> runRank(const RunOptions &given, const Environment &environment, const RankIdentity &identity,
                          ControlChannel &control, std::unique_ptr<Communicator> &communicator) {
-  ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(options.plan));
+  ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(given.plan));
+  const RunOptions options = withOptimizerDefaults(given, loaded.plan);
   std::vector<std::string> unused = unusedOptions(options, loaded.plan);
   if (control.world() == 1 && !options.rendezvous.empty())
     unused.push_back("--rendezvous has no effect on one rank");

@@ -115,6 +115,7 @@ Status checkRanges(const RunOptions &o) {
       {o.minLrRatio && !(*o.minLrRatio >= 0 && *o.minLrRatio <= 1), "--min-lr-ratio: between 0 and 1"},
       {!(o.optimizer.beta1 >= 0 && o.optimizer.beta1 < 1), "--beta1: at least 0 and less than 1"},
       {!(o.optimizer.beta2 >= 0 && o.optimizer.beta2 < 1), "--beta2: at least 0 and less than 1"},
+      {!(o.optimizer.momentum >= 0 && o.optimizer.momentum < 1), "--momentum: at least 0 and less than 1"},
       {!(o.optimizer.epsilon >= 0 && std::isfinite(o.optimizer.epsilon)), "--epsilon: a finite number, not negative"},
       {!(o.optimizer.weightDecay >= 0 && std::isfinite(o.optimizer.weightDecay)),
        "--weight-decay: a finite number, not negative"},
@@ -172,9 +173,9 @@ Status checkOptions(const RunOptions &options) {
 namespace {
 
 /// What only a run that trains looks at, and is not said elsewhere.
-constexpr const char *kTrainingOptions[] = {"--lr",    "--schedule",    "--warmup",    "--min-lr-ratio",
-                                            "--beta1", "--beta2",       "--epsilon",   "--weight-decay",
-                                            "--clip",  "--skip-spikes", "--stop-after"};
+constexpr const char *kTrainingOptions[] = {
+    "--lr",       "--schedule", "--warmup",       "--min-lr-ratio", "--beta1",       "--beta2",     "--epsilon",
+    "--momentum", "--nesterov", "--weight-decay", "--clip",         "--skip-spikes", "--stop-after"};
 /// What generation does not look at, beside those.
 constexpr const char *kOptionsWithoutText[] = {"--accumulate", "--log-json", "--tensorboard", "--dump-gradients",
                                                "--profile",    "--trace",    "--overwrite"};
@@ -191,6 +192,30 @@ void addUnusedInsteadOfTraining(const RunOptions &o, std::vector<std::string> &u
   add(kTrainingOptions);
   if (o.generate)
     add(kOptionsWithoutText);
+}
+
+/// What an optimizer that is built in takes beside rate, decay and clipping.
+struct OptimizerOptions {
+  std::string_view name;
+  std::span<const char *const> options;
+};
+constexpr const char *kAdamwOptions[] = {"--beta1", "--beta2", "--epsilon"};
+constexpr const char *kLionOptions[] = {"--beta1", "--beta2"};
+constexpr const char *kSgdOptions[] = {"--momentum", "--nesterov"};
+constexpr OptimizerOptions kOptimizers[] = {{"adamw", kAdamwOptions}, {"lion", kLionOptions}, {"sgd", kSgdOptions}};
+
+/// Options that were given and are another optimizer's. What one of a plugin reads nobody knows.
+void addOtherOptimizers(const RunOptions &o, const plan::Plan &plan, std::vector<std::string> &unused) {
+  const std::string optimizer = optimizerName(plan);
+  const auto own = std::ranges::find(kOptimizers, std::string_view(optimizer), &OptimizerOptions::name);
+  if (own == std::end(kOptimizers))
+    return;
+  std::set<std::string> others;
+  for (const OptimizerOptions &other : kOptimizers)
+    others.insert(other.options.begin(), other.options.end());
+  for (const std::string &option : others)
+    if (o.given.contains(option) && std::ranges::find(own->options, option) == own->options.end())
+      unused.push_back(fmt::format("{} has no effect: {} was compiled with --optimizer={}", option, o.plan, optimizer));
 }
 
 /// Periods and warm-up that are longer than the run: what they ask for never comes.
@@ -215,6 +240,24 @@ void addUnreached(const RunOptions &o, std::vector<std::string> &unused) {
 }
 
 } // namespace
+
+std::string optimizerName(const plan::Plan &plan) {
+  const auto name = plan.options().find("optimizer");
+  return name == plan.options().end() || name->second.empty() ? "adamw" : name->second;
+}
+
+RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan) {
+  const std::string optimizer = optimizerName(plan);
+  auto otherwise = [&](const char *option, double &value, double usual) {
+    if (!options.given.contains(option))
+      value = usual;
+  };
+  if (optimizer == "lion")
+    otherwise("--beta2", options.optimizer.beta2, 0.99);
+  if (optimizer == "sgd")
+    otherwise("--weight-decay", options.optimizer.weightDecay, 0);
+  return options;
+}
 
 std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &plan) {
   std::vector<std::string> unused;
@@ -254,6 +297,7 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
     if (isUnused)
       unused.push_back(sentence);
   addUnusedInsteadOfTraining(o, unused);
+  addOtherOptimizers(o, plan, unused);
   addUnreached(o, unused);
   return unused;
 }

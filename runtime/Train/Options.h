@@ -118,6 +118,10 @@ StatusOr<double> parseInit(const std::string &init);
 
 /// InvalidArgument (exit 2) where options contradict each other, or ask for what the run would not do.
 Status checkOptions(const RunOptions &options);
+/// The name that the plan was compiled with as --optimizer.
+std::string optimizerName(const plan::Plan &plan);
+/// The options with the defaults of the plan's optimizer where the command line says nothing.
+RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan);
 /// A sentence for each option that this run of `plan` does not look at, and that does no harm: notes, not errors.
 std::vector<std::string> unusedOptions(const RunOptions &options, const plan::Plan &plan);
 /// Whether the run is to be on GPUs: it is where the command line says so.

@@ -36,6 +36,8 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--beta1", fmt::format("{}", s.beta1)},
           {"--beta2", fmt::format("{}", s.beta2)},
           {"--epsilon", fmt::format("{}", s.epsilon)},
+          {"--momentum", fmt::format("{}", s.momentum)},
+          {"--nesterov", s.nesterov ? "on" : "off"},
           {"--weight-decay", fmt::format("{}", s.weightDecay)},
           {"--clip", fmt::format("{}", s.clip)},
           {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},

@@ -55,9 +55,10 @@ std::map<std::string, std::string> learningSettings(const RunOptions &options, u
   const double minRatio = options.minLrRatio.value_or(kDefaultMinLrRatio);
   for (const auto &[name, value] :
        {std::pair("--lr", options.learningRate), std::pair("--min-lr-ratio", minRatio), std::pair("--beta1", o.beta1),
-        std::pair("--beta2", o.beta2), std::pair("--epsilon", o.epsilon), std::pair("--weight-decay", o.weightDecay),
-        std::pair("--clip", o.clip)})
+        std::pair("--beta2", o.beta2), std::pair("--epsilon", o.epsilon), std::pair("--momentum", o.momentum),
+        std::pair("--weight-decay", o.weightDecay), std::pair("--clip", o.clip)})
     settings[name] = fmt::format("{}", value);
+  settings["--nesterov"] = o.nesterov ? "on" : "off";
   if (options.skipSpikes)
     settings["--skip-spikes"] = fmt::format("{}", *options.skipSpikes);
   return settings;
@@ -195,13 +196,16 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
     head["differs"] = facts.differs;
   head["seed"] = facts.seed;
   head["shuffle"] = facts.shuffle;
-  head["optimizer"] = {{"lr", options.learningRate},
+  head["optimizer"] = {{"name", optimizerName(plan)},
+                       {"lr", options.learningRate},
                        {"schedule", scheduleName(options.schedule)},
                        {"warmup", options.warmup},
                        {"min_lr_ratio", options.minLrRatio.value_or(kDefaultMinLrRatio)},
                        {"beta1", options.optimizer.beta1},
                        {"beta2", options.optimizer.beta2},
                        {"epsilon", options.optimizer.epsilon},
+                       {"momentum", options.optimizer.momentum},
+                       {"nesterov", options.optimizer.nesterov},
                        {"weight_decay", options.optimizer.weightDecay},
                        {"clip", options.optimizer.clip}};
   // Names come from files: bytes that are no UTF-8 must not end the run.

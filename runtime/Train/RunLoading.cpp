@@ -231,6 +231,7 @@ std::map<std::string, std::string> RunStages::environment() const {
                                            {"communicator", ranks_.communicator ? ranks_.communicator->name() : "none"},
                                            {"plan", session_->planSha256()},
                                            {"precision", session_->plan().precision()},
+                                           {"optimizer", optimizerName(session_->plan())},
                                            {"optimizer state", state != options.end() ? state->second : "fp32"},
                                            {"ZeRO stage", std::to_string(session_->plan().zero())},
                                            {"data", data_ ? data_->fingerprint() : "random tokens"}};

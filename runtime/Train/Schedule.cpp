@@ -58,6 +58,9 @@ StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSetti
   set(StepParameter::LossScale, lossScale);
   set(StepParameter::InverseLossScale, 1 / lossScale);
   set(StepParameter::InverseNormLimit, 1 / normLimit);
+  set(StepParameter::WeightDecay, optimizer.weightDecay);
+  set(StepParameter::Momentum, optimizer.momentum);
+  set(StepParameter::Nesterov, optimizer.nesterov ? 1 : 0);
   auto setBits = [&](StepParameter which, uint64_t bits) {
     values[uint32_t(which)] = std::bit_cast<float>(uint32_t(bits));
   };

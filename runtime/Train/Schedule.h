@@ -33,11 +33,13 @@ struct Schedule {
   double rate(uint64_t t) const;
 };
 
-/// AdamW's constants.
+/// What a run may set of its optimizer; each reads its own of these.
 struct OptimizerSettings {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
+  double beta1 = 0.9;    ///< adamw, lion
+  double beta2 = 0.95;   ///< adamw, lion
+  double epsilon = 1e-8; ///< adamw
+  double momentum = 0.9; ///< sgd
+  bool nesterov = false; ///< sgd
   double weightDecay = 0.1;
   double clip = 1.0; ///< largest gradient norm; 0 or less: no clipping
 };

@@ -13,7 +13,7 @@ from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetenso
 if not shutil.which("clang++-22"):
     print("left out: no clang++-22")
     sys.exit(77)
-SAMPLES = ("ZLoss", "GatedSilu", "Lion", "AlternateBlocks", "DelayGathers", "ClampStores")
+SAMPLES = ("ZLoss", "GatedSilu", "Adagrad", "AlternateBlocks", "DelayGathers", "ClampStores")
 # A file, what is wrong in it, and who is named with which words.
 WRONG = {
     "UnsaidLoss": ("ZLoss", [("ztc::Keeps::Changes);", "ztc::Keeps::Meaning);")], "pass 'z-loss' of plugin z-loss in phase backward", "the loss was"),
@@ -89,31 +89,29 @@ with scratch() as work:
     plan, said = compiled("GatedSilu", "--verify", "--precision=bf16", "--recompute=layer", "--zero=2")
     check("gated_silu: in bf16, sharded, recomputed", re.search(r"\(1 of plugins\)", said.stdout) and "not checked" not in said.stderr, said.stdout + said.stderr)
 
-    # Lion against its formula, from a state that a run has come to.
-    plan, said = compiled("Lion", "--optimizer=lion", "--zero=1", "--verify")
-    checkpoints, rate, betas, decay = work / "lion", 1e-3, (0.9, 0.99), 0.1
-    rule = [f"--beta1={betas[0]}", f"--beta2={betas[1]}", f"--weight-decay={decay}", "--clip=0", f"--save={checkpoints}", "--save-every=1"]
+    # Adagrad against its formula, from a state that a run has come to.
+    plan, said = compiled("Adagrad", "--optimizer=adagrad", "--zero=1", "--verify")
+    checkpoints, rate, epsilon, decay = work / "adagrad", 1e-2, 1e-8, 0.1
+    rule = [f"--lr={rate}", f"--epsilon={epsilon}", f"--weight-decay={decay}", "--clip=0", f"--save={checkpoints}", "--save-every=1"]
     head, _ = trained(plan, *rule, "--stop-after=1", steps=2)
-    check("lion: half of Adam's states", read_log(work / "log")[0]["by_class"]["optimizer"] * 2 <= trained(plain)[0]["by_class"]["optimizer"] + 4096)
+    check("adagrad: half of Adam's states", read_log(work / "log")[0]["by_class"]["optimizer"] * 2 <= trained(plain)[0]["by_class"]["optimizer"] + 4096)
     trained(plan, *rule, f"--resume={checkpoints}", f"--dump-gradients={work / 'gradients'}", steps=2)
     gradients = read_safetensors(work / "gradients")
     state = {}
     for step in (1, 2):
-        for kind in ("model", "exp_avg"):
+        for kind in ("model", "sum"):
             for file in sorted((checkpoints / f"step-{step:08}").glob(f"{kind}*.safetensors")):
                 state.update({(step, kind, name): value for name, value in read_safetensors(file).items()})
-        check(f"lion: step {step} has no second state", not list((checkpoints / f"step-{step:08}").glob("exp_avg_sq*")))
+        check(f"adagrad: step {step} has no state of AdamW's", not list((checkpoints / f"step-{step:08}").glob("exp_avg*")))
     worst = [0.0, 0.0]
     for name, (shape, g) in gradients.items():
         kept = decay if len(shape) > 1 else 0
-        for p1, m1, x, p2, m2 in zip(*(state[key][1] for key in ((1, "model", name), (1, "exp_avg", name))), g, state[2, "model", name][1], state[2, "exp_avg", name][1]):
-            mixed = betas[0] * m1 + (1 - betas[0]) * x
-            if abs(mixed) > 1e-12:
-                worst[0] = max(worst[0], abs(p1 * (1 - rate * kept) - math.copysign(rate, mixed) - p2))
-            worst[1] = max(worst[1], abs(betas[1] * m1 + (1 - betas[1]) * x - m2))
-    check("lion: weights and momentum are those of the paper's algorithm 2", worst[0] < 1e-6 and worst[1] < 1e-7 and len(gradients) > 5, worst)
-    said = compiled("", "--optimizer=lion", expect=2)[1].stderr
-    check("lion: without the plugin its name is unknown", "--optimizer=lion" in said and "adamw" in said, said)
+        for p1, s1, x, p2, s2 in zip(*(state[key][1] for key in ((1, "model", name), (1, "sum", name))), g, state[2, "model", name][1], state[2, "sum", name][1]):
+            worst[0] = max(worst[0], abs(p1 * (1 - rate * kept) - rate * x / (math.sqrt(s1 + x * x) + epsilon) - p2))
+            worst[1] = max(worst[1], abs(s1 + x * x - s2))
+    check("adagrad: weights and sums are those of the formula", worst[0] < 1e-6 and worst[1] < 1e-7 and len(gradients) > 5, worst)
+    said = compiled("", "--optimizer=adagrad", expect=2)[1].stderr
+    check("adagrad: without the plugin its name is unknown", "--optimizer=adagrad" in said and "adamw" in said, said)
 
     peaks = {}
     for policy in ("none", "alternate", "layer"):

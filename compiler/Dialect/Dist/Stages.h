@@ -6,7 +6,7 @@ namespace ztc::dist {
 
 inline constexpr unsigned kLastZeroStage = 3;
 
-/// Whether an argument of this role (parameter_bucket, gradient_bucket, exp_avg_bucket, exp_avg_sq_bucket) of the
+/// Whether an argument of this role (parameter_bucket, gradient_bucket, state_bucket, master_bucket) of the
 /// function of this name is a shard at ZeRO stage `stage`; else it is a whole bucket.
 inline bool isShardedAt(unsigned stage, llvm::StringRef function, llvm::StringRef role) {
   if (role == "parameter_bucket")

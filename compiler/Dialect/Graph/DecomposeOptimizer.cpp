@@ -18,46 +18,44 @@ static Expr masterOf(const Expr &parameter, Value master) {
       JoinMasterOp::create(parameter.builder(), parameter.loc(), type, parameter.value(), master).getMaster());
 }
 
-namespace {
-/// What AdamwOp and OptimizerStepOp have in common.
-struct OptimizerOperands {
-  Value parameter, gradient, hyper, gradientScale, proceed;
-  SmallVector<Value> states;
-  Value master; ///< may be null
-  int64_t decayed;
-};
-} // namespace
-
-static SmallVector<Value> decomposeOptimizer(OpBuilder &builder, Location loc, const OptimizerRule &rule,
-                                             const OptimizerOperands &op) {
-  Expr stored(builder, loc, op.parameter), p = masterOf(stored, op.master);
+FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
+  const OptimizerRule *rule = findOptimizer(getOptimizer());
+  if (!rule)
+    return emitOpError("no optimizer '") << getOptimizer() << "' is registered", failure();
+  const Location loc = getLoc();
+  SmallVector<Value> oldStates = keptValues();
+  const Value master = oldStates.size() > rule->states.size() ? oldStates.pop_back_val() : Value();
+  const Expr stored(builder, loc, getParameter()), p = masterOf(stored, master);
   SmallVector<Expr> states;
-  for (Value state : op.states)
+  for (Value state : oldStates)
     states.push_back(widen(p.with(state)));
-  Type element = p.elementType();
+  const Type element = p.elementType();
   /// A scalar in every element.
   auto spread = [&](const Expr &scalar) { return broadcastLike(scalar, p); };
   auto hyper = [&](StepParameter parameter) {
-    Expr vector = p.with(op.hyper);
+    Expr vector = p.with(getHyper());
     return spread(castTo(reshape(slice(vector, {static_cast<int64_t>(parameter)}, {1}), {}), element));
   };
   // The index is that of the whole bucket, also in a shard of it.
   auto index = [&] {
     return p.with(IotaOp::create(builder, loc, cast<RankedTensorType>(p.type().clone(builder.getI64Type())), 0));
   };
+  auto whereDecayed = [&, decayed = int64_t(getDecayed())](function_ref<Expr()> with, const Expr &without) {
+    if (decayed == 0)
+      return without;
+    if (p.type().hasStaticShape() && decayed >= p.dim(0))
+      return with();
+    Expr place = index();
+    return select(place < constantLike(place, static_cast<double>(decayed)), with(), without);
+  };
+  const Expr g = castTo(p.with(getGradient()), element) * spread(castTo(p.with(getGradientScale()), element));
+  OptimizerUpdate update = rule->update({p, g, states, hyper, whereDecayed});
+  if (update.states.size() != oldStates.size())
+    return emitOpError("the rule of '") << getOptimizer() << "' gives " << update.states.size() << " states, expected "
+                                        << oldStates.size(),
+           failure();
 
-  Expr g = castTo(p.with(op.gradient), element) * spread(castTo(p.with(op.gradientScale), element));
-  Expr decayed = p;
-  if (op.decayed > 0) {
-    decayed = p * hyper(StepParameter::DecayFactor);
-    if (!p.type().hasStaticShape() || op.decayed < p.dim(0)) {
-      Expr place = index();
-      decayed = select(place < constantLike(place, static_cast<double>(op.decayed)), decayed, p);
-    }
-  }
-  OptimizerUpdate update = rule.update({p, decayed, g, states, hyper});
-
-  Expr proceed = broadcastLike(p.with(op.proceed), p);
+  const Expr proceed = broadcastLike(p.with(getProceed()), p);
   auto keep = [&](const Expr &state, const Expr &old, int64_t stream) {
     Expr next = state;
     if (state.elementType() != old.elementType())
@@ -66,45 +64,17 @@ static SmallVector<Value> decomposeOptimizer(OpBuilder &builder, Location loc, c
           hyper(StepParameter::RandomStep).value(), builder.getI64IntegerAttr(stream)));
     return select(proceed, next, old).value();
   };
-  Expr updated = select(proceed, update.parameter, p);
+  const Expr updated = select(proceed, update.parameter, p);
   SmallVector<Value> results{updated.value()};
   for (auto [number, state] : llvm::enumerate(update.states))
-    results.push_back(keep(state, p.with(op.states[number]), static_cast<int64_t>(number)));
+    results.push_back(keep(state, p.with(oldStates[number]), static_cast<int64_t>(number)));
   if (stored.elementType().isBF16()) {
-    auto split = SplitMasterOp::create(builder, loc, stored.type(), op.master.getType(), updated.value());
+    auto split = SplitMasterOp::create(builder, loc, stored.type(), master.getType(), updated.value());
     results.front() = split.getParameter();
     results.push_back(split.getRemainder());
-  } else if (op.master) {
+  } else if (master) {
     results.front() = castTo(updated, stored.elementType()).value();
     results.push_back(updated.value());
   }
-  return results;
-}
-
-FailureOr<SmallVector<Value>> AdamwOp::decompose(OpBuilder &builder) {
-  return decomposeOptimizer(builder, getLoc(), *findOptimizer("adamw"),
-                            {getParameter(),
-                             getGradient(),
-                             getHyper(),
-                             getGradientScale(),
-                             getProceed(),
-                             {getExpAvg(), getExpAvgSq()},
-                             getMaster(),
-                             int64_t(getDecayed())});
-}
-
-FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
-  const OptimizerRule *rule = findOptimizer(getOptimizer());
-  if (!rule)
-    return emitOpError("no optimizer '") << getOptimizer() << "' is registered", failure();
-  SmallVector<Value> kept = keptValues();
-  Value master = kept.size() > rule->states.size() ? kept.pop_back_val() : Value();
-  SmallVector<Value> results = decomposeOptimizer(builder, getLoc(), *rule,
-                                                  {getParameter(), getGradient(), getHyper(), getGradientScale(),
-                                                   getProceed(), kept, master, int64_t(getDecayed())});
-  if (results.size() != 1 + getKept().size())
-    return emitOpError("the rule of '") << getOptimizer() << "' gives " << results.size() - 1 - (master ? 1 : 0)
-                                        << " states, expected " << rule->states.size(),
-           failure();
   return results;
 }

@@ -17,23 +17,6 @@ static void printWiderType(OpAsmPrinter &printer, Operation *, Type type, Type w
     printer << "-> " << wider;
 }
 
-/// `states TYPE` where it is not the parameter's; `master TYPE` where there is one.
-static ParseResult parseStateTypes(OpAsmParser &parser, Type parameter, Type &states, Type &master, Type &newMaster) {
-  states = parameter;
-  if (succeeded(parser.parseOptionalKeyword("states")) && parser.parseType(states))
-    return failure();
-  if (succeeded(parser.parseOptionalKeyword("master")) && parser.parseType(master))
-    return failure();
-  newMaster = master;
-  return success();
-}
-static void printStateTypes(OpAsmPrinter &printer, Operation *, Type parameter, Type states, Type master, Type) {
-  if (states != parameter)
-    printer << "states " << states << (master ? " " : "");
-  if (master)
-    printer << "master " << master;
-}
-
 #include "compiler/Dialect/Graph/GraphDialect.cpp.inc"
 
 #define GET_OP_CLASSES

@@ -9,59 +9,6 @@ static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// (C2): what of an update is the same for all elements.
-template <typename Update> static LogicalResult verifyNumbers(Update op) {
-  RankedTensorType hyper = tensorOf(op.getHyper());
-  if (hyper.getRank() != 1 || !hyper.getElementType().isF32())
-    return op.emitOpError("hyper is not 1-D f32: ") << hyper;
-  if (tensorOf(op.getGradientScale()).getRank() != 0)
-    return op.emitOpError("gradient_scale is not a scalar: ") << tensorOf(op.getGradientScale());
-  if (tensorOf(op.getProceed()).getRank() != 0)
-    return op.emitOpError("proceed is not a scalar: ") << tensorOf(op.getProceed());
-  return success();
-}
-
-LogicalResult AdamwOp::verify() {
-  RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
-  // (C1): a layout on the mesh is a matter of the encoding
-  auto alike = [&](RankedTensorType type) {
-    return type.getShape() == parameter.getShape() && type.getEncoding() == parameter.getEncoding();
-  };
-  RankedTensorType states = tensorOf(getExpAvg());
-  if (parameter.getRank() != 1 || !alike(gradient))
-    return emitOpError("parameter and gradient are not 1-D of one length: ") << parameter << " and " << gradient;
-  if (!alike(states))
-    return emitOpError("parameter and states are not of one length: ") << parameter << " and " << states;
-  // (C3)
-  Type element = parameter.getElementType(), master;
-  if (element.isBF16())
-    master = IntegerType::get(getContext(), 16);
-  else if (element.isF16())
-    master = Float32Type::get(getContext());
-  if (!master != !getMaster() || !getMaster() != !getNewMaster())
-    return emitOpError("has ") << (getMaster() ? "a" : "no") << " master beside a parameter of " << element;
-  if (master && (tensorOf(getMaster()) != parameter.clone(master) || getNewMaster().getType() != getMaster().getType()))
-    return emitOpError("the master of a parameter of ") << element << " is " << tensorOf(getMaster());
-  // (C4)
-  if (Type state = states.getElementType(); !state.isBF16() && state != computeType(element))
-    return emitOpError("states of ") << state << " beside a parameter of " << element;
-  return verifyNumbers(*this);
-}
-
-SmallVector<Value> AdamwOp::keptValues() {
-  SmallVector<Value> values{getExpAvg(), getExpAvgSq()};
-  if (getMaster())
-    values.push_back(getMaster());
-  return values;
-}
-
-SmallVector<Value> AdamwOp::newKeptValues() {
-  SmallVector<Value> values{getNewExpAvg(), getNewExpAvgSq()};
-  if (getNewMaster())
-    values.push_back(getNewMaster());
-  return values;
-}
-
 LogicalResult OptimizerStepOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());
   // (C1)
@@ -97,7 +44,15 @@ LogicalResult OptimizerStepOp::verify() {
   for (Value state : getKept().take_front(rule->states.size()))
     if (Type type = tensorOf(state).getElementType(); !type.isBF16() && type != computeType(element))
       return emitOpError("states of ") << type << " beside a parameter of " << element;
-  return verifyNumbers(*this);
+  // (C2)
+  RankedTensorType hyper = tensorOf(getHyper());
+  if (hyper.getRank() != 1 || !hyper.getElementType().isF32())
+    return emitOpError("hyper is not 1-D f32: ") << hyper;
+  if (tensorOf(getGradientScale()).getRank() != 0)
+    return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
+  if (tensorOf(getProceed()).getRank() != 0)
+    return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
+  return success();
 }
 
 LogicalResult SumSquaresOp::verify() {
@@ -110,9 +65,6 @@ LogicalResult SumSquaresOp::verify() {
   return success();
 }
 
-int64_t AdamwOp::getFlops() {
-  return 18 * elementCount(getParameter());
-}
 int64_t OptimizerStepOp::getFlops() {
   const OptimizerRule *rule = findOptimizer(getOptimizer());
   return (rule ? rule->flops : 0) * elementCount(getParameter());

@@ -1,6 +1,8 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 #include <map>
 
@@ -16,16 +18,62 @@ OptimizerUpdate adamw(const OptimizerTerms &terms) {
   Expr newV = v * terms.hyper(StepParameter::Beta2) + terms.hyper(StepParameter::OneMinusBeta2) * g * g;
   Expr denominator =
       sqrt(newV) * terms.hyper(StepParameter::InverseSqrtCorrection2) + terms.hyper(StepParameter::Epsilon);
-  return {{newM, newV}, terms.decayed - terms.hyper(StepParameter::StepSize) * newM / denominator};
+  return {{newM, newV}, terms.decayed() - terms.hyper(StepParameter::StepSize) * newM / denominator};
+}
+
+/// Chen et al. 2023, algorithm 2: u = sign(beta1 m + (1 - beta1) g); p' = p - lr (u + decay p); m' = beta2 m +
+/// (1 - beta2) g.
+OptimizerUpdate lion(const OptimizerTerms &terms) {
+  const Expr &g = terms.gradient, &m = terms.states[0];
+  Expr newM = terms.hyper(StepParameter::Beta2) * m + terms.hyper(StepParameter::OneMinusBeta2) * g;
+  Expr mixed = terms.hyper(StepParameter::Beta1) * m + terms.hyper(StepParameter::OneMinusBeta1) * g;
+  Expr zero = zeroLike(mixed), rate = terms.hyper(StepParameter::LearningRate);
+  Expr change = select(mixed > zero, rate, select(mixed < zero, -rate, zero));
+  return {{newM}, terms.decayed() - change};
+}
+
+/// torch.optim.SGD with dampening 0: weight decay is part of the gradient; b' = momentum b + g, which at the first step
+/// is g; p' = p - lr b', or with Nesterov's momentum p - lr (g + momentum b').
+OptimizerUpdate sgd(const OptimizerTerms &terms) {
+  Expr g = terms.decayedGradient(), momentum = terms.hyper(StepParameter::Momentum);
+  Expr newBuffer = momentum * terms.states[0] + g;
+  Expr isNesterov = terms.hyper(StepParameter::Nesterov) > zeroLike(g);
+  Expr step = select(isNesterov, g + momentum * newBuffer, newBuffer);
+  return {{newBuffer}, terms.parameter - terms.hyper(StepParameter::LearningRate) * step};
 }
 
 std::map<std::string, OptimizerRule, std::less<>> &rules() {
   static std::map<std::string, OptimizerRule, std::less<>> all{
-      {"adamw", {"adamw", {"exp_avg", "exp_avg_sq"}, 18, adamw}}};
+      {"adamw", {"adamw", {"exp_avg", {"exp_avg_sq", /*isSigned=*/false}}, 18, adamw}},
+      {"lion", {"lion", {"exp_avg"}, 11, lion}},
+      {"sgd", {"sgd", {"momentum_buffer"}, 9, sgd}}};
   return all;
 }
 
+/// Why a state may not have this name; empty: it may.
+std::string nameFault(StringRef name) {
+  if (name.empty() || !llvm::all_of(name, [](char c) { return llvm::isLower(c) || llvm::isDigit(c) || c == '_'; }))
+    return "a state has the name '" + name.str() + "'; expected lower-case letters, digits and _";
+  for (StringRef other : {"model", "parameter", "gradient", "reduced_gradient", "accumulated_gradient", "master"})
+    if (name == other)
+      return "a state has the name '" + name.str() + "', which another value of a parameter has";
+  return {};
+}
+
 } // namespace
+
+Expr OptimizerTerms::decayed() const {
+  return whereDecayed([&] { return parameter * hyper(StepParameter::DecayFactor); }, parameter);
+}
+
+Expr OptimizerTerms::decayedGradient() const {
+  return whereDecayed([&] { return gradient + hyper(StepParameter::WeightDecay) * parameter; }, gradient);
+}
+
+const OptimizerState *OptimizerRule::state(StringRef stateName) const {
+  const auto *found = llvm::find_if(states, [&](const OptimizerState &state) { return state.name == stateName; });
+  return found == states.end() ? nullptr : found;
+}
 
 LogicalResult registerOptimizer(OptimizerRule rule) {
   auto refuse = [&](const Twine &why) {
@@ -34,10 +82,13 @@ LogicalResult registerOptimizer(OptimizerRule rule) {
   };
   if (rule.name.empty() || !rule.update)
     return refuse("it has no name or no rule");
-  for (const auto &[index, state] : llvm::enumerate(rule.states))
-    if (state != (index == 0 ? "exp_avg" : "exp_avg_sq") || index > 1)
-      return refuse("state " + Twine(index) + " is called '" + state +
-                    "'; the first is exp_avg, the second exp_avg_sq");
+  llvm::StringSet<> names;
+  for (const OptimizerState &state : rule.states) {
+    if (std::string fault = nameFault(state.name); !fault.empty())
+      return refuse(fault);
+    if (!names.insert(state.name).second)
+      return refuse("two states have the name '" + Twine(state.name) + "'");
+  }
   if (findOptimizer(rule.name))
     return refuse("there is one of that name");
   std::string name = rule.name;
@@ -54,6 +105,14 @@ const OptimizerRule &optimizerOf(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(kOptimizer);
   const OptimizerRule *rule = name ? findOptimizer(name.getValue()) : nullptr;
   return rule ? *rule : *findOptimizer("adamw");
+}
+
+const OptimizerState *findState(StringRef name) {
+  const OptimizerState *found = nullptr;
+  for (const auto &[optimizer, rule] : rules())
+    if (const OptimizerState *state = rule.state(name); state && (!found || !state->isSigned))
+      found = state;
+  return found;
 }
 
 SmallVector<std::string> optimizerNames() {

@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/Format/StepParameters.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <functional>
 #include <string>
 
@@ -12,13 +13,18 @@ namespace ztc::graph {
 /// for f64).
 struct OptimizerTerms {
   Expr parameter; ///< the master where there is one
-  /// After decoupled weight decay, parameter * (1 - lr * decay) where an element is decayed (Loshchilov and Hutter
-  /// 2019).
-  Expr decayed;
-  Expr gradient; ///< unscaled and clipped
+  Expr gradient;  ///< unscaled and clipped
   llvm::SmallVector<Expr> states;
   /// A number of the step in every element; bias corrections and the learning rate of this step are among them.
   std::function<Expr(StepParameter)> hyper;
+  /// `with()` in elements that have weight decay, `without` in the others; `with` is called only where some have.
+  std::function<Expr(llvm::function_ref<Expr()> with, const Expr &without)> whereDecayed;
+
+  /// The parameter after decoupled weight decay, parameter * (1 - lr * decay) where an element is decayed (Loshchilov
+  /// and Hutter 2019).
+  Expr decayed() const;
+  /// The gradient with coupled weight decay, gradient + decay * parameter where an element is decayed.
+  Expr decayedGradient() const;
 };
 
 struct OptimizerUpdate {
@@ -26,26 +32,40 @@ struct OptimizerUpdate {
   Expr parameter;
 };
 
-/// An optimizer. Everything around its rule is done for it: loss scale, clipping, weight decay for the parameters that
-/// have some, masters, states in bf16, ZeRO stages, steps that are skipped.
+/// Something that an optimizer keeps of each element. It begins at zero.
+struct OptimizerState {
+  OptimizerState(const char *name, bool isSigned = true) : name(name), isSigned(isSigned) {}
+
+  std::string name; ///< of its files in checkpoints, and of slots and arguments: lower-case letters, digits and _
+  bool isSigned;    ///< whether it may be negative
+};
+
+/// An optimizer. Everything around its rule is done for it: loss scale, clipping, which parameters have weight decay,
+/// masters, how states are stored, ZeRO stages, steps that are skipped.
 struct OptimizerRule {
   std::string name; ///< of `--optimizer=NAME`
-  /// What it keeps of each element, as checkpoints call it: "exp_avg", "exp_avg_sq", in this order.
-  llvm::SmallVector<std::string> states;
+  llvm::SmallVector<OptimizerState> states;
   unsigned flops = 0; ///< for each element
   /// Emits the states' new values first, then the parameter's: states are stored while the rest is computed.
   std::function<OptimizerUpdate(const OptimizerTerms &)> update;
+
+  /// The state of this name; null where there is none.
+  const OptimizerState *state(llvm::StringRef stateName) const;
 };
 
-/// Adds an optimizer. Fails, with a message to stderr, where its name is taken or a state has another name than those
-/// above.
+/// Adds an optimizer. Fails, with a message to stderr, where its name is taken, or the name of a state is none or
+/// stands twice.
 llvm::LogicalResult registerOptimizer(OptimizerRule rule);
 
-/// The optimizer of this name ("adamw" is always there); null where none is registered.
+/// The optimizer of this name (adamw, lion and sgd are always there); null where none is registered.
 const OptimizerRule *findOptimizer(llvm::StringRef name);
 
 /// The optimizer whose rule @update of a module follows: what graph.optimizer names, adamw where it names none.
 const OptimizerRule &optimizerOf(mlir::ModuleOp module);
+
+/// The state of this name, whichever optimizer has it; if several have one, one that is never negative, where there is
+/// such a one. Null where none has it.
+const OptimizerState *findState(llvm::StringRef name);
 
 /// All names, in order.
 llvm::SmallVector<std::string> optimizerNames();

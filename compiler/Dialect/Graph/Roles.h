@@ -6,10 +6,12 @@
 namespace ztc::graph {
 
 inline constexpr llvm::StringLiteral kRole =
-    "graph.role"; ///< argument: tokens, targets, step, position, parameter, gradient, exp_avg, exp_avg_sq, master, ...
-inline constexpr llvm::StringLiteral kName = "graph.name";        ///< argument or result: checkpoint name
-inline constexpr llvm::StringLiteral kResult = "graph.result";    ///< result: loss, gradient, logits, ...
-inline constexpr llvm::StringLiteral kSource = "graph.source";    ///< parameter: where its bytes are
+    "graph.role"; ///< argument: tokens, targets, step, position, parameter, gradient, state, master, ...
+inline constexpr llvm::StringLiteral kName = "graph.name";     ///< argument or result: checkpoint name
+inline constexpr llvm::StringLiteral kResult = "graph.result"; ///< result: loss, gradient, logits, ...
+inline constexpr llvm::StringLiteral kSource = "graph.source"; ///< parameter: where its bytes are
+inline constexpr llvm::StringLiteral kState =
+    "graph.state"; ///< argument or result that is a state: its name in the optimizer's rule (Optimizers.h)
 inline constexpr llvm::StringLiteral kTied = "graph.tied";        ///< parameter: further checkpoint names
 inline constexpr llvm::StringLiteral kFrozen = "graph.frozen";    ///< parameter: no gradient wanted
 inline constexpr llvm::StringLiteral kNoDecay = "graph.no_decay"; ///< parameter: no weight decay
@@ -33,6 +35,24 @@ inline llvm::StringRef argString(mlir::func::FuncOp function, unsigned index, ll
 }
 inline llvm::StringRef roleOf(mlir::func::FuncOp function, unsigned index) {
   return argString(function, index, kRole);
+}
+
+/// What an argument holds of its parameter, or of the parameters of its bucket: parameter, gradient, master, or the
+/// name of a state; of other arguments their role.
+inline llvm::StringRef argumentKind(mlir::func::FuncOp function, unsigned index) {
+  llvm::StringRef kind = argString(function, index, kState);
+  if (!kind.empty())
+    return kind;
+  kind = roleOf(function, index);
+  (void)kind.consume_back("_bucket");
+  return kind;
+}
+/// The same of a result: gradient, reduced_gradient, the name of a state, loss, ...; "" where nothing says it.
+inline llvm::StringRef resultKind(mlir::func::FuncOp function, unsigned index) {
+  for (llvm::StringRef name : {llvm::StringRef(kState), llvm::StringRef(kResult)})
+    if (auto attribute = function.getResultAttrOfType<mlir::StringAttr>(index, name))
+      return attribute.getValue();
+  return {};
 }
 
 /// Indices of the arguments with this role, in order.

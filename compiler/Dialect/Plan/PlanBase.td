@@ -64,5 +64,12 @@ def Plan_LaunchSpecAttr : Plan_Attr<"LaunchSpec", "launch_spec"> {
 }
 def Plan_OperandArrayAttr : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
 
+def Plan_StateAttr : Plan_Attr<"State", "state"> {
+  let summary = "A state of the optimizer: its name in checkpoints, and the slot that holds a bucket of it.";
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::FlatSymbolRefAttr":$slot);
+  let assemblyFormat = "`<` $name `,` $slot `>`";
+}
+def Plan_StateArrayAttr : TypedArrayAttrBase<Plan_StateAttr, "states of a bucket">;
+
 class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
 #endif

@@ -29,8 +29,8 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
 def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "A flat bucket and its slots; without gradient and states where frozen.";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, FlatSymbolRefAttr:$parameter_slot,
-                       OptionalAttr<FlatSymbolRefAttr>:$gradient_slot, OptionalAttr<FlatSymbolRefAttr>:$exp_avg_slot,
-                       OptionalAttr<FlatSymbolRefAttr>:$exp_avg_sq_slot, OptionalAttr<FlatSymbolRefAttr>:$master_slot);
+                       OptionalAttr<FlatSymbolRefAttr>:$gradient_slot, OptionalAttr<FlatSymbolRefAttr>:$master_slot,
+                       DefaultValuedAttr<Plan_StateArrayAttr, "{}">:$states);
   let assemblyFormat = "$sym_name attr-dict";
 }
 

@@ -44,10 +44,9 @@ Tensors argumentsFor(func::FuncOp function, std::map<std::string, Named> &values
   auto module = function->getParentOfType<ModuleOp>();
   Tensors arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::string role = graph::roleOf(function, i).str();
+    std::string role = graph::argumentKind(function, i).str();
     Tensor tensor(cast<RankedTensorType>(function.getArgumentTypes()[i]));
     if (auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket)) {
-      role = StringRef(role).drop_back(StringRef("_bucket").size()).str();
       if (role != "gradient" || function.getName() == "update")
         for (const Place &place : placesOf(module, bucket.getValue()))
           llvm::copy(values[role].at(place.name).reals, tensor.reals.begin() + place.offset);
@@ -66,14 +65,13 @@ Named resultsOf(func::FuncOp function, const Tensors &results) {
   auto module = function->getParentOfType<ModuleOp>();
   Named named;
   for (auto [i, tensor] : llvm::enumerate(results)) {
-    std::string kind = function.getResultAttrOfType<StringAttr>(i, graph::kResult).str();
+    std::string kind = graph::resultKind(function, i).str();
     auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
     if (!bucket) {
       auto name = function.getResultAttrOfType<StringAttr>(i, graph::kName);
       named[kind + " " + (name ? name.str() : "")] = tensor;
       continue;
     }
-    kind = StringRef(kind).ends_with("_bucket") ? StringRef(kind).drop_back(7).str() : kind;
     for (const Place &place : placesOf(module, bucket.getValue())) {
       Tensor part(place.shape, tensor.elementType);
       std::copy_n(tensor.reals.begin() + place.offset, place.count, part.reals.begin());
@@ -91,7 +89,7 @@ std::map<std::string, Named> randomValues(ModuleOp module) {
     auto function = module.lookupSymbol<func::FuncOp>(name);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Tensor tensor = randomTensor(cast<RankedTensorType>(function.getArgumentTypes()[i]), generator, 13);
-      std::string role = graph::roleOf(function, i).str();
+      std::string role = graph::argumentKind(function, i).str();
       if (role == "exp_avg_sq" || role == "step")
         for (double &x : tensor.reals)
           x = std::abs(x);

@@ -24,7 +24,8 @@ TEST(CodegenFlat, AdamwOfAShard) {
   Group group(
       R"(func.func @adamw(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>)
       -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
-    %a, %b, %c = graph.adamw %p, %g, %m, %v, %h, %s, %ok, 7000 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+    %a, %b, %c = graph.optimizer_step "adamw" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed 7000
+      : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
     return %a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
   })");
   constexpr int64_t length = 9001, start = 3000;

@@ -170,7 +170,8 @@ static const char *const kLargeGroups[] = {
     return %y : tensor<f32> })",
     R"(func.func @adamw(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>)
       -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
-    %a, %b, %c = graph.adamw %p, %g, %m, %v, %h, %s, %ok, 7000 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+    %a, %b, %c = graph.optimizer_step "adamw" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed 7000
+      : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
     return %a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32> })"};
 
 namespace {

@@ -234,7 +234,8 @@ TEST(CodegenNarrow, AdamwOfABf16ParameterWithItsRemainder) {
   Group group(
       R"(func.func @adamw(%p: tensor<?xbf16>, %g: tensor<?xbf16>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>, %r: tensor<?xi16>)
       -> (tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>) {
-    %a, %b, %c, %d = graph.adamw %p, %g, %m, %v, %h, %s, %ok, 7000 master %r : tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xf32> master tensor<?xi16>
+    %a, %b, %c, %d = graph.optimizer_step "adamw" %p, %g keeps(%m, %v, %r) by(%h, %s, %ok) decayed 7000
+      : (tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>)
     return %a, %b, %c, %d : tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>
   })");
   NarrowUpdate u;
@@ -269,7 +270,8 @@ TEST(CodegenNarrow, AdamwOfAnF16ParameterWithBf16Moments) {
   Group group(
       R"(func.func @adamw(%p: tensor<?xf16>, %g: tensor<?xf16>, %m: tensor<?xbf16>, %v: tensor<?xbf16>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>, %r: tensor<?xf32>)
       -> (tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>) {
-    %a, %b, %c, %d = graph.adamw %p, %g, %m, %v, %h, %s, %ok, 7000 master %r : tensor<?xf16>, tensor<?xf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xbf16> master tensor<?xf32>
+    %a, %b, %c, %d = graph.optimizer_step "adamw" %p, %g keeps(%m, %v, %r) by(%h, %s, %ok) decayed 7000
+      : (tensor<?xf16>, tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>)
     return %a, %b, %c, %d : tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>
   })");
   NarrowUpdate u;

@@ -40,10 +40,10 @@ module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary 
   }
 })";
 
-/// Which value is meant by an argument or result: its role (or result kind), and the parameter or bucket it belongs to.
+/// Which value is meant by an argument or result: its role (or result kind, or the name of a state), and the parameter or bucket it belongs to.
 std::string keyOf(DictionaryAttr attributes) {
   std::string key;
-  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult)})
+  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult), StringRef(graph::kState)})
     if (auto role = attributes.getAs<StringAttr>(name))
       key = role.getValue().str();
   if (StringRef(key).ends_with("_bucket"))
@@ -71,7 +71,7 @@ protected:
     for (auto function : module->getOps<func::FuncOp>())
       for (unsigned i = 0; i < function.getNumArguments(); ++i) {
         Tensor value = randomTensor(cast<RankedTensorType>(function.getArgumentTypes()[i]), generator, 6);
-        if (graph::roleOf(function, i) == "exp_avg_sq")
+        if (graph::argumentKind(function, i) == "exp_avg_sq")
           for (double &real : value.reals)
             real *= real;
         if (graph::roleOf(function, i) == "step")

@@ -111,12 +111,12 @@ TEST_P(NarrowDecomposition, RoundsWhereTheOpDoes) {
 INSTANTIATE_TEST_SUITE_P(AllMacroOps, NarrowDecomposition, testing::ValuesIn(kMacros),
                          [](const auto &info) { return std::string(info.param.name); });
 
-/// Values by role or result kind, and name.
+/// Values by role or result kind (of a state its name), and name.
 using Named = std::map<std::string, Tensor>;
 
 std::string keyOf(DictionaryAttr attributes) {
   std::string key;
-  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult)})
+  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult), StringRef(graph::kState)})
     if (auto role = attributes.getAs<StringAttr>(name))
       key = role.getValue().str();
   if (auto name = attributes.getAs<StringAttr>(graph::kName))
@@ -167,7 +167,7 @@ struct Model {
     Named inputs;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Tensor value = randomTensor(cast<RankedTensorType>(function.getArgumentTypes()[i]), generator, 4);
-      StringRef role = graph::roleOf(function, i);
+      StringRef role = graph::argumentKind(function, i);
       for (double &real : value.reals)
         real = role == "step" ? 0.01 : role == "exp_avg_sq" ? real * real : 0.3 * real;
       inputs[keyOf(function.getArgAttrDict(i))] = value;

@@ -71,7 +71,7 @@ public:
       auto function = module->lookupSymbol<func::FuncOp>(name);
       for (unsigned i = 0; i < function.getNumArguments(); ++i) {
         Tensor tensor = randomTensor(cast<RankedTensorType>(function.getArgumentTypes()[i]), generator, 13);
-        StringRef role = graph::roleOf(function, i);
+        StringRef role = graph::argumentKind(function, i);
         if (role == "exp_avg_sq" || role == "step")
           for (double &x : tensor.reals)
             x = std::abs(x);
@@ -100,7 +100,7 @@ public:
 private:
   OwningOpRef<ModuleOp> compile(unsigned stage, LastPhase last);
   Tensors wholeArguments(func::FuncOp function, unsigned batch, const Named &gradients);
-  using RankValues = std::map<std::string, std::vector<Tensor>>; ///< by "role bucket": one tensor per rank
+  using RankValues = std::map<std::string, std::vector<Tensor>>; ///< by "kind bucket": one tensor per rank
 
   Tensor fill(ModuleOp sharded, StringRef bucket, StringRef kind, RankedTensorType type, unsigned rank, unsigned world);
   std::vector<Tensors> rankArguments(func::FuncOp function, RankValues &buckets, unsigned firstBatch, unsigned world);
@@ -117,7 +117,7 @@ private:
 Tensors StepTest::wholeArguments(func::FuncOp function, unsigned batch, const Named &gradients) {
   Tensors arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::string role = graph::roleOf(function, i).str(), name = graph::argString(function, i, graph::kName).str();
+    std::string role = graph::argumentKind(function, i).str(), name = graph::argString(function, i, graph::kName).str();
     arguments.push_back(role == "gradient"    ? gradients.at("gradient " + name)
                         : batches.count(role) ? batches[role][batch]
                                               : values.at(role + " " + name));
@@ -137,7 +137,7 @@ Named StepTest::whole(unsigned batchCount) {
   Named result;
   auto addResults = [&](func::FuncOp function, const Tensors &tensors) {
     for (auto [i, tensor] : llvm::enumerate(tensors)) {
-      Tensor &sum = result[stringAttr(function, i, graph::kResult) + " " + stringAttr(function, i, graph::kName)];
+      Tensor &sum = result[graph::resultKind(function, i).str() + " " + stringAttr(function, i, graph::kName)];
       if (sum.elementType)
         for (auto [x, y] : llvm::zip_equal(sum.reals, tensor.reals))
           x += y;
@@ -189,7 +189,7 @@ std::vector<Tensors> StepTest::rankArguments(func::FuncOp function, RankValues &
                                              unsigned world) {
   std::vector<Tensors> arguments(world);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    StringRef role = graph::roleOf(function, i);
+    StringRef role = graph::argumentKind(function, i);
     auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
     for (unsigned rank = 0; rank < world; ++rank) {
       if (!bucket) {
@@ -200,8 +200,7 @@ std::vector<Tensors> StepTest::rankArguments(func::FuncOp function, RankValues &
       }
       std::vector<Tensor> &held = buckets[(role + " " + bucket.getValue()).str()];
       if (held.size() <= rank)
-        held.push_back(fill(function->getParentOfType<ModuleOp>(), bucket.getValue(),
-                            role.drop_back(StringRef("_bucket").size()),
+        held.push_back(fill(function->getParentOfType<ModuleOp>(), bucket.getValue(), role,
                             cast<RankedTensorType>(function.getArgumentTypes()[i]), rank, world));
       arguments[rank].push_back(held[rank]);
     }
@@ -287,8 +286,8 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate, Las
           sum.reals[0] += value.reals[0];
           continue;
         }
-        auto &kept = kind == "gradient" ? buckets["gradient_bucket " + bucket.getValue().str()]
-                                        : reduced["gradient_bucket " + bucket.getValue().str()];
+        auto &kept = kind == "gradient" ? buckets["gradient " + bucket.getValue().str()]
+                                        : reduced["gradient " + bucket.getValue().str()];
         kept.resize(world);
         kept[rank] = value;
       }
@@ -299,7 +298,7 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate, Las
   for (unsigned i : graph::argumentsWithRole(update, "gradient_bucket")) {
     auto bucket = update.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket).getValue();
     takeApart(*clone, "gradient", bucket, cast<RankedTensorType>(update.getArgumentTypes()[i]),
-              buckets["gradient_bucket " + bucket.str()], result);
+              buckets["gradient " + bucket.str()], result);
   }
   auto ranks = interpretOnRanks(update, rankArguments(update, buckets, 0, world), interpreter);
   if (failed(ranks)) {
@@ -310,7 +309,7 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate, Las
     std::vector<Tensor> each;
     for (const Tensors &rank : *ranks)
       each.push_back(rank[i]);
-    std::string kind = stringAttr(update, i, graph::kResult);
+    std::string kind = graph::resultKind(update, i).str();
     if (auto bucket = update.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket))
       takeApart(*clone, kind, bucket.getValue(), cast<RankedTensorType>(update.getResultTypes()[i]), each, result);
     else

@@ -606,60 +606,6 @@ func.func @linear(%x: tensor<6x4xbf16>, %h: tensor<11x4xbf16>, %t: tensor<6xi32>
 
 // -----
 
-// adamw (C1)
-func.func @adamw(%p: tensor<8xf32>, %g: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{parameter and gradient are not 1-D of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
-  %0, %1, %2 = graph.adamw %p, %g, %p, %p, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<9xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
-  return
-}
-
-// -----
-
-// adamw (C2)
-func.func @adamw(%p: tensor<8xf32>, %hyper: tensor<16xf64>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{hyper is not 1-D f32: 'tensor<16xf64>'}}
-  %0, %1, %2 = graph.adamw %p, %p, %p, %p, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<8xf32>, tensor<16xf64>, tensor<f32>, tensor<i1>
-  return
-}
-
-// -----
-
-// adamw (C3)
-func.func @adamw(%p: tensor<8xbf16>, %w: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{has no master beside a parameter of 'bf16'}}
-  %0, %1, %2 = graph.adamw %p, %p, %w, %w, %hyper, %s, %go, 4 : tensor<8xbf16>, tensor<8xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf32>
-  return
-}
-
-// -----
-
-// adamw (C3)
-func.func @adamw(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{has a master beside a parameter of 'f32'}}
-  %0, %1, %2, %3 = graph.adamw %p, %p, %p, %p, %hyper, %s, %go, 4 master %p : tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1> master tensor<8xf32>
-  return
-}
-
-// -----
-
-// adamw (C3)
-func.func @adamw(%p: tensor<8xbf16>, %w: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{the master of a parameter of 'bf16' is 'tensor<8xf32>'}}
-  %0, %1, %2, %3 = graph.adamw %p, %p, %w, %w, %hyper, %s, %go, 4 master %w : tensor<8xbf16>, tensor<8xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf32> master tensor<8xf32>
-  return
-}
-
-// -----
-
-// adamw (C4)
-func.func @adamw(%p: tensor<8xf32>, %h: tensor<8xf16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{states of 'f16' beside a parameter of 'f32'}}
-  %0, %1, %2 = graph.adamw %p, %p, %h, %h, %hyper, %s, %go, 4 : tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<8xf16>
-  return
-}
-
-// -----
-
 // rms_norm_grad (C3)
 func.func @rms_norm_grad(%x: tensor<2x3xf32>, %w: tensor<3xf32>) {
   // expected-error @+1 {{the weight's cotangent is no 'tensor<3xf32>' or wider: 'tensor<3xbf16>'}}

@@ -161,8 +161,9 @@ func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: t
   %0 = graph.accumulate %g, %g {first_writes} : tensor<?xf32>
   // CHECK: graph.sum_squares %{{.*}} : tensor<?xf32> -> tensor<f32>
   %1 = graph.sum_squares %0 : tensor<?xf32> -> tensor<f32>
-  // CHECK: graph.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, 100 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
-  %2, %3, %4 = graph.adamw %p, %0, %m, %v, %hyper, %scale, %proceed, 100 : tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>
+  // CHECK: graph.optimizer_step "adamw" %{{.*}}, %{{.*}} keeps(%{{.*}}, %{{.*}}) by(%{{.*}}, %{{.*}}, %{{.*}}) decayed 100 : (tensor<?xf32>,
+  %2, %3, %4 = graph.optimizer_step "adamw" %p, %0 keeps(%m, %v) by(%hyper, %scale, %proceed) decayed 100
+      : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
   return %2, %3, %4, %1 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>
 }
 
@@ -174,10 +175,12 @@ func.func @mixed(%p: tensor<?xbf16>, %r: tensor<?xi16>, %h: tensor<?xf16>, %w: t
   %0 = graph.join_master %p, %r : tensor<?xbf16>, tensor<?xi16> -> tensor<?xf32>
   // CHECK: graph.split_master %{{.*}} : tensor<?xf32> -> tensor<?xbf16>, tensor<?xi16>
   %1, %2 = graph.split_master %0 : tensor<?xf32> -> tensor<?xbf16>, tensor<?xi16>
-  // CHECK: graph.adamw %{{.*}}, 100 master %{{.*}} : tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xf32> master tensor<?xi16>
-  %3, %4, %5, %6 = graph.adamw %1, %p, %w, %w, %hyper, %scale, %proceed, 100 master %2 : tensor<?xbf16>, tensor<?xbf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xf32> master tensor<?xi16>
-  // CHECK: graph.adamw %{{.*}}, 0 master %{{.*}} : tensor<?xf16>, tensor<?xf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xbf16> master tensor<?xf32>
-  %7, %8, %9, %10 = graph.adamw %h, %h, %m, %m, %hyper, %scale, %proceed, 0 master %w : tensor<?xf16>, tensor<?xf16>, tensor<16xf32>, tensor<f32>, tensor<i1> states tensor<?xbf16> master tensor<?xf32>
+  // CHECK: graph.optimizer_step "adamw" {{.*}} decayed 100 : (tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>,
+  %3, %4, %5, %6 = graph.optimizer_step "adamw" %1, %p keeps(%w, %w, %2) by(%hyper, %scale, %proceed) decayed 100
+      : (tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<?xi16>)
+  // CHECK: graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<?xf16>, tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>,
+  %7, %8, %9, %10 = graph.optimizer_step "adamw" %h, %h keeps(%m, %m, %w) by(%hyper, %scale, %proceed) decayed 0
+      : (tensor<?xf16>, tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<?xf16>, tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>)
   // CHECK: graph.cast %{{.*}} : tensor<?xf32> -> tensor<?xbf16>
   %11 = graph.cast %10 : tensor<?xf32> -> tensor<?xbf16>
   %index = graph.iota 0 : tensor<?xi64>

@@ -6,8 +6,8 @@
 // CHECK-SAME:    %[[N:[^:]*]]: tensor<8xf32> {graph.name = "n", graph.no_decay, graph.role = "parameter"},
 // CHECK-SAME:    %[[DW:[^:]*]]: tensor<4x8xf32> {graph.name = "w", graph.role = "gradient"},
 // CHECK-SAME:    %[[DN:[^:]*]]: tensor<8xf32> {graph.name = "n", graph.role = "gradient"},
-// CHECK-SAME:    {graph.name = "w", graph.role = "exp_avg"}, {{.*}} {graph.name = "n", graph.role = "exp_avg"},
-// CHECK-SAME:    {graph.name = "w", graph.role = "exp_avg_sq"}, {{.*}} {graph.name = "n", graph.role = "exp_avg_sq"})
+// CHECK-SAME:    {graph.name = "w", graph.role = "state", graph.state = "exp_avg"}, {{.*}} {graph.name = "n", graph.role = "state", graph.state = "exp_avg"},
+// CHECK-SAME:    {graph.name = "w", graph.role = "state", graph.state = "exp_avg_sq"}, {{.*}} {graph.name = "n", graph.role = "state", graph.state = "exp_avg_sq"})
 // CHECK-SAME:    -> (tensor<4x8xf32> {graph.name = "w", graph.result = "parameter"},
 // CHECK-SAME:    tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"})
 // CHECK:         %[[FLAT:.*]] = graph.reshape %[[DW]] : tensor<4x8xf32> -> tensor<32xf32>
@@ -21,8 +21,8 @@
 // CHECK:         %[[FINITE:.*]] = graph.compare "lt", %[[SHARE]]
 // CHECK:         %[[SCALE:.*]] = graph.minimum
 // The norm's weight is not decayed.
-// CHECK:         graph.adamw {{.*}}, %[[STEP]], %[[SCALE]], %[[FINITE]], 32
-// CHECK:         graph.adamw %[[N]], %[[DN]], {{.*}}, %[[STEP]], %[[SCALE]], %[[FINITE]], 0
+// CHECK:         graph.optimizer_step "adamw" {{.*}} by(%[[STEP]], %[[SCALE]], %[[FINITE]]) decayed 32
+// CHECK:         graph.optimizer_step "adamw" %[[N]], %[[DN]] {{.*}} by(%[[STEP]], %[[SCALE]], %[[FINITE]]) decayed 0
 func.func @microstep(%step: tensor<16xf32> {graph.role = "step"}, %w: tensor<4x8xf32> {graph.role = "parameter", graph.name = "w"},
                      %f: tensor<8xf32> {graph.role = "parameter", graph.name = "f", graph.frozen},
                      %n: tensor<8xf32> {graph.role = "parameter", graph.name = "n", graph.no_decay}) {

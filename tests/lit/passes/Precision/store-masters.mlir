@@ -10,12 +10,12 @@
 // CHECK-LABEL: func.func @update(
 // CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = "parameter"}, {{[^:]*}}: tensor<8xf32> {graph.name = "n"
 // CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = "gradient"}, {{[^:]*}}: tensor<8xf32> {graph.name = "n", graph.role = "gradient"}
-// CHECK-SAME:    tensor<4x8xf32> {graph.name = "w", graph.role = "exp_avg"}
+// CHECK-SAME:    tensor<4x8xf32> {graph.name = "w", graph.role = "state", graph.state = "exp_avg"}
 // CHECK-SAME:    %[[M:[^:]*]]: tensor<4x8xi16> {graph.name = "w", graph.role = "master"})
 // CHECK-SAME:    tensor<4x8xi16> {graph.name = "w", graph.result = "master"}, tensor<f32> {graph.result = "gradient_norm"}
 // CHECK:         %[[R:.*]] = graph.reshape %[[M]]
-// CHECK:         graph.adamw {{.*}}, 32 master %[[R]] : tensor<32xbf16>, tensor<32xbf16>, {{.*}} states tensor<32xf32> master tensor<32xi16>
-// CHECK:         graph.adamw {{.*}}, 0 : tensor<8xf32>, tensor<8xf32>,
+// CHECK:         graph.optimizer_step "adamw" {{.*}}, %[[R]]) {{.*}} decayed 32 : (tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>, tensor<32xf32>, tensor<32xi16>,
+// CHECK:         graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<8xf32>, tensor<8xf32>,
 
 // The norm and the update divide by the loss scale.
 // FP16-LABEL:  func.func @update(
@@ -26,10 +26,10 @@
 // FP16:          graph.compare "lt", %[[SHARE]]
 // FP16:          %[[CLIP:.*]] = graph.minimum
 // FP16:          %[[FACTOR:.*]] = graph.mul %[[CLIP]], %[[INVERSE]]
-// FP16:          graph.adamw {{.*}}, %[[FACTOR]], {{.*}}, 32 master %{{.*}} : tensor<32xf16>, tensor<32xf16>, {{.*}} states tensor<32xbf16> master tensor<32xf32>
+// FP16:          graph.optimizer_step "adamw" {{.*}}, %[[FACTOR]], {{.*}} decayed 32 : (tensor<32xf16>, tensor<32xf16>, tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>,
 
 // FP32-LABEL:  func.func @update(
-// FP32:          graph.adamw {{.*}}, 32 : tensor<32xf32>, tensor<32xf32>, {{.*}} states tensor<32xbf16>
+// FP32:          graph.optimizer_step "adamw" {{.*}} decayed 32 : (tensor<32xf32>, tensor<32xf32>, tensor<32xbf16>, tensor<32xbf16>,
 func.func @microstep(%step: tensor<16xf32> {graph.role = "step"}, %w: tensor<4x8xf32> {graph.role = "parameter", graph.name = "w"},
                      %n: tensor<8xf32> {graph.role = "parameter", graph.name = "n", graph.no_decay}) {
   return

@@ -29,8 +29,8 @@
 // The update works on whole buckets.
 // CHECK-LABEL: func.func @update(
 // CHECK-COUNT-2: graph.sum_squares
-// CHECK:         graph.adamw {{.*}}, 20 : tensor<20xf32>
-// CHECK:         graph.adamw {{.*}}, 32 : tensor<36xf32>
+// CHECK:         graph.optimizer_step "adamw" {{.*}} decayed 20 : (tensor<20xf32>
+// CHECK:         graph.optimizer_step "adamw" {{.*}} decayed 32 : (tensor<36xf32>
 
 // On a mesh the buckets are whole ones of open length, whatever the stage.
 // MESH:       dist.bucket @block0_frozen {decayed = 0 : i64, elements = 4 : i64
@@ -40,7 +40,7 @@
 // MESH:         dist.view %{{.*}}[32] : tensor<?xf32, #dist.full<@block0>> -> tensor<4xf32>
 // MESH:         dist.pack {{.*}} at [0, 16, 32] : {{.*}} -> tensor<?xf32, #dist.full<@block0>>
 // MESH-LABEL: func.func @update(
-// MESH:         graph.adamw {{.*}}, 32 : tensor<?xf32, #dist.full<@block0>>
+// MESH:         graph.optimizer_step "adamw" {{.*}} decayed 32 : (tensor<?xf32, #dist.full<@block0>>
 func.func @microstep(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"}, %step: tensor<16xf32> {graph.role = "step"},
     %w: tensor<5x4xf32> {graph.role = "parameter", graph.name = "embed.weight", graph.tied = ["lm_head.weight"]},
     %n: tensor<4xf32> {graph.role = "parameter", graph.name = "layers.0.norm.weight", graph.no_decay},

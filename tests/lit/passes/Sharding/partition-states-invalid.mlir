@@ -7,8 +7,8 @@ module {
 // -----
 
 module attributes {dist.zero = 1 : i64} {
-  // expected-error @+1 {{argument 0 (exp_avg_bucket) is not a whole bucket: 'tensor<8xf32>'}}
-  func.func @update(%m: tensor<8xf32> {graph.role = "exp_avg_bucket", graph.bucket = @b}) {
+  // expected-error @+1 {{argument 0 (state_bucket) is not a whole bucket: 'tensor<8xf32>'}}
+  func.func @update(%m: tensor<8xf32> {graph.role = "state_bucket", graph.state = "exp_avg", graph.bucket = @b}) {
     return
   }
 }

@@ -34,18 +34,18 @@
 // The update reads the reduced gradient in the type of the wire at every stage. Remainders are sharded like moments.
 // ZERO0-LABEL: func.func @update(
 // ZERO0-SAME:    tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"exp_avg_bucket"}
+// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
 // ZERO0-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.full<@rest>> {{{[^}]*}}"master_bucket"}
 // ZERO0:         dist.all_gather %{{.*}} axis "data" : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
-// ZERO0:         graph.adamw {{.*}} master %[[R]]
+// ZERO0:         graph.optimizer_step "adamw" {{.*}}, %[[R]]) by
 // ZERO1-LABEL: func.func @update(
 // ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}
 // ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"exp_avg_bucket"}
+// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
 // ZERO1-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.shard<@rest>> {{{[^}]*}}"master_bucket"}
 // ZERO1:         graph.sum_squares %[[G]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<f32>
 // ZERO1:         %[[OWN:.*]] = dist.own_shard %[[P]]
-// ZERO1:         graph.adamw %[[OWN]], %[[G]], {{.*}} master %[[R]]
+// ZERO1:         graph.optimizer_step "adamw" %[[OWN]], %[[G]] {{.*}}, %[[R]]) by
 // ZERO1:         dist.all_gather %{{.*}} axis "data" : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-LABEL: func.func @update(
 // ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
@@ -62,7 +62,7 @@ func.func @microstep(%step: tensor<16xf32> {graph.role = "step"},
 }
 func.func @update(%step: tensor<16xf32> {graph.role = "step"},
     %w: tensor<5x8xbf16> {graph.role = "parameter", graph.name = "w"}, %k: tensor<8xf32> {graph.role = "parameter", graph.name = "kept"},
-    %m: tensor<5x8xf32> {graph.role = "exp_avg", graph.name = "w"}, %r: tensor<5x8xi16> {graph.role = "master", graph.name = "w"})
+    %m: tensor<5x8xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"}, %r: tensor<5x8xi16> {graph.role = "master", graph.name = "w"})
     -> (tensor<5x8xbf16> {graph.result = "parameter", graph.name = "w"}) {
   return %w : tensor<5x8xbf16>
 }

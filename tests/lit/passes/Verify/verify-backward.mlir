@@ -64,10 +64,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -95,10 +95,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -127,10 +127,10 @@ module {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -157,10 +157,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -187,10 +187,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -226,10 +226,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>
@@ -271,10 +271,10 @@ module attributes {graph.vocabulary = 16 : i64} {
     return %loss, %w : tensor<f32>, tensor<4xf32>
   }
   func.func @update(%s: tensor<16xf32> {graph.role = "step"}, %w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"},
-                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"},
-                    %v: tensor<4xf32> {graph.role = "exp_avg_sq", graph.name = "w"})
-      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "exp_avg", graph.name = "w"},
-          tensor<4xf32> {graph.result = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
+                    %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}, %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"},
+                    %v: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"})
+      -> (tensor<4xf32> {graph.result = "parameter", graph.name = "w"}, tensor<4xf32> {graph.result = "state", graph.state = "exp_avg", graph.name = "w"},
+          tensor<4xf32> {graph.result = "state", graph.state = "exp_avg_sq", graph.name = "w"}, tensor<f32> {graph.result = "gradient_norm"}, tensor<i1> {graph.result = "finite"}) {
     %n = graph.constant dense<0.0> : tensor<f32>
     %f = graph.constant dense<true> : tensor<i1>
     return %w, %m, %v, %n, %f : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<i1>

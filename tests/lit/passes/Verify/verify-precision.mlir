@@ -65,9 +65,9 @@ module attributes {graph.precision = "bf16"} {
 // -----
 
 module attributes {graph.precision = "fp32"} {
-  // expected-error @+1 {{N4: the moments of 'w' have not one type of f32 and bf16}}
+  // expected-error @+1 {{N4: the states of 'w' have not one type of f32 and bf16}}
   func.func @update(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}, %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"},
-                    %m: tensor<4xf32> {graph.role = "exp_avg", graph.name = "w"}, %v: tensor<4xbf16> {graph.role = "exp_avg_sq", graph.name = "w"}) {
+                    %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"}, %v: tensor<4xbf16> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"}) {
     return
   }
 }

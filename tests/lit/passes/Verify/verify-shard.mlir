@@ -305,7 +305,7 @@ func.func @eval(%b: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_buck
 module attributes {dist.zero = 3 : i64} {
 dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
-func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg_sq", graph.bucket = @b}) {
   // expected-error @+1 {{S8: sums the squares of 'tensor<?xf32, #dist.full<@b>>', which is not a shard}}
   %s = graph.sum_squares %x : tensor<?xf32, #dist.full<@b>> -> tensor<f32>
   %n = dist.all_reduce %s axis "data" : tensor<f32>
@@ -319,7 +319,7 @@ module attributes {dist.zero = 3 : i64} {
 dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
 // expected-error @+1 {{S8: the norm takes one all_reduce, found 0}}
-func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg_sq", graph.bucket = @b}) {
   %s = graph.sum_squares %g : tensor<?xf32, #dist.shard<@b>> -> tensor<f32>
   return %p, %p, %p : tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>, tensor<?xf32, #dist.shard<@b>>
 }
@@ -330,7 +330,7 @@ func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bu
 module attributes {dist.zero = 3 : i64} {
 dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
-func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "exp_avg_sq", graph.bucket = @b}) {
+func.func @update(%p: tensor<?xf32, #dist.shard<@b>> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<?xf32, #dist.shard<@b>> {graph.role = "gradient_bucket", graph.bucket = @b}, %x: tensor<?xf32, #dist.full<@b>>) -> (tensor<?xf32, #dist.shard<@b>> {graph.result = "parameter", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg", graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = "state", graph.state = "exp_avg_sq", graph.bucket = @b}) {
   // expected-error @+1 {{S8: does not end in the all_reduce of the norm alone}}
   %s = graph.sum_squares %g : tensor<?xf32, #dist.shard<@b>> -> tensor<f32>
   %n = dist.all_reduce %s axis "data" : tensor<f32>
