@@ -24,7 +24,8 @@ struct CompileOptions {
   bool tf32 = false;               ///< with fp32: products round their factors to TF32 on GPUs
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   std::string optimizerState = "fp32";
-  std::string precisionPolicy; ///< JSON file with the layers that stay fp32
+  std::string masters = "fp32"; ///< of bf16 weights: fp32 or none
+  std::string precisionPolicy;  ///< JSON file with the layers that stay fp32
   std::vector<std::string>
       keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
   std::string recompute = "auto";

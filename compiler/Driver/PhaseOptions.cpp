@@ -58,6 +58,8 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef x) { o.keptFp32 = parts(x); }},
     {"optimizer-state", Phase::Precision, [](const auto &o) { return o.optimizerState; },
      [](auto &o, StringRef x) { o.optimizerState = x; }},
+    {"master", Phase::Precision, [](const auto &o) -> std::string { return o.masters == "fp32" ? "" : o.masters; },
+     [](auto &o, StringRef x) { o.masters = x; }},
     {"zero", Phase::Shard, [](const auto &o) { return o.stages.empty() ? std::to_string(o.zero) : joined(o.stages); },
      [](auto &o, StringRef x) {
        o.stages.clear();

@@ -32,7 +32,8 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     return populateAutodiffPipeline(pm, autodiff);
   }
   case Phase::Precision:
-    return populatePrecisionPipeline(pm, {options.precision, options.optimizerState, options.keptFp32});
+    return populatePrecisionPipeline(pm,
+                                     {options.precision, options.optimizerState, options.masters, options.keptFp32});
   case Phase::Shard:
     if (!options.quantize.empty())
       pm.addPass(createQuantizeWeights());

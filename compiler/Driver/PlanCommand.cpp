@@ -31,14 +31,26 @@ constexpr uint64_t kLongestRow = 1 << 20;
 /// A method with what it changes, most faithful first.
 struct Method {
   const char *name;
-  const char *lora, *quantize, *optimizerState;
-  const char *change; ///< in words; null: none
+  const char *lora = nullptr, *quantize = nullptr;
+  const char *optimizerState = nullptr, *masters = nullptr;
+
+  /// Of the numbers, in words.
+  std::vector<std::string> changes() const {
+    std::vector<std::string> words;
+    if (optimizerState)
+      words.push_back(std::string("optimizer states in ") + optimizerState);
+    if (masters)
+      words.push_back("no masters");
+    return words;
+  }
+  bool isFor(const CompileOptions &options) const { return !masters || options.precision == "bf16"; }
 };
 constexpr Method kMethods[] = {
-    {"full", nullptr, nullptr, nullptr, nullptr},
-    {"full", nullptr, nullptr, "bf16", "moments in bf16"},
-    {"lora", "r=16,alpha=32,targets=all-linear", nullptr, nullptr, nullptr},
-    {"qlora", "r=16,alpha=32,targets=all-linear", "nf4", nullptr, nullptr},
+    {.name = "full"},
+    {.name = "full", .optimizerState = "bf16"},
+    {.name = "full", .optimizerState = "bf16", .masters = "none"},
+    {.name = "lora", .lora = "r=16,alpha=32,targets=all-linear"},
+    {.name = "qlora", .lora = "r=16,alpha=32,targets=all-linear", .quantize = "nf4"},
 };
 
 class Search {
@@ -87,6 +99,8 @@ CompileOptions Search::optionsOf(const Method &method, uint64_t batch) const {
   used.quantize = method.quantize ? method.quantize : "";
   if (method.optimizerState)
     used.optimizerState = method.optimizerState;
+  if (method.masters)
+    used.masters = method.masters;
   used.recompute = "auto";
   used.memoryBudget = table.availableBytes;
   used.memoryReserve = table.reserveBytes;
@@ -125,6 +139,8 @@ void Search::addCommands(TrainingChoice &choice, const CompileOptions &used) con
     add("quantize", used.quantize);
   if (used.optimizerState != "fp32")
     add("optimizer-state", used.optimizerState);
+  if (used.masters != "fp32")
+    add("master", used.masters);
   add("mem", std::to_string(table.availableBytes) + "B");
   if (table.reserveBytes)
     add("reserve", std::to_string(table.reserveBytes) + "B");
@@ -153,8 +169,7 @@ FailureOr<TrainingChoice> Search::measure(Session &session, StepProbe &probe, co
     return failure();
   TrainingChoice choice;
   choice.method = method.name;
-  if (method.change)
-    choice.changes.push_back(method.change);
+  choice.changes = method.changes();
   choice.world = world;
   choice.stage = used.zero;
   choice.batch = used.batch;
@@ -225,8 +240,10 @@ LogicalResult Search::searchMethod(const Method &method) {
     std::erase_if(places, [&](const Place &place) { return table.globalBatch % (place.first * batch) != 0; });
     if (places.empty())
       break;
-    llvm::errs() << "ztc: " << method.name << (method.change ? std::string(", ") + method.change : "")
-                 << ", micro-batch " << batch << "\n";
+    llvm::errs() << "ztc: " << method.name;
+    for (const std::string &change : method.changes())
+      llvm::errs() << ", " << change;
+    llvm::errs() << ", micro-batch " << batch << "\n";
     if (failed(measureBatch(method, batch, places)))
       return failure();
   }
@@ -267,9 +284,8 @@ LogicalResult Search::explainMissing(const Method &method, const TrainingChoice 
 }
 
 FailureOr<uint64_t> Search::longestRow(const TrainingChoice &choice) {
-  const Method *method = llvm::find_if(kMethods, [&](const Method &each) {
-    return choice.method == each.name && choice.changes.empty() == !each.change;
-  });
+  const Method *method = llvm::find_if(
+      kMethods, [&](const Method &each) { return choice.method == each.name && choice.changes == each.changes(); });
   const uint64_t limit = positionLimit ? uint64_t(*positionLimit) : kLongestRow;
   const auto fits = [&](uint64_t sequence) -> FailureOr<bool> {
     CompileOptions used = optionsOf(*method, choice.batch);
@@ -323,10 +339,10 @@ void Search::recommend() {
 LogicalResult Search::run() {
   bool foundAll = false;
   for (const Method &method : kMethods) {
-    if (request.method != "auto" && request.method != method.name)
+    if ((request.method != "auto" && request.method != method.name) || !method.isFor(options))
       continue;
     // What changes numbers is for those whom nothing else fits.
-    if (method.change && foundAll)
+    if (!method.changes().empty() && foundAll)
       continue;
     const size_t before = table.choices.size();
     if (failed(searchMethod(method)))

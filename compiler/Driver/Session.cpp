@@ -45,6 +45,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
       {"optimizer-state", o.optimizerState},
+      {"master", o.masters == "fp32" ? "" : o.masters},
       {"target", join(o.targets)},
       {"weights", o.weights},
       {"padding-token", o.paddingToken},

@@ -56,6 +56,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("NAME");
   app.add_option("--optimizer-state", o.optimizerState, "type of the optimizer's states")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--master", o.masters,
+                 "of weights in bf16: fp32, or none (4 bytes an element less; updates are rounded stochastically)")
+      ->check(CLI::IsMember({"fp32", "none"}));
   app.add_option("--recompute", o.recompute,
                  "what to compute again instead of keeping: none, cheap, layer, auto, or a plugin's policy")
       ->type_name("NAME");

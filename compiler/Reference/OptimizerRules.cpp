@@ -15,7 +15,7 @@ namespace {
 /// their masters, bf16 moments that are rounded stochastically.
 struct StoredUpdate {
   const Tensor &parameter, *master, &hyper;
-  int64_t start; ///< of the shard in its bucket
+  std::function<uint64_t(int64_t)> number; ///< of an element, for rounding
 
   double read(int64_t i) const {
     if (!master)
@@ -25,9 +25,9 @@ struct StoredUpdate {
     return joinMaster(toBf16(static_cast<float>(parameter.reals[i])), static_cast<int16_t>(master->integers[i]));
   }
   void write(int64_t i, double value, Tensor &newParameter, Tensor *newMaster) const {
-    newParameter.reals[i] = value;
     if (!newMaster)
-      return;
+      return writeNarrow(i, value, newParameter, kParameterStream);
+    newParameter.reals[i] = value;
     if (newMaster->isReal()) {
       newMaster->reals[i] = value;
       return;
@@ -36,14 +36,14 @@ struct StoredUpdate {
     newParameter.reals[i] = fromBf16(split.parameter);
     newMaster->integers[i] = split.remainder;
   }
-  void writeState(int64_t i, double value, Tensor &state, uint32_t stream) const {
-    state.reals[i] = value;
-    if (!state.elementType.isBF16())
+  /// What is stored in bf16 is rounded stochastically.
+  void writeNarrow(int64_t i, double value, Tensor &stored, uint32_t stream) const {
+    stored.reals[i] = value;
+    if (!stored.elementType.isBF16())
       return;
     auto field = [&](StepParameter index) { return static_cast<float>(hyper.reals[static_cast<size_t>(index)]); };
     uint32_t key = roundingKey(field(StepParameter::RandomSeed), field(StepParameter::RandomStep), stream);
-    state.reals[i] =
-        fromBf16(roundStochastically(static_cast<float>(value), roundingBits(key, static_cast<uint64_t>(start + i))));
+    stored.reals[i] = fromBf16(roundStochastically(static_cast<float>(value), roundingBits(key, number(i))));
   }
 };
 
@@ -103,7 +103,15 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
   if (!numbers[2]->integers[0])
     return success();
   const bool hasMaster = kept.size() > states;
-  StoredUpdate stored{parameter, hasMaster ? kept.back() : nullptr, hyper, range->start};
+  auto number = [&, start = range->start](int64_t i) {
+    const int64_t place = start + i;
+    if (!op.getNumbers())
+      return uint64_t(place);
+    const ArrayRef<int64_t> starts = *op.getStarts();
+    const auto tensor = llvm::upper_bound(starts, place) - starts.begin() - 1;
+    return uint64_t(numbers[3]->integers[tensor]) + uint64_t(place);
+  };
+  StoredUpdate stored{parameter, hasMaster ? kept.back() : nullptr, hyper, number};
   auto field = [&](StepParameter index) { return hyper.reals[static_cast<size_t>(index)]; };
   SmallVector<double> values(states);
   for (int64_t i = 0; i < parameter.count(); ++i) {
@@ -112,7 +120,7 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
     const double updated = rule({stored.read(i), gradient.reals[i] * gradientScale, i < decayed, values, field});
     stored.write(i, updated, results[0], hasMaster ? &results.back() : nullptr);
     for (unsigned state = 0; state < states; ++state)
-      stored.writeState(i, values[state], results[1 + state], state);
+      stored.writeNarrow(i, values[state], results[1 + state], state);
   }
   return success();
 }

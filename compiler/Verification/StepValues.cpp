@@ -252,6 +252,7 @@ void joinMasters(NamedValues &named) {
       ++at;
       continue;
     }
+    parameter->second.elementType = Float32Type::get(at->second.elementType.getContext());
     if (at->second.isReal())
       parameter->second.reals = at->second.reals;
     else

@@ -71,6 +71,17 @@ double gradientError(const NamedValues &values, const NamedValues &expected) {
   return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
+/// How far a value of @update may be off where only what is stored is rounded: what has two bytes goes to one of its
+/// two neighbours, masters have 32 bits.
+double limitOfUpdate(const NamedValues &values, StringRef name) {
+  const bool isParameter = name.starts_with("parameter ");
+  const auto found = values.find(name.str());
+  if (found == values.end() || (!isParameter && !graph::findState(name.split(' ').first)))
+    return kSameMeaning;
+  const bool isNarrow = found->second.elementType.getIntOrFloatBitWidth() < 32;
+  return isNarrow ? 2 * unitOf("bf16") : isParameter ? 1e-7 : kSameMeaning;
+}
+
 /// What differs between two sets of values, worst first; empty where nothing does.
 std::string describeDifference(const NamedValues &values, const NamedValues &expected,
                                function_ref<double(StringRef)> limit) {
@@ -178,14 +189,7 @@ std::optional<StepDifference> StepVerifier::compareFunction(ModuleOp module, Str
       ranks.erase(name);
     return std::nullopt;
   }
-  // Moments of two bytes are rounded to one of their two neighbours even where nothing else is rounded; masters have 32
-  // bits.
-  auto limit = [&](StringRef value) {
-    const bool isState = name == "update" && graph::findState(value.split(' ').first);
-    const auto found = values->find(value.str());
-    const bool isNarrow = isState && found != values->end() && found->second.elementType.getIntOrFloatBitWidth() < 32;
-    return isNarrow ? 2 * unitOf("bf16") : name == "update" && value.starts_with("parameter") ? 1e-7 : kSameMeaning;
-  };
+  auto limit = [&](StringRef value) { return name == "update" ? limitOfUpdate(*values, value) : kSameMeaning; };
   std::string text = describeDifference(*values, reference->second, limit);
   if (!text.empty())
     return StepDifference{("@" + name + ": " + text).str()};
@@ -219,7 +223,7 @@ std::optional<StepDifference> StepVerifier::compareOnRanks(ModuleOp module, Stri
     return std::nullopt;
   }
   auto limit = [&](StringRef value) {
-    return name != "update" ? kSameMeaning : graph::findState(value.split(' ').first) ? 2 * unitOf("bf16") : 1e-7;
+    return name != "update" ? kSameMeaning : std::max(1e-7, limitOfUpdate(*values, value));
   };
   std::string text = describeDifference(*values, before->second, limit);
   if (text.empty())

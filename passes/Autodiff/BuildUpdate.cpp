@@ -28,7 +28,7 @@ struct BuildUpdate : impl::BuildUpdateBase<BuildUpdate> {
     if (optimizer != "adamw")
       getOperation()->setAttr(graph::kOptimizer, StringAttr::get(&getContext(), optimizer.getValue()));
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
-    buildUpdateFunction(builder, microstep, /*momentType=*/Type());
+    buildUpdateFunction(builder, microstep, UpdateStorage());
   }
 };
 } // namespace

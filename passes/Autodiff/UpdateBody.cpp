@@ -1,7 +1,9 @@
 #include "passes/Autodiff/UpdateBody.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "passes/Autodiff/Functions.h"
+#include "runtime/Core/Random.h"
 #include "runtime/Format/StepParameters.h"
+#include "runtime/Format/StochasticRounding.h"
 
 using namespace mlir;
 
@@ -64,6 +66,22 @@ struct Clipping {
   }
 };
 
+/// Whether something of the entry is stored in fewer bits than the update gives: what it is rounded by needs the
+/// numbers of elements.
+bool isRounded(const UpdateEntry &entry) {
+  auto isBf16 = [](Value value) { return getElementTypeOrSelf(value.getType()).isBF16(); };
+  return llvm::any_of(entry.states, isBf16) || (isBf16(entry.parameter) && !entry.master);
+}
+
+/// What the numbers of elements in their bucket are off the elements' own numbers, for each tensor.
+Value tensorNumbers(OpBuilder &builder, Location loc, ArrayRef<UpdatedTensor> tensors) {
+  SmallVector<int64_t> numbers;
+  for (const UpdatedTensor &tensor : tensors)
+    numbers.push_back(int64_t(firstElementNumber(hashName(tensor.name)) - uint64_t(tensor.start)));
+  auto type = RankedTensorType::get({int64_t(numbers.size())}, builder.getI64Type());
+  return graph::ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, ArrayRef(numbers)));
+}
+
 OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::OptimizerRule &rule,
                                const UpdateEntry &entry, Value step, Value scale, Value proceed) {
   Value parameter = flatten(builder, loc, entry.parameter), gradient = flatten(builder, loc, entry.gradient);
@@ -72,10 +90,18 @@ OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::Op
     kept.push_back(flatten(builder, loc, state));
   if (entry.master)
     kept.push_back(flatten(builder, loc, entry.master));
-  return cast<OptimizerOpInterface>(
-      graph::OptimizerStepOp::create(builder, loc, parameter.getType(), ValueRange(kept).getTypes(), rule.name,
-                                     parameter, gradient, kept, step, scale, proceed, uint64_t(entry.decayed))
-          .getOperation());
+  Value numbers;
+  DenseI64ArrayAttr starts;
+  if (isRounded(entry) && !entry.tensors.empty()) {
+    numbers = tensorNumbers(builder, loc, entry.tensors);
+    starts = builder.getDenseI64ArrayAttr(
+        llvm::map_to_vector(entry.tensors, [](const UpdatedTensor &tensor) { return tensor.start; }));
+  }
+  return cast<OptimizerOpInterface>(graph::OptimizerStepOp::create(builder, loc, parameter.getType(),
+                                                                   ValueRange(kept).getTypes(), rule.name, parameter,
+                                                                   gradient, kept, step, scale, proceed,
+                                                                   uint64_t(entry.decayed), numbers, starts)
+                                        .getOperation());
 }
 
 } // namespace

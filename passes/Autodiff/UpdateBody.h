@@ -1,15 +1,23 @@
 // The arithmetic of @update, for whole parameters or for flat buckets.
 #pragma once
 #include "mlir/IR/Builders.h"
+#include <string>
 
 namespace ztc {
+
+/// A tensor of an entry: its checkpoint name, and where it begins there.
+struct UpdatedTensor {
+  std::string name;
+  int64_t start = 0; ///< in elements of the whole bucket
+};
 
 /// A parameter (or a bucket of them, or a shard of one) with its gradient and the optimizer's states, all of one shape.
 struct UpdateEntry {
   mlir::Value parameter, gradient;
   llvm::SmallVector<mlir::Value> states; ///< in the order of the optimizer's rule
-  mlir::Value master;                    ///< beside a bf16 or f16 parameter, see graph.optimizer_step; else null
+  mlir::Value master;                    ///< beside a bf16 or f16 parameter, see graph.optimizer_step; null: none
   int64_t decayed = 0;                   ///< weight decay applies to elements with a (global) index below this
+  std::vector<UpdatedTensor> tensors;    ///< by start, the first at 0
 };
 
 /// An entry's values afterwards, each of its old type.

@@ -44,7 +44,7 @@ Type masterType(Type element) {
   return element.isF16() ? Type(Float32Type::get(element.getContext())) : Type();
 }
 
-UpdateKinds kindsOf(func::FuncOp microstep, Type momentType) {
+UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
   UpdateKinds kinds;
   for (const graph::OptimizerState &state : graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states)
     kinds.states.push_back({"state", state.name});
@@ -56,8 +56,8 @@ UpdateKinds kindsOf(func::FuncOp microstep, Type momentType) {
     kinds.parameters.add(index, type);
     kinds.gradients.add(index, type);
     for (UpdateKind &state : kinds.states)
-      state.add(index, type.clone(momentType ? momentType : graph::computeType(element)));
-    if (Type master = masterType(element))
+      state.add(index, type.clone(storage.states ? storage.states : graph::computeType(element)));
+    if (Type master = masterType(element); master && (storage.hasMasters || element.isF16()))
       kinds.masters.add(index, type.clone(master));
   }
   unsigned first = 1; // behind the step parameters
@@ -98,9 +98,9 @@ func::FuncOp createFunction(OpBuilder &builder, func::FuncOp microstep, ArrayRef
 
 } // namespace
 
-func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, Type momentType) {
+func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, const UpdateStorage &storage) {
   OpBuilder::InsertionGuard guard(builder);
-  UpdateKinds kinds = kindsOf(microstep, momentType);
+  UpdateKinds kinds = kindsOf(microstep, storage);
   func::FuncOp update = createFunction(builder, microstep, kinds.all());
   SmallVector<UpdateEntry> entries;
   unsigned masters = 0;
@@ -113,6 +113,7 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, Typ
       entry.states.push_back(argument(state));
     if (masters < kinds.masters.parameters.size() && kinds.masters.parameters[masters] == index)
       entry.master = update.getArgument(kinds.masters.firstArgument + masters++);
+    entry.tensors.push_back({graph::argString(microstep, index, graph::kName).str()});
     if (!microstep.getArgAttr(index, graph::kNoDecay))
       entry.decayed = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements();
   }

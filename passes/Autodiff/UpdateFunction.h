@@ -4,10 +4,17 @@
 
 namespace ztc {
 
+/// How @update keeps what it keeps.
+struct UpdateStorage {
+  mlir::Type states = {}; ///< of the optimizer's states; null: the parameter's, f32 beside a narrow one
+  bool hasMasters = true; ///< of bf16 parameters; without, they are rounded stochastically
+};
+
 /// Builds @update for the trainable parameters of `microstep`, at the builder. A gradient has its parameter's type; the
-/// moments have `momentType` (null: the parameter's, f32 beside a narrow one); a narrow parameter has a master, see
+/// states are stored as `storage` says; a narrow parameter has a master, see
 /// graph.optimizer_step, in arguments and results behind the states. The optimizer is that of the module
 /// (graph.optimizer).
-mlir::func::FuncOp buildUpdateFunction(mlir::OpBuilder &builder, mlir::func::FuncOp microstep, mlir::Type momentType);
+mlir::func::FuncOp buildUpdateFunction(mlir::OpBuilder &builder, mlir::func::FuncOp microstep,
+                                       const UpdateStorage &storage);
 
 } // namespace ztc

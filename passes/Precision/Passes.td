@@ -36,9 +36,11 @@ def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
     `@update` is built anew for the types that the parameters of `@microstep` have: a gradient arrives in its parameter's type, which is that of
     the wire; the states of the optimizer have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
     i16 remainder beside bf16, the f32 master beside f16. Gradients of a loss that was scaled (fp16) are divided by the scale in the norm and in
-    the update. Where no type changes, the function stays as it is.
+    the update. With `masters` none a bf16 parameter has no master: it is rounded stochastically. Where no type changes, the function
+    stays as it is.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32 or bf16">];
+  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32 or bf16">,
+                 Option<"masters", "masters", "std::string", "\"fp32\"", "of bf16 parameters: fp32 or none">];
 }
 #endif

@@ -8,6 +8,7 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   pm.addPass(createAssignStorage(storage));
   StoreMastersOptions masters;
   masters.state = options.optimizerState;
+  masters.masters = options.masters;
   pm.addPass(createStoreMasters(masters));
   // In fp32 there is nothing to fold, and nothing may move.
   if (options.precision != "fp32")

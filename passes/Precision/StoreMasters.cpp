@@ -21,9 +21,17 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
       module.emitError("there is no optimizer state ") << state.getValue() << ", only fp32 and bf16";
       return signalPassFailure();
     }
+    if (masters != "fp32" && masters != "none") {
+      module.emitError("there are no masters '") << masters.getValue() << "', only fp32 and none";
+      return signalPassFailure();
+    }
     auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);
     if (!precision) {
       module.emitError("has no ") << graph::kPrecision << ": no precision was chosen";
+      return signalPassFailure();
+    }
+    if (masters == "none" && precision.getValue() != "bf16") {
+      module.emitError("weights can be without masters in precision bf16 only, not in ") << precision.getValue();
       return signalPassFailure();
     }
     if (precision.getValue() == "fp32" && state == "fp32")
@@ -34,7 +42,9 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfter(update);
     update.erase();
-    buildUpdateFunction(builder, microstep, state == "bf16" ? Type(builder.getBF16Type()) : Type());
+    buildUpdateFunction(
+        builder, microstep,
+        {.states = state == "bf16" ? Type(builder.getBF16Type()) : Type(), .hasMasters = masters == "fp32"});
   }
 };
 } // namespace

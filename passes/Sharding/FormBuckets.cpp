@@ -269,7 +269,9 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
     if (!bucket.trainable)
       continue;
     UpdateEntry &entry =
-        entries.emplace_back(UpdateEntry{parameters[index], gradients[index], {}, masters[index], bucket.decayed});
+        entries.emplace_back(UpdateEntry{parameters[index], gradients[index], {}, masters[index], bucket.decayed, {}});
+    for (unsigned member : bucket.parameters)
+      entry.tensors.push_back({layout.parameters[member].name.str(), layout.parameters[member].offset});
     for (const BucketValues &values : states)
       entry.states.push_back(values[index]);
     indices.push_back(index);

@@ -36,7 +36,7 @@ def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
     (N2) an op stores its floats as its row of the policy table says, or else, where it has none, in one type; only what `graph.kept_fp32`
     excepts is f32 throughout.
     (N3) a parameter is narrow in all functions, or f32 in all where it is excepted or a vector that is not trained; loss, gradients and logits are f32.
-    (N4) in `@update` a gradient has its parameter's type, all states one type of f32 and bf16; beside a bf16 parameter stands an i16 master,
+    (N4) in `@update` a gradient has its parameter's type, all states one type of f32 and bf16; beside a bf16 parameter stands an i16 master (or beside none),
     beside an f16 one an f32 master, beside f32 none.
     (N5) a value is rounded once to a type, and what is widened is not rounded back.
     (N6) no f32 activation is kept: of what the backward part reads of the forward part only parameters, vectors that are computed from

@@ -1,11 +1,20 @@
 // Rounding of f32 to bf16 up or down with the probabilities that make the mean right, from a counter-based generator:
-// the bits depend on the run's seed, the step, which value of the step it is, and the element's place in its whole
-// bucket, never on how the bucket is cut.
+// the bits depend on the run's seed, the step, which value of the step it is, and the element's number, which is made
+// of the name of its tensor and its place there, never of the bucket or of how that is cut.
 #pragma once
 #include <bit>
 #include <cstdint>
 
 namespace ztc {
+
+/// The stream of weights that have no masters; the optimizer's states have 0, 1, ...
+inline constexpr uint32_t kParameterStream = 0xffff;
+
+/// The number of the first element of a tensor whose name has this hash; the others follow. Tensors of other names are
+/// 2^32 numbers or more away, but for one in 2^32.
+inline uint64_t firstElementNumber(uint64_t nameHash) {
+  return (nameHash ^ nameHash << 32) & 0xffffffff00000000u;
+}
 
 /// A bijection of 32 bits in which every input bit reaches every output bit (two rounds of xor-shift and multiply).
 inline uint32_t mixBits(uint32_t x) {

@@ -91,8 +91,8 @@ with scratch() as work:
 
     # Adagrad against its formula, from a state that a run has come to.
     plan, said = compiled("Adagrad", "--optimizer=adagrad", "--zero=1", "--verify")
-    checkpoints, rate, epsilon, decay = work / "adagrad", 1e-2, 1e-8, 0.1
-    rule = [f"--lr={rate}", f"--epsilon={epsilon}", f"--weight-decay={decay}", "--clip=0", f"--save={checkpoints}", "--save-every=1"]
+    checkpoints, rate, epsilon, decay = work / "adagrad", 1e-3, 1e-8, 0.1
+    rule = [f"--epsilon={epsilon}", f"--weight-decay={decay}", "--clip=0", f"--save={checkpoints}", "--save-every=1"]
     head, _ = trained(plan, *rule, "--stop-after=1", steps=2)
     check("adagrad: half of Adam's states", read_log(work / "log")[0]["by_class"]["optimizer"] * 2 <= trained(plain)[0]["by_class"]["optimizer"] + 4096)
     trained(plan, *rule, f"--resume={checkpoints}", f"--dump-gradients={work / 'gradients'}", steps=2)

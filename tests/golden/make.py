@@ -31,16 +31,26 @@ MODELS = {
 }
 
 
-def rate(step):
+def rate(step, largest=LR):
     if step < WARMUP:
-        return LR * (step + 1) / WARMUP
+        return largest * (step + 1) / WARMUP
     part = (step + 1 - WARMUP) / (STEPS - WARMUP)
-    return LR * RATIO + (LR - LR * RATIO) * 0.5 * (1 + math.cos(math.pi * part))
+    return largest * RATIO + (largest - largest * RATIO) * 0.5 * (1 + math.cos(math.pi * part))
 
 
 def loss_of(model, ids, labels):
     logits = model(input_ids=ids).logits
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
+
+
+def fresh_model(number, config):
+    torch.manual_seed(100 + number)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.mul_(1 + 0.2 * torch.rand_like(parameter))
+    return model
 
 
 def main():
@@ -49,12 +59,7 @@ def main():
             continue
         folder = HERE / name
         folder.mkdir(exist_ok=True)
-        torch.manual_seed(100 + number)
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.ndim == 1:
-                    parameter.mul_(1 + 0.2 * torch.rand_like(parameter))
+        model = fresh_model(number, config)
         dims = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
         program = torch.onnx.export(model, (), kwargs={"input_ids": torch.zeros(2, 8, dtype=torch.int64)}, dynamo=True,
                                     opset_version=18, dynamic_shapes={"input_ids": dims})

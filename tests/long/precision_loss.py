@@ -13,6 +13,7 @@ from support import BIN, check, finish, read_log, run, scratch
 
 BATCH, SEQ, STEPS, LIMIT = 4, 128, 500, 0.01
 RUNS = {"fp32": ["--precision=fp32"], "bf16": ["--precision=bf16"], "bf16 with bf16 moments": ["--precision=bf16", "--optimizer-state=bf16"],
+        "bf16 without masters": ["--precision=bf16", "--master=none"], "bf16 without masters, states in bf16": ["--precision=bf16", "--master=none", "--optimizer-state=bf16"],
         "fp16": ["--precision=fp16"]}
 
 

@@ -4,18 +4,35 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "runtime/Format/StepParameters.h"
+#include "runtime/Format/StochasticRounding.h"
+#include <optional>
 
 using namespace mlir;
 using namespace ztc::graph;
 using ztc::StepParameter;
 
-/// The f32 master of a narrow parameter.
+/// The value that is updated: the f32 master of a narrow parameter, or what it holds itself.
 static Expr masterOf(const Expr &parameter, Value master) {
-  if (!master || parameter.elementType().isF16())
-    return master ? parameter.with(master) : parameter;
+  if (!master)
+    return widen(parameter);
+  if (parameter.elementType().isF16())
+    return parameter.with(master);
   Type type = parameter.type().clone(parameter.builder().getF32Type());
   return parameter.with(
       JoinMasterOp::create(parameter.builder(), parameter.loc(), type, parameter.value(), master).getMaster());
+}
+
+/// The numbers of all elements, `index` counting them in the whole bucket.
+static Expr elementNumbers(OptimizerStepOp op, const Expr &index) {
+  if (!op.getNumbers())
+    return index;
+  const ArrayRef<int64_t> starts = *op.getStarts();
+  const Expr numbers = index.with(op.getNumbers());
+  auto number = [&](int64_t tensor) { return broadcastLike(reshape(slice(numbers, {tensor}, {1}), {}), index); };
+  Expr first = number(0);
+  for (int64_t tensor = 1; tensor < int64_t(starts.size()); ++tensor)
+    first = select(index < constantLike(index, static_cast<double>(starts[tensor])), first, number(tensor));
+  return first + index;
 }
 
 FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
@@ -56,23 +73,31 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
            failure();
 
   const Expr proceed = broadcastLike(p.with(getProceed()), p);
-  auto keep = [&](const Expr &state, const Expr &old, int64_t stream) {
-    Expr next = state;
-    if (state.elementType() != old.elementType())
+  std::optional<Expr> numbers; // of the elements, where something is rounded
+  auto keep = [&](const Expr &value, const Expr &old, int64_t stream) {
+    Expr next = value;
+    if (value.elementType() != old.elementType()) {
+      if (!numbers)
+        numbers = elementNumbers(*this, index());
       next = p.with(StochasticRoundOp::create(
-          builder, loc, old.type(), state.value(), index().value(), hyper(StepParameter::RandomSeed).value(),
+          builder, loc, old.type(), value.value(), numbers->value(), hyper(StepParameter::RandomSeed).value(),
           hyper(StepParameter::RandomStep).value(), builder.getI64IntegerAttr(stream)));
+    }
     return select(proceed, next, old).value();
   };
-  const Expr updated = select(proceed, update.parameter, p);
-  SmallVector<Value> results{updated.value()};
+  SmallVector<Value> results{Value()};
   for (auto [number, state] : llvm::enumerate(update.states))
     results.push_back(keep(state, p.with(oldStates[number]), static_cast<int64_t>(number)));
+  if (!master) {
+    results.front() = keep(update.parameter, stored, ztc::kParameterStream);
+    return results;
+  }
+  const Expr updated = select(proceed, update.parameter, p);
   if (stored.elementType().isBF16()) {
     auto split = SplitMasterOp::create(builder, loc, stored.type(), master.getType(), updated.value());
     results.front() = split.getParameter();
     results.push_back(split.getRemainder());
-  } else if (master) {
+  } else {
     results.front() = castTo(updated, stored.elementType()).value();
     results.push_back(updated.value());
   }

@@ -141,7 +141,7 @@ def Graph_StochasticRoundOp : Graph_Op<"stochastic_round", [Elementwise, SameOpe
   let summary = "x in bf16, rounded up with the probability of what is cut off: the mean of many roundings is x.";
   let description = [{
     The 16 bits that are added before the cut are a hash of the bit patterns of `seed` and `step` (f32), of `stream`, which tells apart what
-    one step rounds, and of `index`, the element's place in the whole bucket: a shard of it gets the same bits
+    one step rounds, and of `index`, a number of the element that no cutting of its bucket changes: a shard of it gets the same bits
     (runtime/Format/StochasticRounding.h). What is not finite stays what it is.
     (C1) x is f32, index i64, seed and step f32. (C2) the result is bf16. All have one shape.
   }];

@@ -14,7 +14,8 @@ def Graph_AccumulateOp : Graph_Op<"accumulate", [SameOperandsAndResultType]> {
   let assemblyFormat = "$accumulator `,` $x attr-dict `:` type($y)";
 }
 
-def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, OptimizerOpInterface, AllTypesMatch<["parameter", "new_parameter"]>]> {
+def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, OptimizerOpInterface, AttrSizedOperandSegments,
+    AllTypesMatch<["parameter", "new_parameter"]>]> {
   let summary = "One update of a flat bucket by an optimizer that is registered by name (Optimizers.h).";
   let description = [{
     What becomes of parameter and states is the formula of the rule `optimizer`, which `decompose` writes out. Around it all optimizers
@@ -22,17 +23,22 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     whose global index is below `decayed`; where `proceed` is false nothing changes. `hyper` is the f32 vector of
     runtime/Format/StepParameters.h: its fields hold lr, betas, corrections and so on.
     Everything is computed in f32 (f64 for f64), from an f32 master: a bf16 parameter has its i16 remainder in `kept` (join_master,
-    split_master), an f16 parameter the f32 master itself, of which it is the rounded form. States in bf16 are rounded by stochastic_round,
-    state number n with stream n. `kept` are the states in the rule's order, then the master.
+    split_master), an f16 parameter the f32 master itself, of which it is the rounded form. A bf16 parameter without a master is rounded by
+    stochastic_round, and so are states in bf16. What that draws depends on the seed, the step, what is rounded (state number n is stream n),
+    and the element's number: where tensor t of the bucket begins at starts[t], element i of it has the number numbers[t] + i, i counted in
+    the whole bucket; without `numbers` that is i. `kept` are the states in the rule's order, then the master.
     (C1) parameter, gradient and what is kept are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
-    scalar i1. (C3) behind the states a master stands beside a bf16 (i16) or an f16 (f32) parameter, and only there. (C4) states are f32
-    (f64), or bf16. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept keeps its types.
+    scalar i1. (C3) behind the states a master may stand beside a bf16 parameter (i16), must beside an f16 one (f32), and stands nowhere
+    else. (C4) states are f32 (f64), or bf16. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept keeps
+    its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0.
   }];
   let arguments = (ins StrAttr:$optimizer, Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Variadic<Graph_AnyTensor>:$kept,
-                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed);
+                       Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed,
+                       Optional<Graph_IntegerTensor>:$numbers, OptionalAttr<DenseI64ArrayAttr>:$starts);
   let results = (outs Graph_AnyTensor:$new_parameter, Variadic<Graph_AnyTensor>:$new_kept);
   let assemblyFormat = [{
-    $optimizer $parameter `,` $gradient `keeps` `(` $kept `)` `by` `(` $hyper `,` $gradient_scale `,` $proceed `)` `decayed` $decayed attr-dict
+    $optimizer $parameter `,` $gradient `keeps` `(` $kept `)` `by` `(` $hyper `,` $gradient_scale `,` $proceed `)` `decayed` $decayed
+    (`numbered` $numbers^ `from` $starts)? attr-dict
     `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{

@@ -33,15 +33,16 @@ LogicalResult OptimizerStepOp::verify() {
     master = IntegerType::get(getContext(), 16);
   else if (element.isF16())
     master = Float32Type::get(getContext());
-  const size_t expected = rule->states.size() + (master ? 1 : 0);
-  if (getKept().size() != expected)
+  const size_t states = rule->states.size(), expected = states + (master ? 1 : 0);
+  const bool isWithoutMaster = element.isBF16() && getKept().size() == states;
+  if (getKept().size() != expected && !isWithoutMaster)
     return emitOpError("keeps ") << getKept().size() << " values of a parameter of " << element << ", expected "
                                  << expected << " with '" << getOptimizer() << "'";
   // (C3)
-  if (master && getKept().back().getType() != parameter.clone(master))
+  if (master && !isWithoutMaster && getKept().back().getType() != parameter.clone(master))
     return emitOpError("the master of a parameter of ") << element << " is " << getKept().back().getType();
   // (C4)
-  for (Value state : getKept().take_front(rule->states.size()))
+  for (Value state : getKept().take_front(states))
     if (Type type = tensorOf(state).getElementType(); !type.isBF16() && type != computeType(element))
       return emitOpError("states of ") << type << " beside a parameter of " << element;
   // (C2)
@@ -52,6 +53,16 @@ LogicalResult OptimizerStepOp::verify() {
     return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
   if (tensorOf(getProceed()).getRank() != 0)
     return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
+  // (C7)
+  const ArrayRef<int64_t> starts = getStarts().value_or(ArrayRef<int64_t>());
+  if (!getNumbers())
+    return starts.empty() ? success() : emitOpError("has starts and no numbers");
+  RankedTensorType numbers = tensorOf(getNumbers());
+  if (numbers.getRank() != 1 || !numbers.getElementType().isInteger(64) ||
+      numbers.getDimSize(0) != int64_t(starts.size()))
+    return emitOpError("numbers are no 1-D i64 for ") << starts.size() << " starts: " << numbers;
+  if (starts.empty() || starts.front() != 0 || !llvm::is_sorted(starts, std::less_equal<>()))
+    return emitOpError("starts do not ascend from 0");
   return success();
 }
 

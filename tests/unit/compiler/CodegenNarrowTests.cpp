@@ -301,3 +301,44 @@ TEST(CodegenNarrow, AdamwOfAnF16ParameterWithBf16Moments) {
     ASSERT_EQ(data<float>(results[3])[i], expected.master) << i;
   }
 }
+
+/// Rounding draws from the numbers of elements: those of two tensors, of which the second begins inside of the shard.
+TEST(CodegenNarrow, AdamwOfABf16ParameterWithoutAMaster) {
+  Group group(
+      R"(func.func @adamw(%p: tensor<?xbf16>, %g: tensor<?xbf16>, %m: tensor<?xf32>, %v: tensor<?xf32>, %h: tensor<16xf32>, %s: tensor<f32>, %ok: tensor<i1>, %n: tensor<2xi64>)
+      -> (tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>) {
+    %a, %b, %c = graph.optimizer_step "adamw" %p, %g keeps(%m, %v) by(%h, %s, %ok) decayed 7000 numbered %n from [0, 6016]
+      : (tensor<?xbf16>, tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>, tensor<2xi64>) -> (tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>)
+    return %a, %b, %c : tensor<?xbf16>, tensor<?xf32>, tensor<?xf32>
+  })");
+  NarrowUpdate u;
+  std::vector<uint16_t> parameters, gradients;
+  for (int64_t i = 0; i < u.length; ++i) {
+    parameters.push_back(toBf16(u.masters[i]));
+    gradients.push_back(toBf16(u.gradients[i]));
+    u.masters[i] = fromBf16(parameters.back());
+  }
+  const std::vector<uint64_t> numbers{firstElementNumber(0x123456789abcdef0),
+                                      firstElementNumber(0xfedcba9876543210) - 6016};
+  std::vector<Bytes> arguments{bytesOf(parameters), bytesOf(gradients), bytesOf(u.m),
+                               bytesOf(u.v),        bytesOf(u.hyper),   bytesOf(std::vector<float>{0.5f}),
+                               Bytes(1, 1),         bytesOf(numbers)};
+  RunOptions options;
+  options.length = u.length;
+  options.start = u.start;
+  ASSERT_LT(u.start, 6016);
+  ASSERT_GT(u.start + u.length, 6016);
+  std::vector<Bytes> results = runGroup(group.fusion(), arguments, options);
+  const uint32_t key = roundingKey(randomField(99), randomField(3), kParameterStream);
+  for (int64_t i = 0; i < u.length; ++i) {
+    NarrowUpdate::Result expected = u.update(i, fromBf16(gradients[i]), u.m[i], u.v[i]);
+    const auto place = static_cast<uint64_t>(u.start + i);
+    const uint32_t bits = roundingBits(key, numbers[place < 6016 ? 0 : 1] + place);
+    ASSERT_EQ(data<uint16_t>(results[0])[i], roundStochastically(expected.master, bits)) << i;
+    ASSERT_EQ(data<float>(results[1])[i], expected.m) << i;
+    ASSERT_EQ(data<float>(results[2])[i], expected.v) << i;
+  }
+  arguments[6][0] = 0; // not to proceed changes nothing
+  EXPECT_EQ(runGroup(group.fusion(), arguments, options),
+            (std::vector<Bytes>{arguments[0], arguments[2], arguments[3]}));
+}

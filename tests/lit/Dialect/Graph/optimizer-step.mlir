@@ -15,6 +15,16 @@ func.func @registered(%p: tensor<8xf32>, %q: tensor<8xbf16>, %r: tensor<8xi16>, 
 
 // -----
 
+// CHECK-LABEL: func.func @without_master
+func.func @without_master(%p: tensor<8xf32>, %q: tensor<8xbf16>, %n: tensor<2xi64>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // CHECK: graph.optimizer_step "lion" %{{.*}} decayed 8 numbered %{{.*}} from [0, 5] : (
+  %0, %1 = graph.optimizer_step "lion" %q, %q keeps(%p) by(%hyper, %s, %go) decayed 8 numbered %n from [0, 5]
+      : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>, tensor<2xi64>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
 // (C1)
 func.func @lengths(%p: tensor<8xf32>, %m: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
   // expected-error @+1 {{parameter and states are not of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
@@ -111,5 +121,35 @@ func.func @kept(%p: tensor<8xf32>, %h: tensor<8xbf16>, %hyper: tensor<16xf32>, %
   // expected-error @+1 {{what is kept has other types afterwards}}
   %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
       : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>)
+  return
+}
+
+// -----
+
+// (C3)
+func.func @without_master(%p: tensor<8xf32>, %h: tensor<8xf16>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{keeps 1 values of a parameter of 'f16', expected 2 with 'sgd'}}
+  %0, %1 = graph.optimizer_step "sgd" %h, %h keeps(%p) by(%hyper, %s, %go) decayed 4
+      : (tensor<8xf16>, tensor<8xf16>, tensor<8xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C7)
+func.func @numbers(%p: tensor<8xf32>, %q: tensor<8xbf16>, %n: tensor<2xi64>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{numbers are no 1-D i64 for 3 starts: 'tensor<2xi64>'}}
+  %0, %1 = graph.optimizer_step "lion" %q, %q keeps(%p) by(%hyper, %s, %go) decayed 8 numbered %n from [0, 5, 6]
+      : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>, tensor<2xi64>) -> (tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// (C7)
+func.func @starts(%p: tensor<8xf32>, %q: tensor<8xbf16>, %n: tensor<2xi64>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
+  // expected-error @+1 {{starts do not ascend from 0}}
+  %0, %1 = graph.optimizer_step "lion" %q, %q keeps(%p) by(%hyper, %s, %go) decayed 8 numbered %n from [2, 5]
+      : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>, tensor<2xi64>) -> (tensor<8xbf16>, tensor<8xf32>)
   return
 }

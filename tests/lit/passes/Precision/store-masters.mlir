@@ -1,10 +1,15 @@
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage="precision=bf16 keep=n" --ztc-store-masters --ztc-verify-precision | FileCheck %s
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp16 --ztc-store-masters=state=bf16 --ztc-verify-precision | FileCheck %s --check-prefix=FP16
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp32 --ztc-store-masters=state=bf16 --ztc-verify-precision | FileCheck %s --check-prefix=FP32
+// RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage="precision=bf16 keep=n" --ztc-store-masters=masters=none --ztc-verify-precision | FileCheck %s --check-prefix=WITHOUT
+// RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp16 --ztc-store-masters=masters=none 2>&1 | FileCheck %s --check-prefix=ONLY
+// RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=masters=fp64 2>&1 | FileCheck %s --check-prefix=MASTERS
 // RUN: not ztc-opt %s --ztc-build-update --ztc-store-masters 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=state=fp8 2>&1 | FileCheck %s --check-prefix=STATE
 // NONE: has no graph.precision: no precision was chosen
 // STATE: there is no optimizer state fp8, only fp32 and bf16
+// ONLY: weights can be without masters in precision bf16 only, not in fp16
+// MASTERS: there are no masters 'fp64', only fp32 and none
 
 // The kept parameter has no master; its gradient comes in f32.
 // CHECK-LABEL: func.func @update(
@@ -26,10 +31,17 @@
 // FP16:          graph.compare "lt", %[[SHARE]]
 // FP16:          %[[CLIP:.*]] = graph.minimum
 // FP16:          %[[FACTOR:.*]] = graph.mul %[[CLIP]], %[[INVERSE]]
-// FP16:          graph.optimizer_step "adamw" {{.*}}, %[[FACTOR]], {{.*}} decayed 32 : (tensor<32xf16>, tensor<32xf16>, tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>,
+// FP16:          graph.optimizer_step "adamw" {{.*}}, %[[FACTOR]], {{.*}} decayed 32 numbered %{{.*}} from [0] : (tensor<32xf16>, tensor<32xf16>, tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>,
 
 // FP32-LABEL:  func.func @update(
-// FP32:          graph.optimizer_step "adamw" {{.*}} decayed 32 : (tensor<32xf32>, tensor<32xf32>, tensor<32xbf16>, tensor<32xbf16>,
+// FP32:          graph.optimizer_step "adamw" {{.*}} decayed 32 numbered %{{.*}} from [0] : (tensor<32xf32>, tensor<32xf32>, tensor<32xbf16>, tensor<32xbf16>,
+
+// Without masters the elements of what is rounded have numbers, by the tensor's name; what is kept in f32 needs none.
+// WITHOUT-LABEL: func.func @update(
+// WITHOUT-NOT:     "master"
+// WITHOUT:         %[[N:.*]] = graph.constant dense<{{.*}}> : tensor<1xi64>
+// WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 32 numbered %[[N]] from [0] : (tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>, tensor<32xf32>,
+// WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<8xf32>, tensor<8xf32>,
 func.func @microstep(%step: tensor<16xf32> {graph.role = "step"}, %w: tensor<4x8xf32> {graph.role = "parameter", graph.name = "w"},
                      %n: tensor<8xf32> {graph.role = "parameter", graph.name = "n", graph.no_decay}) {
   return
