@@ -118,6 +118,7 @@ std::string given(const CompileOptions &o) {
   add("--weights", o.weights);
   add("--freeze", o.freezePattern);
   add("--padding-token", o.paddingToken);
+  add("--optimizer", o.optimizer == "adamw" ? "" : o.optimizer);
   for (const std::string &role : o.inputRoles)
     add("--input", role);
   return text;

@@ -153,6 +153,7 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   plan->add_option("--threads", o.threads, "of a host: threads a rank")->transform(kWhole)->check(CLI::Range(1, 4096));
   plan->add_option("--precision", o.precision, "storage and compute types")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  plan->add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion or sgd")->type_name("NAME");
   plan->add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   plan->add_option("--input", o.inputRoles, "as in ztc compile")->type_name("ROLE=NAME")->allow_extra_args(false);
   plan->add_option("--padding-token", o.paddingToken, "as in ztc compile")->type_name("ID|none");

@@ -43,14 +43,24 @@ std::string describeStep(const plan::Plan &plan, const plan::Step &step) {
                  llvm::join(writes, ", "));
 }
 
-/// ", bf16, master i16" of a bucket that is not f32.
+/// ", bf16, master i16; exp_avg f32, exp_avg_sq f32": how a bucket is stored where that is not f32, and the optimizer's
+/// states.
 static std::string storageText(const plan::Plan &plan, const plan::Bucket &bucket) {
   auto typeOf = [&](uint32_t slot) { return slot < unsigned(plan.slots_size()) ? plan.slots(slot).type() : plan::F32; };
   std::string text;
   if (plan::DataType type = typeOf(bucket.parameter_slot()); type != plan::F32)
     text += std::string(", ") + dataTypeName(type);
-  if (bucket.trainable() && bucket.master_slot() != kAbsent)
+  if (!bucket.trainable())
+    return text;
+  if (bucket.master_slot() != kAbsent)
     text += std::string(", master ") + dataTypeName(typeOf(bucket.master_slot()));
+  else if (typeOf(bucket.parameter_slot()) != plan::F32)
+    text += ", no master";
+  const char *separator = "; ";
+  for (const plan::Bucket::State &state : bucket.states()) {
+    text += separator + state.name() + " " + dataTypeName(typeOf(state.slot()));
+    separator = ", ";
+  }
   return text;
 }
 

@@ -223,7 +223,7 @@ Status RunStages::loadModel() {
 
 std::map<std::string, std::string> RunStages::environment() const {
   const auto &options = session_->plan().options();
-  const auto state = options.find("optimizer-state");
+  const auto state = options.find("optimizer-state"), masters = options.find("master");
   std::map<std::string, std::string> found{{"ztc", session_->plan().ztc_version()},
                                            {"device", session_->device().description()},
                                            {"threads", std::to_string(session_->shape().threads)},
@@ -233,6 +233,7 @@ std::map<std::string, std::string> RunStages::environment() const {
                                            {"precision", session_->plan().precision()},
                                            {"optimizer", optimizerName(session_->plan())},
                                            {"optimizer state", state != options.end() ? state->second : "fp32"},
+                                           {"masters", masters != options.end() ? masters->second : "fp32"},
                                            {"ZeRO stage", std::to_string(session_->plan().zero())},
                                            {"data", data_ ? data_->fingerprint() : "random tokens"}};
   if (!baseModel_.empty())

@@ -85,6 +85,8 @@ with scratch() as work:
             memory[masters] = read_log(work / "log")[0]["by_class"]["optimizer"]
         mine = [bits for (kind, _, _), bits in narrow.items() if kind == masters]
         check(f"bf16, --master={masters}: the same bits at every stage on 1, 2 and 3 ranks", all(bits == mine[0] for bits in mine) and len(mine[0][0]) > 5)
+    text = run("ztc", "inspect", work / "narrow-none-1/grouped.bin", "--text").stdout
+    check("ztc inspect says how buckets are stored", "bf16, no master; exp_avg bf16, exp_avg_sq bf16" in text, text[:2000])
     check("--master=none changes weights", narrow["none", 0, 1] != narrow["fp32", 0, 1])
     check("--master=none keeps two bytes of an element less", 2 / 3 * memory["fp32"] - 4096 <= memory["none"] <= 2 / 3 * memory["fp32"] + 4096, memory)
     said = run("ztc", "compile", GOLDEN / "grouped/model.onnx", "--precision=fp32", "--master=none", "-o", work / "no.bin", expect=None)
