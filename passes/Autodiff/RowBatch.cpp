@@ -49,8 +49,10 @@ LogicalResult RowBatch::run(Block &block) {
     builder_.setInsertionPoint(&op);
     if (op.getNumResults() != 1)
       return refuse(&op, "has several results");
+    Operation *before = op.getPrevNode();
     if (failed(rewrite(&op)))
       return failure();
+    markWideAs(op, before, twin(op.getResult(0)));
   }
   return success();
 }

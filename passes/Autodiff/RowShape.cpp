@@ -1,5 +1,9 @@
 #include "passes/Autodiff/RowShape.h"
+#include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -53,6 +57,19 @@ std::optional<RowShape> reshapedRows(ArrayRef<int64_t> from, const RowShape &row
     }
   }
   return result;
+}
+
+void markWideAs(Operation &op, Operation *before, Value twin) {
+  if (!op.hasAttr(graph::kWide))
+    return;
+  llvm::SmallPtrSet<Operation *, 8> made;
+  for (Operation *own = op.getPrevNode(); own != before; own = own->getPrevNode())
+    made.insert(own);
+  for (Operation *own = twin.getDefiningOp(); own && made.contains(own); own = own->getOperand(0).getDefiningOp()) {
+    own->setAttr(graph::kWide, UnitAttr::get(op.getContext()));
+    if (!isa<graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp>(own))
+      break;
+  }
 }
 
 } // namespace ztc

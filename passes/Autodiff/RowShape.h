@@ -1,6 +1,7 @@
 // Which dimensions of a tensor count rows: sequences, positions.
 #pragma once
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
 #include <compare>
 #include <optional>
@@ -30,5 +31,8 @@ llvm::SmallVector<int64_t> shrunk(llvm::ArrayRef<int64_t> shape, const RowShape 
 /// The rows of `to`, another shape of the same elements, or nothing where they are no longer the outermost part of a
 /// dimension.
 std::optional<RowShape> reshapedRows(llvm::ArrayRef<int64_t> from, const RowShape &rows, llvm::ArrayRef<int64_t> to);
+/// Lets what stands for the result of `op` compute in f32 where `op` does (graph::kWide): `twin` and the ops that move
+/// it there, of those that were made between `before`, null at the beginning of a block, and `op`.
+void markWideAs(mlir::Operation &op, mlir::Operation *before, mlir::Value twin);
 
 } // namespace ztc

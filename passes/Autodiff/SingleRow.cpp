@@ -37,8 +37,10 @@ LogicalResult SingleRow::run(Block &block) {
       continue;
     builder_.setInsertionPoint(&op);
     if (!isa<graph::AttentionOp>(op)) {
+      Operation *before = op.getPrevNode();
       if (failed(rewrite(&op)) || failed(noteKeys(&op)))
         return failure();
+      markWideAs(op, before, twin(op.getResult(0)));
       continue;
     }
     Value result = memory_.attend(&op, *this, builder_);

@@ -40,11 +40,12 @@ func.func @generate(%tokens: tensor<3x4xi32> {graph.role = "tokens"}, %position:
 
 // -----
 
-// A table of each row's experts, (T * 2, 1): of one row it has two, and indices count from its own.
+// A table of each row's experts, (T * 2, 1): of one row it has two, and indices count from its own. What computes in f32 with all rows does so with one.
 // CHECK-LABEL: func.func @decode(
 // CHECK:         %[[PLACE:.*]] = graph.add %{{.*}} : tensor<1x1xi32>
 // CHECK:         %[[LOCAL:.*]] = graph.sub %[[PLACE]], %{{.*}} : tensor<1x1xi32>
-// CHECK:         graph.embedding_grad %[[LOCAL]], %{{.*}} : tensor<1x1xi32>, tensor<1x1x1xf32> -> tensor<2x1xf32>
+// CHECK:         %[[TABLE:.*]] = graph.embedding_grad %[[LOCAL]], %{{.*}} {graph.wide} : tensor<1x1xi32>, tensor<1x1x1xf32> -> tensor<2x1xf32>
+// CHECK:         graph.reshape %[[TABLE]] {graph.wide} : tensor<2x1xf32> -> tensor<1x1x1x2xf32>
 func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
                     %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
   %two = graph.constant dense<2> : tensor<1x4xi32>
@@ -53,8 +54,8 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
   %expert = graph.remainder %tokens, %two : tensor<1x4xi32>
   %place = graph.add %begin, %expert : tensor<1x4xi32>
   %one = graph.constant dense<1.0> : tensor<1x4x1xf32>
-  %weights = graph.embedding_grad %place, %one : tensor<1x4xi32>, tensor<1x4x1xf32> -> tensor<8x1xf32>
-  %heads = graph.reshape %weights : tensor<8x1xf32> -> tensor<1x4x1x2xf32>
+  %weights = graph.embedding_grad %place, %one {graph.wide} : tensor<1x4xi32>, tensor<1x4x1xf32> -> tensor<8x1xf32>
+  %heads = graph.reshape %weights {graph.wide} : tensor<8x1xf32> -> tensor<1x4x1x2xf32>
   %out = graph.attention %heads, %heads, %heads, 1.0 {causal} : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>
   %hidden = graph.reshape %out : tensor<1x4x1x2xf32> -> tensor<4x2xf32>
   %last = graph.embedding %hidden, %position : tensor<4x2xf32>, tensor<1xi32> -> tensor<1x2xf32>
