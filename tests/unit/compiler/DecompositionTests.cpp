@@ -1,6 +1,8 @@
 // Macro ops against their decomposition: the op itself, and its own gradient against that of the decomposition.
+#include "compiler/Dialect/Graph/Optimizers.h"
 #include "runtime/Format/StepParameters.h"
 #include "tests/unit/compiler/GradientCheck.h"
+#include <gmock/gmock.h>
 
 using namespace mlir;
 using namespace ztc;
@@ -212,6 +214,27 @@ TEST(DecompositionTable, WritesMacroOpsInPrimitiveOnes) {
       EXPECT_FALSE(isa<DecomposableOpInterface>(op)) << macro.name << ": " << op->getName().getStringRef().str();
     });
   }
+}
+
+/// What a state is called is what its files in checkpoints are called.
+TEST(Optimizers, NamesOfStatesAreThoseOfFiles) {
+  auto refusal = [](std::string name, SmallVector<graph::OptimizerState> states) {
+    testing::internal::CaptureStderr();
+    auto keep = [](const graph::OptimizerTerms &terms) {
+      return graph::OptimizerUpdate{terms.states, terms.parameter};
+    };
+    EXPECT_TRUE(failed(graph::registerOptimizer({std::move(name), std::move(states), 0, keep})));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(refusal("one", {"Momentum"}), testing::HasSubstr("a state has the name 'Momentum'; expected lower-case"));
+  EXPECT_THAT(refusal("one", {""}), testing::HasSubstr("expected lower-case letters, digits and _"));
+  EXPECT_THAT(refusal("one", {"master"}), testing::HasSubstr("'master', which another value of a parameter has"));
+  EXPECT_THAT(refusal("one", {"sum", "sum"}), testing::HasSubstr("two states have the name 'sum'"));
+  EXPECT_THAT(refusal("sgd", {"sum"}), testing::HasSubstr("there is one of that name"));
+  EXPECT_EQ(graph::findOptimizer("one"), nullptr);
+  EXPECT_FALSE(graph::findOptimizer("adamw")->state("exp_avg_sq")->isSigned);
+  EXPECT_EQ(graph::findOptimizer("adamw")->state("sum"), nullptr);
+  EXPECT_TRUE(graph::findState("momentum_buffer")->isSigned);
 }
 
 /// A shard's length follows from the world size: the decomposition makes no constant of that length.

@@ -57,6 +57,7 @@ TEST(TrainOptions, BadOnesAreNamed) {
       {"gpus and ranks", [](RunOptions &o) { o.gpus = 1, o.ranks = 1; }, "--gpus and --ranks"},
       {"scale", [](RunOptions &o) { o.lossScale = 3; }, "power of two"},
       {"beta", [](RunOptions &o) { o.optimizer.beta2 = 1; }, "--beta2"},
+      {"momentum", [](RunOptions &o) { o.optimizer.momentum = 1; }, "--momentum"},
   };
   for (const BadCase &bad : cases) {
     RunOptions o = training();
@@ -64,6 +65,42 @@ TEST(TrainOptions, BadOnesAreNamed) {
     Status status = checkOptions(o);
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument) << bad.name;
     EXPECT_THAT(status.message(), HasSubstr(bad.message)) << bad.name;
+  }
+}
+
+TEST(TrainOptions, OptimizersHaveDefaultsAndOptionsOfTheirOwn) {
+  const auto planOf = [](const char *optimizer) {
+    plan::Plan plan;
+    plan.set_precision("fp32");
+    if (*optimizer)
+      (*plan.mutable_options())["optimizer"] = optimizer;
+    return plan;
+  };
+  EXPECT_EQ(optimizerName(planOf("")), "adamw");
+  const RunOptions silent = training();
+  EXPECT_EQ(withOptimizerDefaults(silent, planOf("")).optimizer.beta2, 0.95);
+  EXPECT_EQ(withOptimizerDefaults(silent, planOf("lion")).optimizer.beta2, 0.99);
+  EXPECT_EQ(withOptimizerDefaults(silent, planOf("lion")).optimizer.weightDecay, 0.1);
+  EXPECT_EQ(withOptimizerDefaults(silent, planOf("sgd")).optimizer.weightDecay, 0.0);
+  RunOptions given = training();
+  given.optimizer.beta2 = 0.5, given.optimizer.weightDecay = 0.25;
+  given.given = {"--beta2", "--weight-decay"};
+  EXPECT_EQ(withOptimizerDefaults(given, planOf("lion")).optimizer.beta2, 0.5);
+  EXPECT_EQ(withOptimizerDefaults(given, planOf("sgd")).optimizer.weightDecay, 0.25);
+
+  struct Case {
+    const char *optimizer, *option;
+    bool isUnused;
+  };
+  for (const Case &c : {Case{"", "--beta2", false}, Case{"", "--momentum", true}, Case{"lion", "--beta1", false},
+                        Case{"lion", "--epsilon", true}, Case{"sgd", "--nesterov", false}, Case{"sgd", "--beta1", true},
+                        Case{"sgd", "--weight-decay", false}, Case{"of a plugin", "--momentum", false}}) {
+    RunOptions o = training();
+    o.given = {c.option};
+    const std::vector<std::string> unused = unusedOptions(o, planOf(c.optimizer));
+    EXPECT_EQ(!unused.empty(), c.isUnused) << c.optimizer << " " << c.option;
+    if (c.isUnused && !unused.empty())
+      EXPECT_THAT(unused.front(), HasSubstr(std::string(c.option) + " has no effect: plan.bin was compiled with"));
   }
 }
 

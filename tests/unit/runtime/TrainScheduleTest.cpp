@@ -69,6 +69,11 @@ TEST(TrainSchedule, StepParametersAreRoundedOnceFromDouble) {
   EXPECT_EQ(at(values, StepParameter::OneMinusBeta2), float(1 - 0.95));
   EXPECT_EQ(at(values, StepParameter::Clip), 1.0f);
   EXPECT_EQ(at(values, StepParameter::LossScale), 1.0f);
+  EXPECT_EQ(at(values, StepParameter::WeightDecay), float(0.1));
+  EXPECT_EQ(at(values, StepParameter::Momentum), float(0.9));
+  EXPECT_EQ(at(values, StepParameter::Nesterov), 0.0f);
+  optimizer.nesterov = true;
+  EXPECT_EQ(at(stepParameters(s, optimizer, 2, 1021), StepParameter::Nesterov), 1.0f);
 }
 
 TEST(TrainSchedule, NoClippingIsInfinity) {
