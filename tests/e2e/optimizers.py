@@ -91,6 +91,10 @@ with scratch() as work:
     check("--master=none keeps two bytes of an element less", 2 / 3 * memory["fp32"] - 4096 <= memory["none"] <= 2 / 3 * memory["fp32"] + 4096, memory)
     said = run("ztc", "compile", GOLDEN / "grouped/model.onnx", "--precision=fp32", "--master=none", "-o", work / "no.bin", expect=None)
     check("--master=none is for bf16", said.returncode != 0 and "bf16" in said.stderr, said.stderr)
+    for options in (["--optimizer=lion", "--precision=fp32"], ["--optimizer=lion", "--precision=bf16"], ["--optimizer=sgd", "--precision=fp32"],
+                    ["--precision=bf16", "--master=none", "--optimizer-state=bf16"]):
+        said = run("ztc", "compile", GOLDEN / "grouped/model.onnx", "--batch=2", "--seq=16", "--target=host", "--verify", *options, "-o", work / "verified.bin")
+        check(f"--verify holds {' '.join(options)}", said.returncode == 0 and "not checked" not in said.stderr, said.stderr[-1000:])
     folder = work / "adamw"
     folder.mkdir()
     said = run("ztc-run", compile_golden(folder, "grouped"), "--steps=1", "--momentum=0.5", "--threads=1").stderr

@@ -45,7 +45,7 @@ OptimizerUpdate sgd(const OptimizerTerms &terms) {
 std::map<std::string, OptimizerRule, std::less<>> &rules() {
   static std::map<std::string, OptimizerRule, std::less<>> all{
       {"adamw", {"adamw", {"exp_avg", {"exp_avg_sq", /*isSigned=*/false}}, 18, adamw}},
-      {"lion", {"lion", {"exp_avg"}, 11, lion}},
+      {"lion", {"lion", {"exp_avg"}, 11, lion, /*isContinuous=*/false}},
       {"sgd", {"sgd", {"momentum_buffer"}, 9, sgd}}};
   return all;
 }

@@ -48,6 +48,9 @@ struct OptimizerRule {
   unsigned flops = 0; ///< for each element
   /// Emits the states' new values first, then the parameter's: states are stored while the rest is computed.
   std::function<OptimizerUpdate(const OptimizerTerms &)> update;
+  /// Whether a small change of the gradient changes the update little. By a sign it does not: elements whose gradient
+  /// is nearly zero go one way or the other.
+  bool isContinuous = true;
 
   /// The state of this name; null where there is none.
   const OptimizerState *state(llvm::StringRef stateName) const;
