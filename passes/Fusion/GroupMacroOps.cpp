@@ -108,6 +108,13 @@ bool addParts(graph::ConcatOp joined, OpSet &group) {
   return found;
 }
 
+/// What a kernel of a macro op is called: an update as its optimizer is.
+std::string kernelName(Operation *op) {
+  if (auto step = dyn_cast<graph::OptimizerStepOp>(op))
+    return step.getOptimizer().str();
+  return op->getName().stripDialect().str();
+}
+
 /// One group of these ops, named after the macro ops in it.
 LogicalResult groupMacros(const OpSet &group) {
   SmallVector<Operation *> ops(group.begin(), group.end());
@@ -115,7 +122,7 @@ LogicalResult groupMacros(const OpSet &group) {
   std::string name;
   for (Operation *op : ops)
     if (isMacro(op) || isa<graph::AddOp>(op))
-      name += (name.empty() ? "" : "_") + op->getName().stripDialect().str();
+      name += (name.empty() ? "" : "_") + kernelName(op);
   return decomposeInside(groupOps(ops, name, "macro op, one kernel"));
 }
 

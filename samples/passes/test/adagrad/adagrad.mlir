@@ -5,7 +5,7 @@
 
 // The sum of squares grows; nothing changes where the gradients are not finite.
 // CHECK-LABEL: func.func @update
-// CHECK:         graph.fusion "optimizer_step"
+// CHECK:         graph.fusion "adagrad"
 // CHECK:         graph.sqrt
 // CHECK-COUNT-2: graph.select
 func.func @update(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8xf32>, %hyper: tensor<20xf32>, %scale: tensor<f32>, %proceed: tensor<i1>)
