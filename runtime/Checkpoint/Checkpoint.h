@@ -1,5 +1,5 @@
-// Checkpoints: step-00000010/ with files of the model and of each state of the optimizer (of AdamW exp_avg, exp_avg_sq),
-// trainer.json and manifest.json.
+// Checkpoints: step-00000010/ with files of the model and of each state of the optimizer (of AdamW exp_avg,
+// exp_avg_sq), trainer.json and manifest.json.
 #pragma once
 #include "runtime/Checkpoint/BestEvaluation.h"
 #include "runtime/Checkpoint/CompanionFiles.h"

@@ -40,7 +40,8 @@ module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary 
   }
 })";
 
-/// Which value is meant by an argument or result: its role (or result kind, or the name of a state), and the parameter or bucket it belongs to.
+/// Which value is meant by an argument or result: its role (or result kind, or the name of a state), and the parameter
+/// or bucket it belongs to.
 std::string keyOf(DictionaryAttr attributes) {
   std::string key;
   for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult), StringRef(graph::kState)})

@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --ztc-build-update | FileCheck %s
 
 // CHECK-LABEL: func.func @update(
-// CHECK-SAME:    %[[STEP:[^:]*]]: tensor<16xf32> {graph.role = "step"},
+// CHECK-SAME:    %[[STEP:[^:]*]]: tensor<20xf32> {graph.role = "step"},
 // CHECK-SAME:    %[[W:[^:]*]]: tensor<4x8xf32> {graph.name = "w", graph.role = "parameter"},
 // CHECK-SAME:    %[[N:[^:]*]]: tensor<8xf32> {graph.name = "n", graph.no_decay, graph.role = "parameter"},
 // CHECK-SAME:    %[[DW:[^:]*]]: tensor<4x8xf32> {graph.name = "w", graph.role = "gradient"},

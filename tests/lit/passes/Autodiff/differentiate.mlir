@@ -3,12 +3,12 @@
 // A tied parameter: the embedding's rows are added to what the loss wrote. The backward part comes in reverse order.
 // CHECK-LABEL: func.func @microstep(
 // CHECK-SAME:    %[[TOKENS:.*]]: tensor<8xi32> {graph.role = "tokens"}, %[[TARGETS:.*]]: tensor<8xi32> {graph.role = "targets"},
-// CHECK-SAME:    %[[STEP:.*]]: tensor<16xf32> {graph.role = "step"}, %[[W:.*]]: tensor<16x8xf32> {{.*}}, %[[N:.*]]: tensor<8xf32>
+// CHECK-SAME:    %[[STEP:.*]]: tensor<20xf32> {graph.role = "step"}, %[[W:.*]]: tensor<16x8xf32> {{.*}}, %[[N:.*]]: tensor<8xf32>
 // CHECK-SAME:    -> (tensor<f32> {graph.result = "loss"}, tensor<16x8xf32> {graph.name = "w", graph.result = "gradient"},
 // CHECK-SAME:        tensor<8xf32> {graph.name = "n", graph.result = "gradient"})
 // CHECK:         %[[X:.*]] = graph.embedding %[[W]], %[[TOKENS]]
 // CHECK:         %[[H:.*]] = graph.rms_norm %[[X]], %[[N]]
-// CHECK:         %[[FIELD:.*]] = graph.slice %[[STEP]], [0] : tensor<16xf32> -> tensor<1xf32>
+// CHECK:         %[[FIELD:.*]] = graph.slice %[[STEP]], [0] : tensor<20xf32> -> tensor<1xf32>
 // CHECK:         %[[SCALE:.*]] = graph.reshape %[[FIELD]] : tensor<1xf32> -> tensor<f32>
 // CHECK:         %[[LOSS:.*]], %[[DH:.*]], %[[DW:.*]] = graph.linear_cross_entropy %[[H]], %[[W]], %[[TARGETS]] scale %[[SCALE]]
 // CHECK:         %[[DX:.*]], %[[DN:.*]] = graph.rms_norm_grad %[[X]], %[[N]], %[[DH]]
