@@ -52,6 +52,11 @@ public:
   /// Name, version and address: what a log has to say about it.
   virtual std::string description() const = 0;
 
+  /// A small call of each kind that counts nowhere, so that the transport takes now what it takes at its first call.
+  /// `memory` has kWarmBytes for each rank. All ranks call it.
+  virtual Status warm(std::byte *memory, const CollectiveCall &call) { return Status::ok(); }
+  static constexpr uint64_t kWarmBytes = 1024;
+
   /// Tells the transport about memory that most calls will use (the arena): once, before the first collective. Only a
   /// matter of speed.
   virtual Status registerMemory(std::byte *base, uint64_t bytes) { return Status::ok(); }

@@ -173,6 +173,15 @@ public:
   /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
   /// arena is no longer in use.
   virtual void abandon(const std::string &reason) {}
+  /// Makes the libraries of the prepared steps and `communicator` (may be null) take what they take beside the arena:
+  /// their code, their buffers. Before allocateArena(); all ranks call it.
+  virtual Status warmLibraries(Communicator *communicator) { return Status::ok(); }
+  /// What will still be taken after that, beside the arena: an estimate.
+  virtual uint64_t lateBytes() const { return 0; }
+  /// What libraries and communication take beside the arena on one of `world` ranks, before it is measured.
+  virtual uint64_t estimatedReserveBytes(uint32_t world) const { return 0; }
+  /// Bytes of the arena as the device allocates it: whole pages.
+  virtual uint64_t roundedArenaBytes(uint64_t bytes) const { return bytes; }
   /// Free bytes where the arena will be.
   virtual StatusOr<uint64_t> freeBytes() const = 0;
   /// Names the memory that the arena comes from, among those of this host: empty for the host's own. Ranks with equal

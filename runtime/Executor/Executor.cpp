@@ -41,6 +41,7 @@ struct Executor::Implementation {
   std::vector<ProgramStatistics> statistics; ///< likewise
   std::atomic<uint64_t> progress{0};
   TraceRecorder *trace = nullptr;
+  bool records = true;                      ///< programs, where the device can
   uint32_t programTrack = 0, stepTrack = 0; ///< of the trace
 
   Implementation(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, Device &device,
@@ -122,6 +123,10 @@ Status Executor::initialize(Arena &arena) {
   return self.device.synchronize();
 }
 
+void Executor::recordNothing() {
+  implementation_->records = false;
+}
+
 bool Executor::hasProgram(std::string_view program) const {
   for (const PreparedProgram &candidate : implementation_->programs)
     if (candidate.name == program)
@@ -134,7 +139,7 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
   const bool isLast = microstep + 1 >= shape.accumulate;
   Recording &recording = program.recordings[(microstep == 0 ? 1 : 0) + (isLast ? 2 : 0)];
   // The first time the steps are executed one by one: libraries load then what they need.
-  if (!device.recordsPrograms() || recording.runs++ == 0)
+  if (!records || !device.recordsPrograms() || recording.runs++ == 0)
     return runSteps(program, statistics, microstep);
   if (!recording.program) {
     ZTC_RETURN_IF_ERROR(device.beginRecording().withContext(fmt::format("program {}", program.name)));

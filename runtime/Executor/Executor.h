@@ -53,6 +53,9 @@ public:
   /// life ends, and those of slots that live later at once. Each step is waited for. After initialize(), on a host.
   Status poisonDeadSlots();
 
+  /// From here on programs are executed step by step, also where the device could record them.
+  void recordNothing();
+
   bool hasProgram(std::string_view program) const;
   /// Runs all steps of a program; when it returns, nothing of it is under way (on a GPU: nothing that a later call
   /// would not come behind; readSlot waits), also after an error. `microstep` counts from 0 within an optimizer step: 0

@@ -346,10 +346,12 @@ static std::string withAdvice(const std::string &what) {
   return what + (isWarmup ? ": it counts steps, a whole number; for 3 % give 3 % of --steps" : "; see ztc-run --help");
 }
 
-StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, const char *const *argv) {
-  using Result = std::variant<RunOptions, CommandLineText>;
+StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseCommandLine(int argc,
+                                                                                      const char *const *argv) {
+  using Result = std::variant<RunOptions, CommandLineText, LibraryQuestion>;
   RunOptions options;
   std::string schedule = "cosine";
+  bool wantsLibraries = false;
   CLI::App app{"Trains the plan that `ztc compile` made. A plan carries machine code: run only those that you made, or "
                "that come from "
                "somebody whose programs you would run."};
@@ -365,6 +367,7 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
     app.config_formatter(std::make_shared<ConfigFormat>(app));
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.set_version_flag("--version", "ztc-run " ZTC_VERSION);
+    app.add_flag("--libraries", wantsLibraries, "say which GPUs and which of NVIDIA's libraries are found, and where");
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion &e) {
     return Result(CommandLineText{std::string(e.what()) + "\n"});
@@ -381,6 +384,8 @@ StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, c
   } catch (const std::exception &e) {
     return invalidArgument(oneLine(e.what()));
   }
+  if (wantsLibraries)
+    return Result(LibraryQuestion{});
   for (const CLI::Option *option : app.get_options())
     if (option->count() > 0 && !option->get_lnames().empty())
       options.given.insert("--" + option->get_lnames().front());

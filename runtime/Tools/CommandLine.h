@@ -11,7 +11,11 @@ struct CommandLineText {
   std::string text;
 };
 
+/// Instead of a run: which of NVIDIA's libraries are there (--libraries).
+struct LibraryQuestion {};
+
 /// Reads arguments and the file of --config; the command line wins. InvalidArgument: usage, exit 2.
-StatusOr<std::variant<RunOptions, CommandLineText>> parseCommandLine(int argc, const char *const *argv);
+StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseCommandLine(int argc,
+                                                                                      const char *const *argv);
 
 } // namespace ztc

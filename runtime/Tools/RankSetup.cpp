@@ -6,6 +6,7 @@
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Version.h"
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Ranks/Agreement.h"
@@ -58,14 +59,7 @@ std::string variable(const Environment &environment, const char *name) {
 }
 
 CudaLibraryPaths cudaLibraries(const Environment &environment) {
-  return {.driver = variable(environment, "ZTC_LIBCUDA"),
-          .cublasLt = variable(environment, "ZTC_LIBCUBLASLT"),
-          .nccl = variable(environment, "ZTC_LIBNCCL"),
-          .nvml = variable(environment, "ZTC_LIBNVML"),
-          .cudnn = variable(environment, "ZTC_LIBCUDNN"),
-          .cudnnModule = variable(environment, "ZTC_CUDNN_MODULE"),
-          .useCudnn = variable(environment, "ZTC_CUDNN") != "0",
-          .standIns = variable(environment, "ZTC_STAND_INS")};
+  return cudaLibraryPaths([&](const char *name) { return variable(environment, name); });
 }
 
 RendezvousStore storeOf(ControlChannel &control) {
@@ -175,6 +169,10 @@ StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &cont
   });
   uint32_t share = std::max(1u, availableCores() / uint32_t(std::max<long>(1, sharers)));
   return uint32_t(options.threads.value_or(share));
+}
+
+std::string libraryReport(const Environment &environment) {
+  return describeCudaLibraries(cudaLibraries(environment));
 }
 
 Status checkDevices(const RunOptions &options, const Environment &environment) {

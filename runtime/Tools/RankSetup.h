@@ -37,6 +37,9 @@ JoinResult joinRanks(const RunOptions &options, const Environment &environment, 
 /// the same cores share them; a launcher that bound each rank to cores of its own has divided them already.
 StatusOr<uint32_t> threadsOfRank(const RunOptions &options, ControlChannel &control);
 
+/// For --libraries.
+std::string libraryReport(const Environment &environment);
+
 /// Ok, or what is missing for the GPUs that the command line asks for. FailedPrecondition.
 Status checkDevices(const RunOptions &options, const Environment &environment);
 

@@ -200,6 +200,10 @@ static int runProgram(int argc, char **argv) {
     print(stdout, "{}", text->text);
     return kDone;
   }
+  if (std::holds_alternative<LibraryQuestion>(*parsed)) {
+    print(stdout, "{}", libraryReport(readEnvironment()));
+    return kDone;
+  }
   installStopSignals();
   return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
 }

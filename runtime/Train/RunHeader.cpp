@@ -87,6 +87,13 @@ std::string deviceText(const Session &session, double tokensPerSecond) {
   return text;
 }
 
+/// What the plan reserves beside the arena, or the device's estimate.
+static uint64_t reserveBytes(const Session &session) {
+  const plan::Plan &plan = session.plan();
+  return plan.has_reserve_bytes() ? plan.reserve_bytes()
+                                  : session.device().estimatedReserveBytes(session.shape().world);
+}
+
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
@@ -98,9 +105,9 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   const uint32_t world = session.shape().world;
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
                       world > 1 ? " per rank" : "", classText(session.memory()));
-  if (const uint64_t measured = session.device().libraryBytes(); measured && plan.reserve_bytes())
-    text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured),
-                        formatSize(plan.reserve_bytes()));
+  const uint64_t reserve = reserveBytes(session);
+  if (const uint64_t measured = session.device().libraryBytes(); measured && reserve)
+    text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured), formatSize(reserve));
   text += fmt::format("device  {}\n", session.device().description());
   if (!session.algorithms().choices.key.empty())
     text += fmt::format("library {}\n", session.algorithms().text());
@@ -158,7 +165,7 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["by_class"] = byClass;
   if (const uint64_t measured = session.device().libraryBytes())
     head["library_bytes"] = measured;
-  head["reserve_bytes"] = plan.reserve_bytes();
+  head["reserve_bytes"] = reserveBytes(session);
   if (const double peak = peakOfRun(session); peak > 0)
     head["peak_flops"] = peak;
   if (plan.model().flops_per_token() > 0)

@@ -24,22 +24,23 @@ uint32_t availableCores() {
 }
 
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
-                   uint64_t ranksHere, const std::string &place) {
+                   uint64_t ranksHere, const std::string &place, const MemoryBeside &beside) {
   const std::string run = shapeText(shape);
-  uint64_t needed = memory.arenaBytes + plan.reserve_bytes();
+  uint64_t needed = memory.arenaBytes + beside.reserveBytes;
   if (plan.budget_bytes() && needed > plan.budget_bytes())
     return resourceExhausted(
         fmt::format("with {} the plan needs {} with its reserve, {} bytes above the budget of {} that it was compiled "
                     "for: compile with the same --gpus, --accumulate and {}, or with a larger --mem",
                     run, formatSize(needed), needed - plan.budget_bytes(), formatSize(plan.budget_bytes()),
                     shape.threads ? "--threads" : "no --threads"));
-  uint64_t here = memory.arenaBytes * ranksHere;
+  uint64_t here = (memory.arenaBytes + beside.lateBytes) * ranksHere;
   if (here > freeBytes)
-    return resourceExhausted(fmt::format(
-        "with {} the plan needs {}{}, {} bytes more than the {} that are free: compile "
-        "with a smaller --batch or --seq, or with --mem",
-        run, formatSize(here), ranksHere > 1 ? fmt::format(" for the {} ranks on {}", ranksHere, place) : "",
-        here - freeBytes, formatSize(freeBytes)));
+    return resourceExhausted(
+        fmt::format("with {} the plan needs {}{}{}, {} bytes more than the {} that are free: compile "
+                    "with a smaller --batch or --seq, or with --mem",
+                    run, formatSize(here), beside.lateBytes ? " with what libraries still take" : "",
+                    ranksHere > 1 ? fmt::format(" for the {} ranks on {}", ranksHere, place) : "", here - freeBytes,
+                    formatSize(freeBytes)));
   return Status::ok();
 }
 
@@ -56,16 +57,28 @@ static uint64_t hostNumber() {
   return hashName(text);
 }
 
-/// All ranks compare before any of them allocates.
+/// All ranks compare before any of them allocates. `isWarm`: libraries have taken theirs.
 static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
-                                  const Device &device, ControlChannel &control) {
+                                  const Device &device, ControlChannel &control, bool isWarm) {
   const StatusOr<uint64_t> freeNow = device.freeBytes();
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> memories,
                        allGatherValue(control, "hosts", hostNumber() + hashName(device.memoryName())));
   auto sharers = uint64_t(std::ranges::count(memories, memories[control.rank()]));
   const std::string place = device.memoryName().empty() ? "this host" : device.memoryName();
+  MemoryBeside beside;
+  beside.reserveBytes = plan.has_reserve_bytes() ? plan.reserve_bytes() : device.estimatedReserveBytes(shape.world);
+  if (isWarm)
+    beside.lateBytes = device.lateBytes() + device.roundedArenaBytes(memory.arenaBytes) - memory.arenaBytes;
   return agree(&control, "memory",
-               freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place) : freeNow.status());
+               freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place, beside) : freeNow.status());
+}
+
+/// Ranks whose collectives are parts of CUDA graphs and ranks whose are not would wait for each other: all record
+/// programs, or none.
+static StatusOr<bool> allRecord(const Device &device, ControlChannel &control) {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint8_t> all,
+                       allGatherValue(control, "recording programs", uint8_t(device.recordsPrograms())));
+  return std::ranges::all_of(all, [](uint8_t records) { return records != 0; });
 }
 
 /// What a checkpoint goes through that is written beside programs on the host: part of a host process' own memory
@@ -89,13 +102,22 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   session->shape_.world = ranks.world();
   const plan::Plan &plan = session->plan();
   ZTC_ASSIGN_OR_RETURN(session->memory_, planMemory(plan, session->shape_));
-  ZTC_RETURN_IF_ERROR(checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control));
+  // What cannot fit is said before anything is loaded.
+  ZTC_RETURN_IF_ERROR(
+      checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control, false));
   ZTC_ASSIGN_OR_RETURN(session->executor_,
                        Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
                                         ranks.communicator, &ranks.control.progress()));
   // Else gradients of different rounding would be added up.
   const DeviceWays ways = session->device_->ways();
   ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the devices", {{"on its device", ways.compared, ways.shown}}));
+  ZTC_ASSIGN_OR_RETURN(const bool records, allRecord(*session->device_, ranks.control));
+  if (!records)
+    session->executor_->recordNothing();
+  // Libraries first: what they take must not be missing later, in the middle of a step.
+  ZTC_RETURN_IF_ERROR(agree(&ranks.control, "libraries", session->device_->warmLibraries(ranks.communicator)));
+  ZTC_RETURN_IF_ERROR(
+      checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control, true));
   ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
   if (ranks.communicator)
     ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));

@@ -83,9 +83,16 @@ private:
 
 /// Processors that this process may use.
 uint32_t availableCores();
-/// ResourceExhausted where the arenas of all ranks in one memory (`place`: a GPU's, or this host's) exceed what is free
-/// there or, one with its reserve, the budget it was compiled for.
+
+/// What a rank takes beside its arena.
+struct MemoryBeside {
+  uint64_t reserveBytes = 0; ///< in all: the plan's, or an estimate
+  uint64_t lateBytes = 0;    ///< of it, what is not taken yet
+};
+
+/// ResourceExhausted where the arenas of all ranks in one memory (`place`: a GPU's, or this host's), with what is still
+/// to come beside them, exceed what is free there or, one with its reserve, the budget it was compiled for.
 Status checkMemory(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory, uint64_t freeBytes,
-                   uint64_t ranksHere = 1, const std::string &place = "this host");
+                   uint64_t ranksHere = 1, const std::string &place = "this host", const MemoryBeside &beside = {});
 
 } // namespace ztc

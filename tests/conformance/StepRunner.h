@@ -1,6 +1,7 @@
 // Runs hand-written steps on a device: what every device must do is said in terms of plan steps and slots.
 #pragma once
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Memory/Planner.h"
@@ -30,13 +31,10 @@ inline bool onGpu() {
 /// The host; a GPU where ZTC_TEST_DEVICE is cuda: the one that the stand-ins in ZTC_STAND_INS stand for, if that is
 /// set. ZTC_CUDNN=0 keeps it from cuDNN.
 inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunction>> kernels) {
-  const char *standIns = std::getenv("ZTC_STAND_INS");
   if (onGpu())
-    return [folder = std::string(standIns ? standIns : "")](uint32_t) {
+    return [](uint32_t) {
       CudaDeviceOptions options;
-      const char *cudnn = std::getenv("ZTC_CUDNN");
-      options.libraries.standIns = folder;
-      options.libraries.useCudnn = !cudnn || std::string(cudnn) != "0";
+      options.libraries = cudaLibraryPathsOfProcess();
       return createCudaDevice(options);
     };
   return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, kernels}); };

@@ -5,6 +5,7 @@
 //     gpu-kernels PLAN
 #include "runtime/Core/Sha256.h"
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/e2e/KernelOperands.h"
@@ -58,8 +59,7 @@ Status runAll(const char *path) {
   const plan::Plan &plan = loaded.plan;
   ZTC_ASSIGN_OR_RETURN(const MemoryPlan memory, planMemory(plan, kShape));
   CudaDeviceOptions options;
-  if (const char *standIns = std::getenv("ZTC_STAND_INS"))
-    options.libraries.standIns = standIns;
+  options.libraries = cudaLibraryPathsOfProcess();
   ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, createCudaDevice(std::move(options)));
   ZTC_RETURN_IF_ERROR(device->loadKernels(plan));
   std::fprintf(stderr, "%s\n", device->description().c_str());

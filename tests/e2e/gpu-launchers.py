@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 
-from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, finish, free_port, read_log, run, scratch, wait_until
+from support import BIN, BUILD, GOLDEN, Running, check, compile_golden, descendants, finish, free_port, read_log, run, scratch, wait_until
 
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "CUDA_VISIBLE"))}
 ENVIRONMENT = {**CLEAN, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2"}
@@ -56,6 +56,10 @@ with scratch() as work:
         launch(f"{launcher}, every rank sees its own GPU", launcher, lambda rank: {"CUDA_VISIBLE_DEVICES": rank})
     # Ranks go ahead of their GPUs together or not at all.
     launch("Slurm, one rank waits for every step", "Slurm", lambda rank: {"ZTC_CUDA_SYNC": rank})
+    # Collectives are parts of graphs on all ranks, or on none.
+    launch("torchrun, one rank without CUDA graphs", "torchrun", lambda rank: {"ZTC_CUDA_GRAPHS": rank})
+    # Two slices of a GPU have its bus, but are not one GPU.
+    launch("Slurm, each rank on a slice of one GPU", "Slurm", lambda rank: {"ZTC_STAND_IN_MIG": 1})
     if (BUILD / "lib/libztc-cudnn.so").exists():
         # Their gradients would not be rounded alike.
         narrow = work / "narrow"
@@ -85,6 +89,19 @@ with scratch() as work:
                 os.kill(ranks[1].pid, signal.SIGKILL)
             check(f"{launcher}, a rank {name} after step 5: the other ends with a word", under_way and status == 1 and seconds < 20 and "rank 1" in ranks[0].err,
                   (under_way, status, round(seconds, 1), ranks[0].err[-600:]))
+
+    # The same under ztc-run's own launcher, which has ranks for children.
+    for name, sent in (("killed", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
+        log = work / f"launcher-{name}.log"
+        with Running([BIN / "ztc-run", plan, *lasting, "--gpus=2", "--timeout=5", f"--log-json={log}"], env=ENVIRONMENT) as launcher:
+            under_way = wait_until(lambda: log.exists() and log.read_text().count('"step"') >= 6, 60)
+            ranks = sorted(descendants(launcher.pid))
+            os.kill(ranks[-1], sent)
+            begin = time.monotonic()
+            status = launcher.finish(40)
+            seconds = time.monotonic() - begin
+        check(f"--gpus=2, a rank {name} after step 5: all end with a word", under_way and status == 1 and seconds < 20 and "rank " in launcher.err,
+              (under_way, status, round(seconds, 1), launcher.err[-600:]))
 
     installed = {"mpirun": ["--allow-run-as-root", "--oversubscribe", "-np", "2"],
                  "torchrun": ["--no-python", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port())]}

@@ -7,6 +7,7 @@
 //     gpu-steps PLAN STEP                 this step or kernel alone
 //     gpu-steps PLAN STEP read|write      with guards on the ends of what it reads or writes, too
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/e2e/KernelOperands.h"
@@ -168,11 +169,10 @@ private:
 Status runAll(const char *path, Only only) {
   ZTC_ASSIGN_OR_RETURN(const LoadedPlan loaded, readPlanFile(path));
   ZTC_ASSIGN_OR_RETURN(const MemoryPlan memory, planMemory(loaded.plan, kShape));
-  const char *standIns = std::getenv("ZTC_STAND_INS");
-  if (!standIns)
-    return failedPrecondition("ZTC_STAND_INS names no folder");
   CudaDeviceOptions options;
-  options.libraries.standIns = standIns;
+  options.libraries = cudaLibraryPathsOfProcess();
+  if (options.libraries.standIns.empty())
+    return failedPrecondition("ZTC_STAND_INS names no folder");
   options.libraries.useCudnn = false;
   ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, createCudaDevice(std::move(options)));
   ZTC_RETURN_IF_ERROR(device->loadKernels(loaded.plan));

@@ -2,7 +2,7 @@
 """ztc-run --gpus: what it says where no GPU can be used, and that stand-ins are never taken unasked."""
 import os
 
-from support import BUILD, check, compile_golden, finish, run, scratch
+from support import BUILD, check, compile_golden, finish, read_log, run, scratch
 
 STAND_INS = BUILD / "lib/standin"
 
@@ -46,6 +46,21 @@ with scratch() as work:
             needs=["bytes more than the 1000 B that are free"])
     refused("too little memory for two on one GPU", toy, "--gpus=2", *trial, **on_stand_ins, ZTC_SHARE_GPUS="1", ZTC_STAND_IN_MEMORY="30000",
             needs=["for the 2 ranks on GPU 0000:00:00.0"])
+    # Libraries take memory of their own at their first call: before the arena, so that nothing is missing in the middle of a step.
+    folder = work / "for GPUs"
+    folder.mkdir()
+    model, header = compile_golden(folder, "grouped", "--target=simt", batch=1), work / "header.log"
+    run("ztc-run", model, *trial, "--gpus=1", f"--log-json={header}", env={**os.environ, **on_stand_ins})
+    arena, taken = -(-read_log(header)[0]["allocated_bytes"] // 512) * 512, 128 << 10  # whole pages of the stand-in
+    greedy = {**on_stand_ins, "ZTC_STAND_IN_LIBRARIES": str(taken)}
+    refused("libraries take theirs before the arena", model, "--gpus=1", *trial, **greedy, ZTC_STAND_IN_MEMORY=str(arena + taken - 512),
+            needs=["512 bytes more than the"])
+    done = run("ztc-run", model, *trial, "--gpus=1", env={**os.environ, **greedy, "ZTC_STAND_IN_MEMORY": str(arena + taken)})
+    check("with what libraries take the arena fits to the byte", done.returncode == 0, done.stderr[-600:])
+    refused("two ranks: the buffers of collectives too", model, "--gpus=2", *trial, **greedy, ZTC_STAND_IN_GPUS="2", ZTC_STAND_IN_MEMORY=str(arena + taken),
+            needs=["bytes more than the"])
+    said = run("ztc-run", "--libraries", env={**os.environ, **on_stand_ins}).stdout
+    check("--libraries: versions and files", "cuBLASLt 13.1.0, " in said and "NCCL 2.28.9, " in said and "libztc-standin-nccl.so" in said, said)
     done = run("ztc-run", toy, *trial, env={**os.environ, **on_stand_ins, "ZTC_STAND_IN_GPUS": "2"})
     check("without a word about devices all GPUs are taken", "ranks   2, a GPU each" in done.stdout, done.stdout[-600:] + done.stderr[-600:])
     done = run("ztc-run", plan, "--steps=1", env={**os.environ, "ZTC_LIBCUDA": "/nowhere/libcuda.so.1"})

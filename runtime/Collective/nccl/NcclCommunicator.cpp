@@ -14,12 +14,6 @@
 namespace ztc {
 namespace {
 
-constexpr CudaLibraryName kNcclName = {
-    "NCCL",
-    "ZTC_LIBNCCL",
-    "libztc-standin-nccl.so",
-    "several GPUs need it: install it (PyPI: nvidia-nccl) and put its folder into LD_LIBRARY_PATH",
-    {"libnccl.so.2"}};
 constexpr int kOldestNccl = 21800;
 const std::string kIdentityKey = "nccl/id";
 
@@ -45,7 +39,7 @@ StatusOr<const Nccl *> Nccl::load(const CudaLibraryPaths &paths) {
   std::lock_guard lock(mutex);
   if (loaded)
     return loaded;
-  ZTC_ASSIGN_OR_RETURN(void *opened, openCudaLibrary(kNcclName, paths.nccl, paths.standIns));
+  ZTC_ASSIGN_OR_RETURN(void *opened, openCudaLibrary(kNcclName, paths.nccl, paths));
   auto library = std::make_unique<Nccl>();
 #define ZTC_RESOLVE(function, result, arguments)                                                                       \
   library->function = reinterpret_cast<decltype(library->function)>(dlsym(opened, #function));                         \
@@ -153,6 +147,21 @@ public:
 
   std::string name() const override { return "nccl"; }
   std::string description() const override { return library_.version + ", " + pinned_; }
+
+  Status warm(std::byte *memory, const CollectiveCall &call) override {
+    const auto stream = static_cast<cuda::Stream>(call.stream);
+    auto *const shard = memory + rank() * kWarmBytes;
+    constexpr size_t kElements = kWarmBytes / sizeof(float);
+    ZTC_RETURN_IF_ERROR(enqueue("all_gather", call, [&] {
+      return library_.ncclAllGather(shard, memory, kElements, nccl::kF32, comm_, stream);
+    }));
+    ZTC_RETURN_IF_ERROR(enqueue("reduce_scatter", call, [&] {
+      return library_.ncclReduceScatter(memory, shard, kElements, nccl::kF32, nccl::kSum, comm_, stream);
+    }));
+    return enqueue("all_reduce", call, [&] {
+      return library_.ncclAllReduce(memory, memory, kElements, nccl::kF32, nccl::kSum, comm_, stream);
+    });
+  }
 
   Status registerMemory(std::byte *base, uint64_t bytes) override {
     std::lock_guard lock(mutex_);

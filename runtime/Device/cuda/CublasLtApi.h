@@ -24,9 +24,10 @@ struct HeuristicResult { ///< cublasLtMatmulHeuristicResult_t
   int reserved[4];
 };
 
-inline constexpr Status kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kArchMismatch = 8, kExecutionFailed = 13,
-                        kNotSupported = 15;
+inline constexpr Status kSuccess = 0, kNotInitialized = 1, kAllocFailed = 3, kInvalidValue = 7, kArchMismatch = 8,
+                        kExecutionFailed = 13, kNotSupported = 15;
 inline constexpr int kCompute32F = 68;               ///< cublasComputeType_t: f32 sums, no TF32
+inline constexpr int kCompute32FFastTf32 = 77;       ///< the same of factors that are rounded to TF32
 inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14; ///< cudaDataType
 inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;

@@ -24,6 +24,28 @@ using Stream = CUstream_st *;
 using Event = CUevent_st *;
 using Graph = CUgraph_st *;
 using GraphExec = CUgraphExec_st *;
+using MemoryHandle = unsigned long long; ///< CUmemGenericAllocationHandle
+
+struct Uuid { ///< CUuuid
+  char bytes[16];
+};
+struct MemoryLocation { ///< CUmemLocation
+  int type = 1;         ///< a GPU
+  int id = 0;
+};
+struct MemoryProperties { ///< CUmemAllocationProp
+  int type = 1;           ///< it stays where it is
+  int handleTypes = 0;
+  MemoryLocation location;
+  void *windows = nullptr;
+  unsigned char compression = 0, directRdma = 0;
+  unsigned short usage = 0;
+  unsigned char reserved[4] = {};
+};
+struct MemoryAccess { ///< CUmemAccessDesc
+  MemoryLocation location;
+  int flags = 3; ///< read and write
+};
 
 // CUresult.
 inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kStubLibrary = 34,
@@ -36,7 +58,10 @@ inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotI
                         kCapturedEvent = 907, kCaptureWrongThread = 908;
 // CUdevice_attribute.
 inline constexpr int kMaxThreadsPerBlock = 1, kClockKilohertz = 13, kMultiprocessorCount = 16,
-                     kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
+                     kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kHasVirtualMemory = 102,
+                     kHasFileHandles = 103, kHasDirectRdma = 110;
+inline constexpr int kFileHandle = 1;         ///< CUmemAllocationHandleType
+inline constexpr int kMinimumGranularity = 0; ///< CUmemAllocationGranularity_flags
 // CUfunction_attribute.
 inline constexpr int kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionLocalBytes = 3, kFunctionRegisters = 4;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0, kEventDisableTiming = 2;
@@ -60,12 +85,21 @@ inline void *const kLaunchBufferSize = reinterpret_cast<void *>(uintptr_t(2));
   X(cuDeviceGetPCIBusId, (char *id, int bytes, GpuIndex gpu))                                                          \
   X(cuDeviceGetAttribute, (int *value, int attribute, GpuIndex gpu))                                                   \
   X(cuDeviceTotalMem_v2, (size_t *bytes, GpuIndex gpu))                                                                \
+  X(cuDeviceGetUuid_v2, (Uuid * uuid, GpuIndex gpu))                                                                   \
   X(cuDevicePrimaryCtxRetain, (Context * context, GpuIndex gpu))                                                       \
   X(cuDevicePrimaryCtxRelease_v2, (GpuIndex gpu))                                                                      \
   X(cuCtxSetCurrent, (Context context))                                                                                \
   X(cuMemGetInfo_v2, (size_t *freeBytes, size_t *totalBytes))                                                          \
   X(cuMemAlloc_v2, (Address * address, size_t bytes))                                                                  \
   X(cuMemFree_v2, (Address address))                                                                                   \
+  X(cuMemGetAllocationGranularity, (size_t *bytes, const MemoryProperties *properties, int kind))                      \
+  X(cuMemAddressReserve, (Address * address, size_t bytes, size_t alignment, Address wish, unsigned long long flags))  \
+  X(cuMemAddressFree, (Address address, size_t bytes))                                                                 \
+  X(cuMemCreate, (MemoryHandle * memory, size_t bytes, const MemoryProperties *properties, unsigned long long flags))  \
+  X(cuMemRelease, (MemoryHandle memory))                                                                               \
+  X(cuMemMap, (Address address, size_t bytes, size_t offset, MemoryHandle memory, unsigned long long flags))           \
+  X(cuMemUnmap, (Address address, size_t bytes))                                                                       \
+  X(cuMemSetAccess, (Address address, size_t bytes, const MemoryAccess *access, size_t count))                         \
   X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                     \
   X(cuMemFreeHost, (void *memory))                                                                                     \
   X(cuMemcpyHtoDAsync_v2, (Address to, const void *from, size_t bytes, Stream stream))                                 \

@@ -1,10 +1,13 @@
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/CudaArena.h"
 #include "runtime/Device/cuda/CudaGraph.h"
 #include "runtime/Device/cuda/CudaLimits.h"
 #include "runtime/Device/cuda/CudaMonitor.h"
 #include "runtime/Device/cuda/CudaStaging.h"
 #include "runtime/Device/cuda/CudaTimer.h"
 #include "runtime/Device/cuda/CudaTuning.h"
+#include "runtime/Device/cuda/CudaWarm.h"
+#include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -23,20 +26,6 @@ PreparedStep prepareKind(const CudaPrepare &from) {
   }
   return dataLoss("the step is of no known kind");
 }
-
-/// The one allocation on the GPU.
-class CudaArena : public Arena {
-public:
-  CudaArena(const CudaDriver &driver, cuda::Address address, uint64_t bytes) : driver_(driver), address_(address) {
-    base_ = reinterpret_cast<std::byte *>(address);
-    bytes_ = bytes;
-  }
-  ~CudaArena() override { driver_.cuMemFree_v2(address_); }
-
-private:
-  const CudaDriver &driver_;
-  const cuda::Address address_;
-};
 
 /// What every step is wrapped in while errors are searched: waits behind it.
 class SynchronousStep : public DeviceStep {
@@ -183,9 +172,7 @@ public:
         staging_(driver), recorder_(resources_), ends_(resources_), timer_(driver) {}
 
   ~CudaDevice() override {
-    for (cuda::Stream stream : resources_.streams)
-      if (stream)
-        driver_.cuStreamSynchronize(stream);
+    waitForStreams();
     resources_.cudnn.close();
     if (resources_.cublasLtHandle)
       resources_.cublasLt->cublasLtDestroy(resources_.cublasLtHandle);
@@ -231,6 +218,8 @@ public:
                     resources_.gpu.architecture(), cudaVersionText(driver_.version));
     if (!resources_.kernels.target().empty())
       text += ", kernels for " + resources_.kernels.target();
+    if (!resources_.kernels.compiled().empty())
+      text += " (" + resources_.kernels.compiled() + ")";
     if (resources_.cublasLt)
       text += ", " + resources_.cublasLt->version;
     if (const std::string attention = attentionText(); !attention.empty())
@@ -243,20 +232,21 @@ public:
   uint32_t threads() const override { return 0; }
 
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override {
-    const uint64_t allocated = std::max<uint64_t>(bytes, 1);
-    cuda::Address address = 0;
-    if (Status status = driver_.check(driver_.cuMemAlloc_v2(&address, allocated), "cuMemAlloc"); !status.isOk())
-      return status.withContext(fmt::format("the arena of {} bytes on {}", bytes, resources_.gpu.name));
-    auto arena = std::make_unique<CudaArena>(driver_, address, bytes);
-    arenaBytes_ = allocated;
-    ZTC_RETURN_IF_ERROR(
-        driver_.check(driver_.cuMemsetD8Async(address, 0, allocated, stream(kComputeStream)), "cuMemsetD8Async"));
+    auto made = allocateCudaArena(driver_, resources_.gpu, bytes, [this] { waitForStreams(); });
+    if (!made.isOk())
+      return made.status().withContext(fmt::format("the arena of {} bytes on {}", bytes, resources_.gpu.name));
+    arenaBytes_ = cudaArenaBytes(driver_, resources_.gpu, bytes);
+    if (bytes)
+      ZTC_RETURN_IF_ERROR(driver_.check(
+          driver_.cuMemsetD8Async(reinterpret_cast<cuda::Address>((*made)->base()), 0, bytes, stream(kComputeStream)),
+          "cuMemsetD8Async"));
     ZTC_RETURN_IF_ERROR(synchronize());
-    return std::unique_ptr<Arena>(std::move(arena));
+    return made;
   }
 
   Status loadKernels(const plan::Plan &plan) override {
     productType_ = productType(plan);
+    resources_.tf32 = plan.tf32();
     return resources_.kernels.load(plan, resources_.gpu);
   }
 
@@ -346,16 +336,27 @@ public:
       (void)recorder_.end(ends_);
     if (resources_.communicator)
       resources_.communicator->abort(reason);
-    for (cuda::Stream stream : resources_.streams)
-      driver_.cuStreamSynchronize(stream); // the error that led here is the one that counts
+    waitForStreams(); // the error that led here is the one that counts
   }
 
+  Status warmLibraries(Communicator *communicator) override {
+    return explain(warmCudaLibraries(resources_, communicator))
+        .withContext("what libraries take of the GPU beside the arena");
+  }
+  uint64_t lateBytes() const override { return driver_.isStandIn ? 0 : kLateDeviceBytes; }
+  uint64_t roundedArenaBytes(uint64_t bytes) const override { return cudaArenaBytes(driver_, resources_.gpu, bytes); }
+  uint64_t estimatedReserveBytes(uint32_t world) const override {
+    return ztc::estimatedReserveBytes(resources_.kernels.target(), world);
+  }
   StatusOr<uint64_t> freeBytes() const override {
     size_t freeNow = 0, total = 0;
     ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuMemGetInfo_v2(&freeNow, &total), "cuMemGetInfo"));
     return uint64_t(freeNow);
   }
-  std::string memoryName() const override { return "GPU " + resources_.gpu.busId; }
+  std::string memoryName() const override {
+    const Gpu &gpu = resources_.gpu;
+    return "GPU " + gpu.busId + (gpu.isSlice() ? ", " + gpu.uuid : "");
+  }
   /// Context, kernels, libraries: what this GPU's use has grown by, so that other processes may be in it.
   uint64_t libraryBytes() const override {
     const uint64_t used = monitor_.usedBytes(), known = usedBefore_ + arenaBytes_;
@@ -388,6 +389,11 @@ private:
   }
 
   cuda::Stream stream(CudaStreamIndex index) const { return resources_.streams[index]; }
+  void waitForStreams() {
+    for (cuda::Stream stream : resources_.streams)
+      if (stream)
+        driver_.cuStreamSynchronize(stream);
+  }
 
   /// What kernels have noted, once the streams have been waited for.
   Status takeFaults() {

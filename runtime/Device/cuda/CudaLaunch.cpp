@@ -33,7 +33,29 @@ std::vector<std::string> rankedTargets(const std::set<std::string> &targets, con
   return ranked;
 }
 
+/// A driver loads no machine code of a later major CUDA version, but compiles the PTX that it was made of.
+bool isTooNew(const plan::Image &image, const CudaDriver &driver) {
+  return int(image.cuda_version() / 1000) > driver.version / 1000;
+}
+
 } // namespace
+
+Status CudaKernels::loadImage(const plan::Image &image, const Gpu &gpu, cuda::Module &module) {
+  const bool isText = isTooNew(image, driver_);
+  if (isText && image.ptx().empty())
+    return failedPrecondition(fmt::format(
+        "the plan's kernels for {} were assembled by CUDA {}, the driver of {} supports CUDA {}: install a later "
+        "driver, or compile with a ptxas of CUDA {} (CUDA_HOME names its toolkit) or none",
+        image.target(), cudaVersionText(int(image.cuda_version())), gpu.name, cudaVersionText(driver_.version),
+        driver_.version / 1000));
+  const Status loaded = driver_.check(
+      driver_.cuModuleLoadData(&module, isText ? image.ptx().data() : image.data().data()), "cuModuleLoadData");
+  if (isText)
+    compiled_ =
+        fmt::format("compiled by the driver: the plan's are of CUDA {}", cudaVersionText(int(image.cuda_version())));
+  return loaded.withContext(
+      fmt::format("the plan's {} for {} on {}", isText ? "PTX" : "image", image.target(), gpu.name));
+}
 
 CudaKernels::~CudaKernels() {
   unload();
@@ -46,6 +68,7 @@ void CudaKernels::unload() {
   modules_.clear();
   kernels_.clear();
   target_.clear();
+  compiled_.clear();
 }
 
 Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
@@ -80,10 +103,7 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
       return dataLoss(fmt::format("kernel {} has no geometry for {}", kernel.name(), target_));
     cuda::Module &module = modules_[version.image()];
     if (!module)
-      ZTC_RETURN_IF_ERROR(driver_
-                              .check(driver_.cuModuleLoadData(&module, plan.images(int(version.image())).data().data()),
-                                     "cuModuleLoadData")
-                              .withContext(fmt::format("the plan's image for {} on {}", target_, gpu.name)));
+      ZTC_RETURN_IF_ERROR(loadImage(plan.images(int(version.image())), gpu, module));
     CudaKernel found{nullptr, version.block_threads(), version.units_per_block()};
     if (driver_.cuModuleGetFunction(&found.function, module, kernel.name().c_str()) != cuda::kSuccess)
       return dataLoss(fmt::format("the kernel image for {} lacks {}", target_, kernel.name()));

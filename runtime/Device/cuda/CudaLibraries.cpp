@@ -3,27 +3,16 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 #include <memory>
 #include <mutex>
+#include <unistd.h>
 
 namespace ztc {
 namespace {
 
 /// The oldest driver whose functions and module formats we use.
 constexpr int kOldestDriver = 12000;
-
-constexpr CudaLibraryName kDriverName = {
-    "the NVIDIA driver",
-    "ZTC_LIBCUDA",
-    "libztc-standin-cuda.so",
-    "this host has no GPU, or its driver is not visible here (in a container: start it with the NVIDIA runtime)",
-    {"libcuda.so.1"}}; // never libcuda.so: that may be the stub for linking
-constexpr CudaLibraryName kCublasLtName = {
-    "cuBLASLt",
-    "ZTC_LIBCUBLASLT",
-    "libztc-standin-cublaslt.so",
-    "install CUDA's cuBLAS (PyPI: nvidia-cublas) and put its folder into LD_LIBRARY_PATH",
-    {"libcublasLt.so.13", "libcublasLt.so.12"}};
 
 Status initialize(CudaDriver &driver) {
   const cuda::Result result = driver.cuInit(0);
@@ -54,31 +43,56 @@ std::string cudaVersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const std::string &standIns) {
+/// Files to try, in order.
+static std::vector<std::string> candidatesOf(const CudaLibraryName &name, const std::string &path,
+                                             const CudaLibraryPaths &paths) {
+  if (!paths.standIns.empty())
+    return {paths.standIns + "/" + name.standIn};
+  if (!path.empty())
+    return {path};
   std::vector<std::string> candidates;
-  if (!standIns.empty())
-    candidates = {standIns + "/" + name.standIn};
-  else if (!path.empty())
-    candidates = {path};
-  else
-    for (const char *candidate : name.names)
-      if (candidate)
-        candidates.emplace_back(candidate);
+  for (const char *candidate : name.names)
+    if (candidate)
+      candidates.emplace_back(candidate);
+  const size_t byName = candidates.size();
+  for (size_t i = 0; i < byName; ++i)
+    for (const std::string &folder : paths.folders)
+      if (const std::string file = folder + "/" + candidates[i]; access(file.c_str(), F_OK) == 0)
+        candidates.push_back(file);
+  return candidates;
+}
+
+StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const CudaLibraryPaths &paths) {
   std::string reasons;
-  for (const std::string &candidate : candidates) {
+  for (const std::string &candidate : candidatesOf(name, path, paths)) {
     void *library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char *reason = dlerror();
       reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", reason ? reason : candidate.c_str());
       continue;
     }
-    if (standIns.empty() && dlsym(library, "ztcStandIn"))
+    if (paths.standIns.empty() && dlsym(library, "ztcStandIn"))
       return failedPrecondition(
           fmt::format("{} is a stand-in for tests, which only ZTC_STAND_INS may name", candidate));
     return library;
   }
   return failedPrecondition(fmt::format("{} cannot be loaded ({}): {}; {} may name its file", name.title, reasons,
                                         name.advice, name.variable));
+}
+
+std::string libraryFile(void *library) {
+  link_map *entry = nullptr;
+  return dlinfo(library, RTLD_DI_LINKMAP, &entry) == 0 && entry ? entry->l_name : "";
+}
+
+void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {
+  if (!paths.standIns.empty())
+    return;
+  for (const char *name : names)
+    if (!dlopen(name, RTLD_NOW | RTLD_LOCAL))
+      for (const std::string &folder : paths.folders)
+        if (dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL))
+          break;
 }
 
 Status missingSymbol(const CudaLibraryName &name, const char *symbol) {
@@ -101,7 +115,7 @@ Status CudaDriver::check(Result result, const char *what) const {
 }
 
 Status CudaDriver::open(const CudaLibraryPaths &paths) {
-  ZTC_ASSIGN_OR_RETURN(library, openCudaLibrary(kDriverName, paths.driver, paths.standIns));
+  ZTC_ASSIGN_OR_RETURN(library, openCudaLibrary(kDriverName, paths.driver, paths));
 #define ZTC_RESOLVE(function, arguments)                                                                               \
   function = reinterpret_cast<decltype(function)>(dlsym(library, #function));                                          \
   if (!function)                                                                                                       \
@@ -142,6 +156,14 @@ bool Gpu::runs(const std::string &target) const {
   return number / 10 == major && (exact ? number % 10 == minor : number % 10 <= minor);
 }
 
+/// As nvidia-smi writes it. Slices are told by their names: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+static std::string uuidText(const cuda::Uuid &uuid, const std::string &name) {
+  std::string text = name.find(" MIG ") != std::string::npos ? "MIG-" : "GPU-";
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uint8_t(uuid.bytes[i]));
+  return text;
+}
+
 StatusOr<std::vector<Gpu>> listGpus(const CudaDriver &driver) {
   int count = 0;
   ZTC_RETURN_IF_ERROR(driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount"));
@@ -160,6 +182,9 @@ StatusOr<std::vector<Gpu>> listGpus(const CudaDriver &driver) {
       ZTC_RETURN_IF_ERROR(driver.check(driver.cuDeviceGetAttribute(to, attribute, gpu.index), "cuDeviceGetAttribute"));
     gpu.name = text;
     gpu.busId = bus;
+    cuda::Uuid uuid{};
+    if (driver.cuDeviceGetUuid_v2(&uuid, gpu.index) == cuda::kSuccess)
+      gpu.uuid = uuidText(uuid, gpu.name);
     gpu.totalBytes = bytes;
     gpus.push_back(std::move(gpu));
   }
@@ -176,7 +201,7 @@ StatusOr<std::vector<Gpu>> listGpus(const CudaDriver &driver) {
 }
 
 ::ztc::Status CublasLt::open(const CudaLibraryPaths &paths, const CudaDriver &driver) {
-  ZTC_ASSIGN_OR_RETURN(void *library, openCudaLibrary(kCublasLtName, paths.cublasLt, paths.standIns));
+  ZTC_ASSIGN_OR_RETURN(void *library, openCudaLibrary(kCublasLtName, paths.cublasLt, paths));
 #define ZTC_RESOLVE(function, result, arguments)                                                                       \
   function = reinterpret_cast<decltype(function)>(dlsym(library, #function));                                          \
   if (!function)                                                                                                       \

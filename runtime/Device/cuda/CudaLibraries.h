@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "runtime/Device/cuda/CudaApi.h"
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct CudaLibraryPaths {
   std::string cudnn;    ///< ZTC_LIBCUDNN
   /// libztc-cudnn.so, through which cuDNN is called; ZTC_CUDNN_MODULE. Empty: beside the program or in ../lib.
   std::string cudnnModule;
+  /// Where libraries other than the driver's are looked for once the loader has not found them by their names:
+  /// cudaLibraryFolders().
+  std::vector<std::string> folders;
   bool useCudnn = true; ///< not where ZTC_CUDNN is 0: attention then takes the plan's own kernels
   /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
   /// there is no other way to load one.
@@ -33,9 +37,42 @@ struct CudaLibraryName {
   const char *names[3]; ///< to try in order; null: none
 };
 
-/// Opens a library; never unloaded. `path` overrides the names. Fails (FailedPrecondition) with the loader's words and
-/// the advice, and where a stand-in of the tests was found without being asked for.
-StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const std::string &standIns);
+inline constexpr CudaLibraryName kDriverName = {
+    "the NVIDIA driver",
+    "ZTC_LIBCUDA",
+    "libztc-standin-cuda.so",
+    "this host has no GPU, or its driver is not visible here (in a container: start it with the NVIDIA runtime)",
+    {"libcuda.so.1"}}; // never libcuda.so: that may be the stub for linking
+inline constexpr CudaLibraryName kCublasLtName = {
+    "cuBLASLt",
+    "ZTC_LIBCUBLASLT",
+    "libztc-standin-cublaslt.so",
+    "install CUDA's cuBLAS (PyPI: nvidia-cublas) and put its folder into LD_LIBRARY_PATH",
+    {"libcublasLt.so.13", "libcublasLt.so.12"}};
+inline constexpr CudaLibraryName kCudnnName = {
+    "cuDNN",
+    "ZTC_LIBCUDNN",
+    "libztc-standin-cudnn.so",
+    "install it (PyPI: nvidia-cudnn-cu13) and put its folder into LD_LIBRARY_PATH",
+    {"libcudnn.so.9"}};
+inline constexpr CudaLibraryName kNcclName = {
+    "NCCL",
+    "ZTC_LIBNCCL",
+    "libztc-standin-nccl.so",
+    "several GPUs need it: install it (PyPI: nvidia-nccl) and put its folder into LD_LIBRARY_PATH",
+    {"libnccl.so.2"}};
+inline constexpr CudaLibraryName kNvmlName = {
+    "NVML", "ZTC_LIBNVML", "libztc-standin-nvml.so", "it comes with the driver", {"libnvidia-ml.so.1"}};
+
+/// Opens a library; never unloaded. `path` overrides the names; by its names it is the loader's, else the first in
+/// `paths.folders`. Fails (FailedPrecondition) with the loader's words and the advice, and where a stand-in of the
+/// tests was found without being asked for.
+StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string &path, const CudaLibraryPaths &paths);
+/// The file of an open library.
+std::string libraryFile(void *library);
+/// Opens what libraries open by name themselves (cuDNN: NVRTC, cuBLASLt) where only `paths.folders` have it: the loader
+/// then knows it.
+void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths);
 /// Fails with what the library lacks.
 Status missingSymbol(const CudaLibraryName &name, const char *symbol);
 
@@ -52,6 +89,10 @@ struct CudaDriver {
   using Event = cuda::Event;
   using Graph = cuda::Graph;
   using GraphExec = cuda::GraphExec;
+  using Uuid = cuda::Uuid;
+  using MemoryHandle = cuda::MemoryHandle;
+  using MemoryProperties = cuda::MemoryProperties;
+  using MemoryAccess = cuda::MemoryAccess;
   ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
 #undef ZTC_DECLARE
   int version = 0; ///< of CUDA that the driver supports at most: 1000 major + 10 minor
@@ -76,11 +117,14 @@ struct Gpu {
   cuda::GpuIndex index = 0;
   std::string name;
   std::string busId;
+  std::string uuid;         ///< "GPU-..." or, of a slice that shares its GPU with others (MIG), "MIG-..."
   int major = 0, minor = 0; ///< compute capability
   uint64_t totalBytes = 0;
   int multiprocessors = 0;
   /// "sm_90".
   std::string architecture() const;
+  /// One of several parts of a GPU, with memory and multiprocessors of its own.
+  bool isSlice() const { return uuid.rfind("MIG-", 0) == 0; }
   /// True where kernels compiled for `target` ("sm_80", "sm_90a") run on it.
   bool runs(const std::string &target) const;
 };

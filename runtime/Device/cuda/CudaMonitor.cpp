@@ -4,9 +4,6 @@
 namespace ztc {
 namespace {
 
-constexpr CudaLibraryName kNvmlName = {
-    "NVML", "ZTC_LIBNVML", "libztc-standin-nvml.so", "it comes with the driver", {"libnvidia-ml.so.1"}};
-
 struct KnownGpu {
   const char *name; ///< a part of it; the first that fits counts
   double teraflops; ///< bf16 and f16, dense
@@ -36,7 +33,7 @@ double flopsPerCycle(const Gpu &gpu, plan::DataType type) {
 } // namespace
 
 void CudaMonitor::open(const CudaLibraryPaths &paths, const Gpu &gpu) {
-  const StatusOr<void *> opened = openCudaLibrary(kNvmlName, paths.nvml, paths.standIns);
+  const StatusOr<void *> opened = openCudaLibrary(kNvmlName, paths.nvml, paths);
   if (!opened.isOk())
     return;
 #define ZTC_RESOLVE(function, arguments)                                                                               \
@@ -45,8 +42,11 @@ void CudaMonitor::open(const CudaLibraryPaths &paths, const Gpu &gpu) {
     return;
   ZTC_NVML_FUNCTIONS(ZTC_RESOLVE)
 #undef ZTC_RESOLVE
-  if (nvml_.nvmlInit_v2() != nvml::kSuccess ||
-      nvml_.nvmlDeviceGetHandleByPciBusId_v2(gpu.busId.c_str(), &gpu_) != nvml::kSuccess)
+  if (nvml_.nvmlInit_v2() != nvml::kSuccess)
+    return;
+  // By the bus a slice would be its whole GPU, with what others use of it.
+  if (nvml_.nvmlDeviceGetHandleByUUID(gpu.uuid.c_str(), &gpu_) != nvml::kSuccess &&
+      (gpu.isSlice() || nvml_.nvmlDeviceGetHandleByPciBusId_v2(gpu.busId.c_str(), &gpu_) != nvml::kSuccess))
     gpu_ = nullptr;
 }
 
@@ -70,7 +70,7 @@ uint64_t CudaMonitor::usedBytes() const {
 }
 
 double peakFlopsPerSecond(const Gpu &gpu, plan::DataType type, double clockHertz) {
-  if (type != plan::F32)
+  if (type != plan::F32 && !gpu.isSlice()) // a slice has a part of its GPU's multiprocessors
     for (const KnownGpu &known : kKnownGpus)
       if (gpu.name.find(known.name) != std::string::npos)
         return known.teraflops * 1e12;

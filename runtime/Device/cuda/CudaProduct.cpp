@@ -44,7 +44,7 @@ uint64_t CudaProductShape::bytesC() const {
 
 std::string CudaProductShape::signature() const {
   return fmt::format("{}x{}x{} {}{} {}->{} ld {},{},{}{} align {},{},{}{}{}", m, n, k, transposeA ? "T" : "N",
-                     transposeB ? "T" : "N", dataTypeName(typeA), dataTypeName(typeC), lda, ldb, ldc,
+                     transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA), dataTypeName(typeC), lda, ldb, ldc,
                      batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
                      alignB, alignC, adds ? " add" : "",
                      workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "");
@@ -72,10 +72,11 @@ StatusOr<std::shared_ptr<CudaProductCall>> CudaProductCall::find(CudaResources &
 
 Status CudaProductCall::describe() {
   const bool ta = shape_.transposeA, tb = shape_.transposeB;
-  ZTC_RETURN_IF_ERROR(
-      library_->check(library_->cublasLtMatmulDescCreate(description_.receive(library_->cublasLtMatmulDescDestroy),
-                                                         cublaslt::kCompute32F, cublaslt::kF32),
-                      "cublasLtMatmulDescCreate"));
+  ZTC_RETURN_IF_ERROR(library_->check(
+      library_->cublasLtMatmulDescCreate(description_.receive(library_->cublasLtMatmulDescDestroy),
+                                         shape_.tf32 ? cublaslt::kCompute32FFastTf32 : cublaslt::kCompute32F,
+                                         cublaslt::kF32),
+      "cublasLtMatmulDescCreate"));
   const int32_t operations[] = {tb ? cublaslt::kOperationT : cublaslt::kOperationN,
                                 ta ? cublaslt::kOperationT : cublaslt::kOperationN};
   const int attributes[] = {cublaslt::kDescriptionTransA, cublaslt::kDescriptionTransB};
@@ -178,7 +179,9 @@ Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &
 
 Status CudaProduct::prepare(CudaResources &resources, const CudaProductShape &shape, float alpha) {
   alpha_ = alpha;
-  ZTC_ASSIGN_OR_RETURN(call_, CudaProductCall::find(resources, shape));
+  CudaProductShape called = shape;
+  called.tf32 = resources.tf32 && shape.typeA == plan::F32;
+  ZTC_ASSIGN_OR_RETURN(call_, CudaProductCall::find(resources, called));
   ++call_->users;
   return Status::ok();
 }

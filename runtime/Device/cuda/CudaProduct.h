@@ -12,6 +12,7 @@ struct CudaProductShape {
   uint64_t batch = 1, strideA = 0, strideB = 0, strideC = 0;
   plan::DataType typeA = plan::F32; ///< of A and B
   plan::DataType typeC = plan::F32;
+  bool tf32 = false;                                 ///< of f32 factors: they are rounded to TF32
   bool adds = false;                                 ///< whether beta is 1 at times
   uint32_t alignA = 256, alignB = 256, alignC = 256; ///< bytes that all addresses are multiples of
   uint64_t workspaceBytes = 0;                       ///< without, only algorithms that need none are taken

@@ -35,13 +35,16 @@ public:
   /// A kernel by its index in the plan.
   StatusOr<CudaKernel> find(uint32_t kernel) const;
   const std::string &target() const { return target_; }
+  /// Why the driver compiled them; empty where it loaded the plan's machine code.
+  const std::string &compiled() const { return compiled_; }
 
 private:
   void unload();
+  Status loadImage(const plan::Image &image, const Gpu &gpu, cuda::Module &module);
   const CudaDriver &driver_;
   std::vector<cuda::Module> modules_; ///< by the plan's image index; null: not loaded
   std::vector<CudaKernel> kernels_;   ///< by the plan's kernel index
-  std::string target_;
+  std::string target_, compiled_;
 };
 
 /// Bytes of the widest access; generated kernels take for granted that operands begin at multiples of it.
@@ -60,6 +63,7 @@ struct CudaResources {
   std::vector<uint64_t> eventPrograms; ///< by the plan's number: the execution of a program that recorded it last
   uint64_t program = 0;                ///< executions of programs so far
   CudaKernels kernels;
+  bool tf32 = false;                  ///< the plan's: what products of f32 factors round them to
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;
   CudnnGraphs cudnn;

@@ -8,12 +8,6 @@
 namespace ztc {
 namespace {
 
-constexpr CudaLibraryName kCudnnName = {"cuDNN",
-                                        "ZTC_LIBCUDNN",
-                                        "libztc-standin-cudnn.so",
-                                        "install it (PyPI: nvidia-cudnn-cu13) and put its folder into LD_LIBRARY_PATH",
-                                        {"libcudnn.so.9"}};
-
 /// Before it the frontend clears accumulators itself, by the CUDA runtime, which we do not ask for.
 constexpr uint64_t kOldestCudnn = 90600;
 
@@ -56,7 +50,9 @@ StatusOr<CudnnLibrary> loadCudnn(const CudaLibraryPaths &paths) {
   if (!table.isOk())
     return table.status();
   opened.functions = static_cast<const ZtcCudnnFunctions *>(*table);
-  ZTC_ASSIGN_OR_RETURN(opened.library, openCudaLibrary(kCudnnName, paths.cudnn, paths.standIns));
+  // By these names cuDNN asks the loader for what it compiles and multiplies with.
+  openCompanions({"libnvrtc.so.13", "libnvrtc.so.12", "libcublasLt.so.13", "libcublasLt.so.12"}, paths);
+  ZTC_ASSIGN_OR_RETURN(opened.library, openCudaLibrary(kCudnnName, paths.cudnn, paths));
   loaded = opened;
   return opened;
 }
@@ -104,6 +100,11 @@ StatusOr<ZtcCudnnGraph *> CudnnGraphs::find(const ZtcCudnnAttention &shape, uint
     return failedPrecondition(fmt::format("{} wants {} of workspace here, the plan reserves {}", version_,
                                           formatSize(planned.workspaceBytes), formatSize(workspaceBytes)));
   return planned.graph;
+}
+
+uint64_t CudnnGraphs::workspaceOf(const ZtcCudnnAttention &shape) const {
+  const auto found = planned_.find(keyOf(shape));
+  return found == planned_.end() || !found->second.refusal.empty() ? 0 : found->second.workspaceBytes;
 }
 
 Status CudnnGraphs::execute(ZtcCudnnGraph *graph, cuda::Stream stream, void *const *tensors, void *workspace) const {

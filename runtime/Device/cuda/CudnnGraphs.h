@@ -35,6 +35,8 @@ public:
   /// cuDNN cannot make it: it is missing, too old, has no engine, or wants more.
   StatusOr<ZtcCudnnGraph *> find(const ZtcCudnnAttention &shape, uint64_t workspaceBytes, const CudaLibraryPaths &paths,
                                  const Gpu &gpu);
+  /// What a call that find() has asked for takes; 0 where cuDNN refused it.
+  uint64_t workspaceOf(const ZtcCudnnAttention &shape) const;
   /// Enqueues it; `tensors` by ZTC_CUDNN_*.
   Status execute(ZtcCudnnGraph *graph, cuda::Stream stream, void *const *tensors, void *workspace) const;
   /// "cuDNN 9.26.0"; empty before find().

@@ -9,6 +9,7 @@
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "tests/standin/libraries/StandIn.h"
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdio>
@@ -27,6 +28,7 @@ struct cublasLtContext {
 namespace {
 
 struct MatmulDescription {
+  int computeType = cublaslt::kCompute32F;
   int32_t operations[2] = {0, 0};
 };
 struct MatrixLayout {
@@ -105,9 +107,19 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
   return "";
 }
 
-float readElement(const void *from, uint64_t index, int type) {
-  if (type == cublaslt::kF32)
-    return static_cast<const float *>(from)[index];
+/// Rounded to ten bits behind the leading one, ties to even.
+float toTf32(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7f800000u) != 0x7f800000u)
+    bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+  return std::bit_cast<float>(bits);
+}
+
+float readElement(const void *from, uint64_t index, int type, bool tf32 = false) {
+  if (type == cublaslt::kF32) {
+    const float value = static_cast<const float *>(from)[index];
+    return tf32 ? toTf32(value) : value;
+  }
   const uint16_t bits = static_cast<const uint16_t *>(from)[index];
   return type == cublaslt::kBF16 ? fromBf16(bits) : fromF16(bits);
 }
@@ -136,6 +148,7 @@ struct Product {
 
 private:
   void runItem(uint64_t item) const {
+    const bool tf32 = description.computeType == cublaslt::kCompute32FFastTf32;
     const bool ta = description.operations[0] != 0, tb = description.operations[1] != 0;
     const uint64_t m = c.rows, n = c.columns, k = ta ? a.rows : a.columns;
     const uint64_t at = item * uint64_t(a.stride), bt = item * uint64_t(b.stride), ct = item * uint64_t(c.stride);
@@ -146,7 +159,9 @@ private:
     for (uint64_t l = 0; l < k; ++l)
       for (uint64_t i = 0; i < m; ++i)
         columns[l * m + i] =
-            readElement(first, at + (ta ? i * uint64_t(a.leading) + l : l * uint64_t(a.leading) + i), a.type);
+            readElement(first, at + (ta ? i * uint64_t(a.leading) + l : l * uint64_t(a.leading) + i), a.type, tf32);
+    if (std::ranges::all_of(columns, [](float value) { return value == 0; }))
+      standin::countCall("products of zeros");
     for (uint64_t j = 0; j < n; ++j) {
       std::fill(sums.begin(), sums.end(), 0.0f);
       for (uint64_t step = 0; step < k; ++step) {
@@ -156,7 +171,7 @@ private:
           std::fill(sums.begin(), sums.end(), 0.0f);
         }
         const float factor =
-            readElement(second, bt + (tb ? l * uint64_t(b.leading) + j : j * uint64_t(b.leading) + l), b.type);
+            readElement(second, bt + (tb ? l * uint64_t(b.leading) + j : j * uint64_t(b.leading) + l), b.type, tf32);
         const float *column = columns.data() + l * m;
         for (uint64_t i = 0; i < m; ++i)
           sums[i] += column[i] * factor;
@@ -197,7 +212,9 @@ size_t cublasLtGetVersion() {
   return text ? std::strtoull(text, nullptr, 10) : 130100;
 }
 const char *cublasLtGetStatusString(Status status) {
-  return status == kInvalidValue ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS as the stand-in says on stderr";
+  return status == kInvalidValue  ? "CUBLAS_STATUS_INVALID_VALUE"
+         : status == kAllocFailed ? "CUBLAS_STATUS_ALLOC_FAILED"
+                                  : "CUBLAS_STATUS as the stand-in says on stderr";
 }
 Status cublasLtCreate(Handle *handle) {
   *handle = new cublasLtContext;
@@ -208,9 +225,9 @@ Status cublasLtDestroy(Handle handle) {
   return kSuccess;
 }
 Status cublasLtMatmulDescCreate(Description *description, int computeType, int scaleType) {
-  if (computeType != kCompute32F || scaleType != kF32)
+  if ((computeType != kCompute32F && computeType != kCompute32FFastTf32) || scaleType != kF32)
     return refuse("sums that are not f32");
-  *description = new MatmulDescription;
+  *description = new MatmulDescription{computeType};
   return kSuccess;
 }
 Status cublasLtMatmulDescDestroy(Description description) {
@@ -353,6 +370,9 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   for (int i = 0; i < 3; ++i)
     if (!standin::isDeviceMemory(addresses[i], layouts[i]->bytes()))
       return refuse("an operand leaves device memory");
+  static std::once_flag once;
+  if (!standin::takeLibraryMemory(once))
+    return kAllocFailed;
   const bool given = standin::enqueue(stream, [product, workspace, bytes = chosen.workspaceBytes] {
     if (bytes)
       std::memset(workspace, 0x5a, bytes);

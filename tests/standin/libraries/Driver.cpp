@@ -4,7 +4,9 @@
 //
 // For tests of messages: ZTC_STAND_IN_DRIVER (version, default 13000; 0: cuInit finds no GPU), ZTC_STAND_IN_GPUS
 // (default 1, of which CUDA_VISIBLE_DEVICES shows some), ZTC_STAND_IN_MEMORY (bytes of each, default 8 GiB),
-// ZTC_STAND_IN_KILOHERTZ (the clock; 0: it is not told), ZTC_STAND_IN_ORDER (descending: threads and blocks of a grid
+// ZTC_STAND_IN_KILOHERTZ (the clock; 0: it is not told), ZTC_STAND_IN_MIG=1 (the GPUs are slices of one),
+// ZTC_STAND_IN_VIRTUAL_MEMORY=0 (there is cuMemAlloc alone), ZTC_STAND_IN_LIBRARIES (bytes that cuBLASLt and NCCL each
+// take of the GPU at their first call that computes), ZTC_STAND_IN_ORDER (descending: threads and blocks of a grid
 // take their turns in that order), ZTC_STAND_IN_COPY_MS (how long a download takes that is more than a few values).
 #include "tests/standin/libraries/Driver.h"
 #include "tests/standin/Simt.h"
@@ -50,6 +52,18 @@ std::vector<int> visibleGpus() {
     text = *end == ',' ? end + 1 : end;
   }
   return gpus;
+}
+
+/// The GPUs are slices of one (MIG): they have its bus, and UUIDs of their own.
+bool isSliced() {
+  return number("ZTC_STAND_IN_MIG", 0) != 0;
+}
+
+/// The CUDA version of the assembler that made machine code for GPUs: ptxas of CUDA 13 writes OSABI 0x41, those before
+/// 0x33. 0: other code.
+int assemblerOf(const void *image) {
+  const auto *identity = static_cast<const unsigned char *>(image);
+  return identity[EI_OSABI] == 0x41 ? 13000 : identity[EI_OSABI] == 0x33 ? 12000 : 0;
 }
 
 /// Bytes of an ELF file that lies in memory.
@@ -151,11 +165,16 @@ Result cuDeviceGet(GpuIndex *gpu, int ordinal) {
   return kSuccess;
 }
 Result cuDeviceGetName(char *name, int bytes, GpuIndex) {
-  std::snprintf(name, size_t(bytes), "STAND-IN (NO GPU)");
+  std::snprintf(name, size_t(bytes), "STAND-IN (NO GPU)%s", isSliced() ? " MIG 1g.8gb" : "");
   return kSuccess;
 }
 Result cuDeviceGetPCIBusId(char *id, int bytes, GpuIndex gpu) {
-  std::snprintf(id, size_t(bytes), "0000:%02x:00.0", gpu);
+  std::snprintf(id, size_t(bytes), "0000:%02x:00.0", isSliced() ? 0 : gpu);
+  return kSuccess;
+}
+Result cuDeviceGetUuid_v2(Uuid *uuid, GpuIndex gpu) {
+  *uuid = {};
+  uuid->bytes[15] = char(gpu);
   return kSuccess;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, GpuIndex) {
@@ -173,6 +192,13 @@ Result cuDeviceGetAttribute(int *value, int attribute, GpuIndex) {
     *value = 9;
     return kSuccess;
   case kComputeCapabilityMinor:
+    *value = 0;
+    return kSuccess;
+  case kHasVirtualMemory:
+  case kHasFileHandles:
+    *value = int(number("ZTC_STAND_IN_VIRTUAL_MEMORY", 1));
+    return kSuccess;
+  case kHasDirectRdma:
     *value = 0;
     return kSuccess;
   default:
@@ -204,6 +230,9 @@ Result cuModuleLoadData(Module *module, const void *image) {
     return result;
   if (std::memcmp(image, ELFMAG, SELFMAG) != 0)
     return kInvalidImage;
+  // A driver loads no machine code of a later major version.
+  if (const int assembler = assemblerOf(image))
+    return assembler / 1000 > int(number("ZTC_STAND_IN_DRIVER", 13000)) / 1000 ? kInvalidImage : kNoBinaryForGpu;
   const std::string_view bytes(static_cast<const char *>(image), elfBytes(image));
   if (!simt::Image::isImage(bytes))
     return kNoBinaryForGpu;

@@ -28,6 +28,14 @@ struct Driver {
   std::map<CUstream_st *, std::shared_ptr<CUstream_st>> streams;
   std::set<CUevent_st *> events;
   std::set<cuda::Module> modules;
+  struct Reservation {
+    uint64_t bytes = 0;
+    bool isMapped = false;
+  };
+  std::map<uint64_t, Reservation>
+      reserved; ///< virtual memory: addresses, with memory behind them where they are mapped
+  std::map<cuda::MemoryHandle, uint64_t> memories; ///< of cuMemCreate: bytes
+  uint64_t nextMemory = 1;
   uint64_t allocated = 0;
   std::atomic<bool> hasContext{false};
   std::atomic<cuda::Result> sticky{cuda::kSuccess}; ///< what a kernel or copy did wrong: every later call returns it

@@ -1,6 +1,7 @@
 // Captures and graphs of the stand-in driver. What a graph may not hold is refused while it is captured; and where the
 // order of two nodes was left open, a launch takes the later one first.
 #include "tests/standin/libraries/Driver.h"
+#include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -124,6 +125,11 @@ bool noteWait(cuda::Stream stream, EventState &event, Result &result) {
   else
     mergeInto(point.behind, other.behind);
   return true;
+}
+
+bool isCaptured(cuda::Stream stream) {
+  std::lock_guard lock(mutex);
+  return bool(stream->captured.capture);
 }
 
 Result mayWait(cuda::Stream stream) {

@@ -2,9 +2,11 @@
 // holds its addresses against them when it is asked for and again when its turn comes.
 #include "tests/standin/libraries/Driver.h"
 #include "tests/standin/libraries/StandIn.h"
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
@@ -57,6 +59,32 @@ uint64_t usedBytes() {
   return driver().allocated + (driver().hasContext ? uint64_t(64) << 20 : 0);
 }
 
+bool isVirtualMemory(const void *address, uint64_t bytes) {
+  std::lock_guard lock(driver().mutex);
+  const auto at = reinterpret_cast<uint64_t>(address);
+  auto after = driver().reserved.upper_bound(at);
+  if (after == driver().reserved.begin())
+    return false;
+  --after;
+  return after->second.isMapped && at + bytes <= after->first + after->second.bytes;
+}
+
+bool takeMemory(uint64_t bytes) {
+  size_t freeBytes = 0, totalBytes = 0;
+  if (cuda::cuMemGetInfo_v2(&freeBytes, &totalBytes) != cuda::kSuccess || bytes > freeBytes)
+    return false;
+  std::lock_guard lock(driver().mutex);
+  driver().allocated += bytes;
+  return true;
+}
+
+bool takeLibraryMemory(std::once_flag &once) {
+  static thread_local bool isThere;
+  isThere = true;
+  std::call_once(once, [] { isThere = takeMemory(number("ZTC_STAND_IN_LIBRARIES", 0)); });
+  return isThere;
+}
+
 } // namespace ztc::standin
 
 namespace ztc::cuda {
@@ -105,6 +133,95 @@ Result cuMemFree_v2(Address address) {
   driver().allocated -= driver().device[address];
   driver().device.erase(address);
   std::free(reinterpret_cast<void *>(address));
+  return kSuccess;
+}
+
+/// Pages of virtual memory: much smaller than the 2 MiB of GPUs, so that what reaches beyond an arena is found.
+static constexpr size_t kPageBytes = 512;
+
+Result cuMemGetAllocationGranularity(size_t *bytes, const MemoryProperties *properties, int) {
+  *bytes = kPageBytes;
+  return properties->type == 1 && properties->location.type == 1 ? kSuccess : kInvalidValue;
+}
+Result cuMemAddressReserve(Address *address, size_t bytes, size_t, Address, unsigned long long flags) {
+  if (Result result = ready(); result != kSuccess)
+    return result;
+  if (bytes == 0 || bytes % kPageBytes || flags)
+    return kInvalidValue;
+  void *memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return kOutOfMemory;
+  *address = reinterpret_cast<Address>(memory);
+  std::lock_guard lock(driver().mutex);
+  driver().reserved[*address] = {bytes, false};
+  return kSuccess;
+}
+Result cuMemAddressFree(Address address, size_t bytes) {
+  std::lock_guard lock(driver().mutex);
+  const auto found = driver().reserved.find(address);
+  if (found == driver().reserved.end() || found->second.bytes != bytes || found->second.isMapped)
+    return kInvalidValue;
+  munmap(reinterpret_cast<void *>(address), bytes);
+  driver().reserved.erase(found);
+  return kSuccess;
+}
+Result cuMemCreate(MemoryHandle *memory, size_t bytes, const MemoryProperties *properties, unsigned long long flags) {
+  if (Result result = mayChange("cuMemCreate"); result != kSuccess)
+    return result;
+  if (Result result = ready(); result != kSuccess)
+    return result;
+  if (bytes == 0 || bytes % kPageBytes || flags || properties->type != 1 || properties->location.type != 1)
+    return kInvalidValue;
+  if (!takeMemory(bytes))
+    return kOutOfMemory;
+  std::lock_guard lock(driver().mutex);
+  *memory = driver().nextMemory++;
+  driver().memories[*memory] = bytes;
+  return kSuccess;
+}
+Result cuMemRelease(MemoryHandle memory) {
+  std::lock_guard lock(driver().mutex);
+  const auto found = driver().memories.find(memory);
+  if (found == driver().memories.end())
+    return kInvalidValue;
+  driver().allocated -= found->second;
+  driver().memories.erase(found);
+  return kSuccess;
+}
+Result cuMemMap(Address address, size_t bytes, size_t offset, MemoryHandle memory, unsigned long long flags) {
+  std::lock_guard lock(driver().mutex);
+  const auto found = driver().reserved.find(address);
+  if (found == driver().reserved.end() || found->second.isMapped || found->second.bytes != bytes || offset || flags ||
+      !driver().memories.count(memory) || driver().memories[memory] != bytes)
+    return kInvalidValue;
+  found->second.isMapped = true;
+  return kSuccess;
+}
+/// Without it what is mapped cannot be touched.
+Result cuMemSetAccess(Address address, size_t bytes, const MemoryAccess *access, size_t count) {
+  {
+    std::lock_guard lock(driver().mutex);
+    const auto found = driver().reserved.find(address);
+    if (found == driver().reserved.end() || !found->second.isMapped || found->second.bytes != bytes || count != 1 ||
+        access->flags != 3)
+      return kInvalidValue;
+    driver().device[address] = bytes;
+  }
+  auto *memory = reinterpret_cast<unsigned char *>(address);
+  mprotect(memory, bytes, PROT_READ | PROT_WRITE);
+  constexpr size_t kDirty = 64 << 10; // not zero where somebody looks first, and large arenas stay cheap
+  std::memset(memory, 0xa5, std::min(bytes, kDirty));
+  return kSuccess;
+}
+/// Who still uses it finds nothing there: unlike cuMemFree, the real one does not wait.
+Result cuMemUnmap(Address address, size_t bytes) {
+  std::lock_guard lock(driver().mutex);
+  const auto found = driver().reserved.find(address);
+  if (found == driver().reserved.end() || !found->second.isMapped || found->second.bytes != bytes)
+    return kInvalidValue;
+  found->second.isMapped = false;
+  driver().device.erase(address);
+  mprotect(reinterpret_cast<void *>(address), bytes, PROT_NONE);
   return kSuccess;
 }
 Result cuMemHostAlloc(void **memory, size_t bytes, unsigned) {

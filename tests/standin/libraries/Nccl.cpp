@@ -33,6 +33,7 @@ struct Header {
   int32_t type = 0;
   uint64_t elements = 0; ///< of a shard, or of the whole
   uint64_t sequence = 0;
+  bool isInGraph = false; ///< of a CUDA graph on all ranks, or on none (NCCL's guide, "Using NCCL with CUDA Graphs")
   bool operator==(const Header &) const = default;
 };
 
@@ -112,10 +113,11 @@ public:
     for (uint32_t r = 0; r < world_; ++r)
       if (const Header &other = shared_->ranks[r].header; !(other == header)) {
         std::fprintf(stderr,
-                     "STAND-IN NCCL: MISMATCHED COLLECTIVES: rank %u is in number %lu of kind %u with %lu elements, "
-                     "rank %u in number %lu of kind %u with %lu\n",
-                     rank_, header.sequence, unsigned(header.kind), header.elements, r, other.sequence,
-                     unsigned(other.kind), other.elements);
+                     "STAND-IN NCCL: MISMATCHED COLLECTIVES: rank %u is in number %lu of kind %u with %lu elements%s, "
+                     "rank %u in number %lu of kind %u with %lu%s\n",
+                     rank_, header.sequence, unsigned(header.kind), header.elements,
+                     header.isInGraph ? " in a graph" : "", r, other.sequence, unsigned(other.kind), other.elements,
+                     other.isInGraph ? " in a graph" : "");
         error_ = nccl::kInvalidUsage;
       }
     // All have seen the headers, and all the same: so all stop here, or none.
@@ -195,7 +197,10 @@ nccl::Result give(nccl::Comm comm, Kind kind, const void *from, uint64_t fromByt
     return state == nccl::kInProgress ? nccl::kInvalidUsage : state; // still joining: not to be used yet
   if (!standin::isDeviceMemory(from, fromBytes) || !standin::isDeviceMemory(to, toBytes))
     return nccl::kInvalidArgument;
-  const Header header{kind, type, elements, 0};
+  static std::once_flag once; // its channels' buffers
+  if (!standin::takeLibraryMemory(once))
+    return nccl::kUnhandledCudaError;
+  const Header header{kind, type, elements, 0, standin::isCaptured(stream)};
   const bool given = standin::enqueue(stream, [state = comm->state, header, from, to] {
     state->run(header, static_cast<const std::byte *>(from), static_cast<std::byte *>(to));
   });
@@ -277,8 +282,13 @@ Result ncclCommGetAsyncError(Comm comm, Result *error) {
   return kSuccess;
 }
 Result ncclCommRegister(const Comm, void *buffer, size_t bytes, void **handle) {
+  if (!standin::isDeviceMemory(buffer, bytes))
+    return kInvalidArgument;
   *handle = buffer;
-  return standin::isDeviceMemory(buffer, bytes) ? kSuccess : kInvalidArgument;
+  // As the real one: it says that all is well and copies through buffers of its own where the memory is not virtual.
+  if (standin::isVirtualMemory(buffer, bytes))
+    standin::countCall("arenas that NCCL uses in place");
+  return kSuccess;
 }
 Result ncclCommDeregister(const Comm, void *) {
   return kSuccess;

@@ -1,6 +1,7 @@
 // libztc-standin-nvml.so: a GPU that is always equally busy; its memory is the stand-in driver's.
 #include "runtime/Device/cuda/NvmlApi.h"
 #include "tests/standin/libraries/StandIn.h"
+#include <cstring>
 
 namespace ztc::nvml {
 #define ZTC_DECLARE(function, arguments) extern "C" Result function arguments;
@@ -20,6 +21,10 @@ Result nvmlDeviceGetHandleByPciBusId_v2(const char *, GpuHandle *gpu) {
   static char one = 0;
   *gpu = reinterpret_cast<GpuHandle>(&one);
   return kSuccess;
+}
+/// A slice has a handle of its own, and by the bus it would be the whole GPU: whose memory others use too.
+Result nvmlDeviceGetHandleByUUID(const char *uuid, GpuHandle *gpu) {
+  return std::strlen(uuid) == 40 ? nvmlDeviceGetHandleByPciBusId_v2(uuid, gpu) : kNotFound;
 }
 Result nvmlDeviceGetClockInfo(GpuHandle, int, unsigned *megahertz) {
   *megahertz = 1234;

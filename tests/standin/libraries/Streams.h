@@ -60,9 +60,6 @@ cuda::Result mayWait(EventState &event);
 /// Refuses what this thread may not do while it captures: allocations, modules.
 cuda::Result mayChange(const char *call);
 
-/// Calls of a function so far: of "waits", which is all that hold up the host, and of "cuGraphLaunch".
-void countCall(const char *what);
-
 /// Gives `work` to the stream, or has it noted; it is left out when something has failed by then.
 cuda::Result later(cuda::Stream stream, std::function<void()> work);
 

@@ -50,7 +50,17 @@ namespace ztc::cuda {
   static_assert(kSame<decltype(::function), Result arguments>, "the declaration of " #function);
 ZTC_CUDA_FUNCTIONS(ZTC_CHECK)
 #undef ZTC_CHECK
-static_assert(sizeof(Address) == sizeof(CUdeviceptr));
+static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(Uuid) == sizeof(CUuuid) &&
+              sizeof(MemoryProperties) == sizeof(CUmemAllocationProp) &&
+              sizeof(MemoryAccess) == sizeof(CUmemAccessDesc) &&
+              offsetof(MemoryProperties, location) == offsetof(CUmemAllocationProp, location) &&
+              offsetof(MemoryProperties, directRdma) == offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable));
+static_assert(kHasVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
+              kHasFileHandles == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED &&
+              kHasDirectRdma == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED &&
+              kFileHandle == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              kMinimumGranularity == CU_MEM_ALLOC_GRANULARITY_MINIMUM && CU_MEM_ALLOCATION_TYPE_PINNED == 1 &&
+              CU_MEM_LOCATION_TYPE_DEVICE == 1 && CU_MEM_ACCESS_FLAGS_PROT_READWRITE == 3);
 static_assert(kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY && kStubLibrary == CUDA_ERROR_STUB_LIBRARY &&
               kNoDevice == CUDA_ERROR_NO_DEVICE && kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU &&
               kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS && kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
@@ -78,7 +88,8 @@ ZTC_CUBLASLT_FUNCTIONS(ZTC_CHECK)
 static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(HeuristicResult) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
-static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF);
+static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kCompute32FFastTf32 == CUBLAS_COMPUTE_32F_FAST_TF32 &&
+              kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF);
 static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionTransB == CUBLASLT_MATMUL_DESC_TRANSB &&
               kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&

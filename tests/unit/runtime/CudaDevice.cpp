@@ -1,5 +1,8 @@
 // The CUDA device on the stand-ins of tests/standin: no GPU is needed, and none is used.
+#include "runtime/Device/cuda/LibraryFolders.h"
 #include "tests/unit/runtime/CudaRunner.h"
+#include "tests/unit/runtime/Scratch.h"
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <numeric>
 
@@ -127,6 +130,94 @@ TEST(CudaDevice, WhatThePlanLacksIsNamed) {
             "--target=simt");
 }
 
+/// The header of machine code that CUDA 13's ptxas wrote.
+std::string codeOfCuda13() {
+  std::string code(64, 0);
+  code.replace(0, 8,
+               std::string("\x7f"
+                           "ELF\x02\x01\x01\x41",
+                           8));
+  return code;
+}
+
+/// A process loads the driver once: each version has a process of its own.
+TEST(CudaDeviceDeathTest, AnOlderDriverCompilesThePtxOfLaterMachineCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [](bool hasPtx, const char *version) {
+    Variable driver("ZTC_STAND_IN_DRIVER", version);
+    CudaRunner runner;
+    plan::Image &image = *runner.plan().mutable_images(0);
+    if (hasPtx)
+      image.set_ptx(image.data()); // what the stand-in can run
+    image.set_data(codeOfCuda13());
+    image.set_cuda_version(13000);
+    const uint32_t from = runner.slot(randomFloats(300, 1)), to = runner.scratch(1200, false);
+    runner.launch("twice", {from, to}, runner.addKernel("twice_plus_one", 32), 1, 300);
+    Status status = runner.prepare(1);
+    if (status.isOk())
+      status = runner.run();
+    std::fprintf(stderr, "%s\n", (status.isOk() ? runner.device().description() : status.message()).c_str());
+    _exit(3);
+  };
+  const testing::ExitedWithCode exits(3);
+  EXPECT_EXIT(run(true, "12080"), exits, "kernels for simt \\(compiled by the driver: the plan's are of CUDA 13.0\\)");
+  EXPECT_EXIT(run(false, "12080"), exits,
+              "the plan's kernels for simt were assembled by CUDA 13.0, the driver of STAND-IN \\(NO GPU\\) supports "
+              "CUDA 12.8: install a later driver, or compile with a ptxas of CUDA 12");
+  EXPECT_EXIT(run(true, "13000"), exits, "the plan's image for simt on STAND-IN"); // it is no code that anything runs
+}
+
+TEST(CudaDevice, TheArenaIsVirtualMemoryWhereTheDriverHasIt) {
+  for (const char *has : {"1", "0"}) {
+    Variable variable("ZTC_STAND_IN_VIRTUAL_MEMORY", has);
+    auto device = standInDevice()(1);
+    ASSERT_TRUE(device.isOk()) << device.status().message();
+    const uint64_t before = *(*device)->freeBytes();
+    {
+      const auto arena = (*device)->allocateArena(1000);
+      ASSERT_TRUE(arena.isOk()) << arena.status().message();
+      EXPECT_EQ((*arena)->bytes(), 1000u);
+      EXPECT_EQ(before - *(*device)->freeBytes(), (*device)->roundedArenaBytes(1000));
+      EXPECT_EQ((*device)->roundedArenaBytes(1000), *has == '1' ? 1024u : 1000u);
+    }
+    EXPECT_EQ(*(*device)->freeBytes(), before);
+  }
+}
+
+TEST(CudaDevice, SlicesOfAGpuAreGpusOfTheirOwn) {
+  Variable slices("ZTC_STAND_IN_MIG", "1"), count("ZTC_STAND_IN_GPUS", "2");
+  CudaDriver driver;
+  ASSERT_TRUE(driver.open(standIns()).isOk());
+  const auto gpus = listGpus(driver);
+  ASSERT_TRUE(gpus.isOk()) << gpus.status().message();
+  ASSERT_EQ(gpus->size(), 2u);
+  EXPECT_EQ((*gpus)[0].busId, (*gpus)[1].busId);
+  EXPECT_EQ((*gpus)[1].uuid, "MIG-00000000-0000-0000-0000-000000000001");
+  EXPECT_TRUE((*gpus)[1].isSlice());
+  CudaDeviceOptions options{.libraries = standIns(), .localRank = 1};
+  const auto device = createCudaDevice(options);
+  ASSERT_TRUE(device.isOk()) << device.status().message();
+  EXPECT_EQ((*device)->memoryName(), "GPU 0000:00:00.0, MIG-00000000-0000-0000-0000-000000000001");
+}
+
+TEST(CudaDevice, Tf32RoundsFactorsOfF32Products) {
+  const std::vector<float> a = {1.0f + 0x1p-11f, 1.0f + 0x1p-10f}, b = {1, 1};
+  for (const bool tf32 : {false, true}) {
+    CudaRunner runner;
+    runner.plan().set_tf32(tf32);
+    const uint32_t c = runner.scratch(4, false);
+    plan::Gemm &gemm = *runner.step("product", {runner.slot(a), runner.slot(b), c})->mutable_gemm();
+    gemm.set_m(1), gemm.set_n(1), gemm.set_k(2);
+    gemm.set_lda(2), gemm.set_ldb(1), gemm.set_ldc(1);
+    gemm.set_alpha(1);
+    gemm.set_type_a(plan::F32);
+    gemm.set_type_c(plan::F32);
+    runner.runOnce(1);
+    // A tie goes to the even neighbour, 1; ten bits behind the leading one are kept.
+    EXPECT_EQ(runner.read(c, 1)[0], tf32 ? 2.0f + 0x1p-10f : 2.0f + 0x1p-10f + 0x1p-11f);
+  }
+}
+
 TEST(CudaDevice, AnArenaThatDoesNotFit) {
   auto device = standInDevice()(1);
   ASSERT_TRUE(device.isOk()) << device.status().message();
@@ -183,6 +274,46 @@ TEST(CudaLibraries, WhatIsMissingIsToldWithWhatToDo) {
                                 "525 or a later one");
 }
 
+TEST(CudaLibraries, PythonEnvironmentsAndToolkitsAreLookedThrough) {
+  const Scratch scratch;
+  const std::string root = scratch.path() + "/";
+  const std::string packages = root + "venv/lib/python3.12/site-packages/nvidia/";
+  for (const char *folder : {"cu13/lib", "nccl/lib"})
+    std::filesystem::create_directories(packages + folder);
+  std::filesystem::create_directories(root + "other/lib/python3.9/site-packages/nvidia/cudnn/lib");
+  std::filesystem::create_directories(root + "other/bin");
+  std::filesystem::create_symlink("/bin/true", root + "other/bin/python3");
+  std::filesystem::create_directories(root + "toolkit/lib64");
+  const std::map<std::string, std::string> environment = {
+      {"VIRTUAL_ENV", root + "venv"}, {"PATH", "/nowhere:" + root + "other/bin"}, {"CUDA_HOME", root + "toolkit"}};
+  const CudaLibraryPaths found = cudaLibraryPaths([&](const char *name) {
+    const auto value = environment.find(name);
+    return value == environment.end() ? std::string() : value->second;
+  });
+  std::vector<std::string> ours;
+  for (const std::string &folder : found.folders)
+    if (folder.rfind(root, 0) == 0)
+      ours.push_back(folder.substr(root.size()));
+  EXPECT_THAT(ours, testing::ElementsAre("venv/lib/python3.12/site-packages/nvidia/nccl/lib",
+                                         "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+                                         "other/bin/../lib/python3.9/site-packages/nvidia/cudnn/lib", "toolkit/lib64"));
+  // What only such a folder has is opened there: by the message, as no stand-in is taken unasked.
+  const CudaLibraryName name = {"a library", "ZTC_NONE", "none", "no advice", {"libztc-in-a-package.so.1"}};
+  EXPECT_THAT(openCudaLibrary(name, "", found).status().message(), HasSubstr("libztc-in-a-package.so.1: cannot open"));
+  const std::string file = packages + "nccl/lib/libztc-in-a-package.so.1";
+  std::filesystem::create_symlink(ZTC_STAND_INS_FOLDER "/libztc-standin-nvml.so", file);
+  EXPECT_EQ(openCudaLibrary(name, "", found).status().message(),
+            file + " is a stand-in for tests, which only ZTC_STAND_INS may name");
+}
+
+TEST(CudaLibraries, WhatIsFoundIsDescribed) {
+  EXPECT_THAT(
+      describeCudaLibraries(standIns()),
+      testing::AllOf(HasSubstr("the NVIDIA driver for CUDA 13.0, " ZTC_STAND_INS_FOLDER),
+                     HasSubstr("STAND-IN (NO GPU), sm_90, 8.00 GiB, 1 multiprocessors, bus 0000:00:00.0, GPU-0000"),
+                     HasSubstr("cuBLASLt 13.1.0, "), HasSubstr("NCCL 2.28.9, "), HasSubstr("NVML is there, ")));
+}
+
 TEST(CudaLibraries, CublasLtOfALaterCudaThanTheDriver) {
   CudaDriver driver;
   ASSERT_TRUE(driver.open(standIns()).isOk());
@@ -202,6 +333,9 @@ TEST(CudaLibraries, ArchitecturesThatAGpuRuns) {
   gpu.major = 8, gpu.minor = 9;
   EXPECT_TRUE(gpu.runs("sm_80") && gpu.runs("sm_86") && gpu.runs("sm_89"));
   EXPECT_FALSE(gpu.runs("sm_80a"));
+  gpu.major = 12, gpu.minor = 1;
+  EXPECT_TRUE(gpu.runs("sm_121a"));
+  EXPECT_FALSE(gpu.runs("sm_120a") || gpu.runs("sm_90a"));
 }
 
 TEST(CudaRanks, CollectivesAsThePlanOrdersThem) {
@@ -234,6 +368,17 @@ TEST(CudaRanks, CollectivesAsThePlanOrdersThem) {
         EXPECT_EQ(runner.read(kNorm, 1)[0], 6.0f);
         EXPECT_EQ(communicator.traffic().sentBytes(), 2 * 2 * kShard * 4);
       });
+}
+
+TEST(CudaRanks, NcclUsesTheArenaInPlace) {
+  const uint64_t before = calls("arenas that NCCL uses in place");
+  onRanks(
+      2, [](CudaRunner &runner, uint32_t) { runner.scratch(512, false); },
+      [](CudaRunner &runner, uint32_t, Communicator &communicator) {
+        EXPECT_TRUE(communicator.registerMemory(runner.arena().base(), runner.arena().bytes()).isOk());
+        communicator.forgetMemory();
+      });
+  EXPECT_EQ(calls("arenas that NCCL uses in place") - before, 2u);
 }
 
 TEST(CudaRanks, RanksInDifferentCollectivesFail) {

@@ -40,6 +40,12 @@ TEST(CudaMonitor, OthersArePeaksOfTheirMultiprocessors) {
   EXPECT_NEAR(teraflops(gpu("NVIDIA H100 80GB HBM3", 9, 0, 132), plan::F32, 1980), 66.9, 0.1);
 }
 
+TEST(CudaMonitor, ASliceHasThePeakOfItsOwnMultiprocessors) {
+  Gpu slice = gpu("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9, 0, 16);
+  slice.uuid = "MIG-1";
+  EXPECT_NEAR(teraflops(slice, plan::BF16, 1980), 989.4 * 16 / 132, 12);
+}
+
 TEST(CudaMonitor, WhatIsUnknownIsZero) {
   EXPECT_EQ(teraflops(gpu("a GPU of tomorrow", 9, 0, 200), plan::BF16, 0), 0); // no clock is told
   EXPECT_EQ(teraflops(gpu("Tesla V100", 7, 0, 80), plan::BF16, 1530), 0);

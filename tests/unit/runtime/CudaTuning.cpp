@@ -92,6 +92,16 @@ TEST(CudaTuning, TheFastestIsTakenOfThoseThatMayBe) {
   EXPECT_EQ(one.results(), forward);
 }
 
+TEST(CudaLimits, AreMeasuredOnOrdinaryNumbers) {
+  auto device = standInDevice()(1);
+  ASSERT_TRUE(device.isOk()) << device.status().message();
+  const uint64_t before = calls("products of zeros");
+  const auto limits = (*device)->measureLimits();
+  ASSERT_TRUE(limits.isOk()) << limits.status().message();
+  EXPECT_GT(limits->matmulFlopsPerSecond, 0);
+  EXPECT_EQ(calls("products of zeros"), before) << "a GPU multiplies them some 13 % faster";
+}
+
 TEST(CudaTuning, TheArenaIsZeroAfterwards) {
   const Variable variable(kFast, "1");
   Products products;

@@ -261,8 +261,17 @@ TEST_F(TrainRun, MemoryThatIsNotThereIsRefusedByTheByte) {
   EXPECT_THAT(checkMemory(plan, {.world = 4}, memory, 1500, 2).message(),
               HasSubstr("for the 2 ranks on this host, 500 bytes more"));
   plan.set_budget_bytes(1050);
-  plan.set_reserve_bytes(100);
-  EXPECT_THAT(checkMemory(plan, {}, memory, UINT64_MAX).message(), HasSubstr("50 bytes above the budget"));
+  EXPECT_THAT(checkMemory(plan, {}, memory, UINT64_MAX, 1, "this host", {.reserveBytes = 100}).message(),
+              HasSubstr("50 bytes above the budget"));
+}
+
+TEST(TrainMemory, WhatComesAfterTheArenaIsCounted) {
+  const plan::Plan plan = toy::makePlan(2, kSeq);
+  MemoryPlan memory;
+  memory.arenaBytes = 1000;
+  EXPECT_TRUE(checkMemory(plan, {}, memory, 1300, 1, "GPU 0", {.reserveBytes = 900, .lateBytes = 300}).isOk());
+  EXPECT_THAT(checkMemory(plan, {}, memory, 1200, 1, "GPU 0", {.reserveBytes = 900, .lateBytes = 300}).message(),
+              HasSubstr("with what libraries still take, 100 bytes more than the 1.17 KiB that are free"));
 }
 
 } // namespace
