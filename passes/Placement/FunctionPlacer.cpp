@@ -351,6 +351,18 @@ void FunctionPlacer::placeResult(OpResult result) {
   places[result] = slots.add(spec);
 }
 
+/// What the logits of a program's loss take on a GPU, at another time than attention's gradient; 0 without a loss.
+static uint64_t gpuLogitsBytes(Operation *program) {
+  uint64_t most = 0;
+  program->walk([&](graph::LinearCrossEntropyOp loss) {
+    const uint64_t tokens = cast<RankedTensorType>(loss.getHidden().getType()).getDimSize(0);
+    const uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
+    most = std::max(
+        most, gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(tokens, vocabulary), tokens, vocabulary));
+  });
+  return most;
+}
+
 SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind kind, uint64_t bytes,
                                       std::optional<uint64_t> gpuBytes) {
   SlotSpec spec;
@@ -408,8 +420,11 @@ void FunctionPlacer::placeScratch(Operation *op) {
                          ? narrowAttentionScratchBytes(seq, q.getDimSize(3), block, bool(attentionGrad))
                          : attentionScratchBytes(seq, block, bool(attentionGrad));
     auto k = cast<RankedTensorType>(op->getOperand(1).getType());
-    const uint64_t onGpu = gpuAttentionScratchBytes(q.getDimSize(0), seq, q.getDimSize(2), k.getDimSize(2),
-                                                    q.getDimSize(3), isNarrow(op->getOperand(0)), bool(attentionGrad));
+    uint64_t onGpu = gpuAttentionScratchBytes(q.getDimSize(0), seq, q.getDimSize(2), k.getDimSize(2), q.getDimSize(3),
+                                              isNarrow(op->getOperand(0)), bool(attentionGrad));
+    if (attentionGrad && !cudnnAttentionObstacle(isNarrow(op->getOperand(0)), q.getDimSize(3)))
+      onGpu = std::max(onGpu, cudnnGradientWorkspaceBytes(seq, q.getDimSize(2), k.getDimSize(2), q.getDimSize(3),
+                                                          gpuLogitsBytes(function)));
     const std::optional<uint64_t> gpuBytes = onGpu ? std::optional(onGpu) : std::nullopt; // a GPU has no threads
     scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes, gpuBytes).attribute());
     op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));

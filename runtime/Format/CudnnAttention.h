@@ -30,6 +30,24 @@ constexpr uint64_t cudnnAttentionWorkspaceBytes(uint64_t batch, uint64_t seq, ui
   return scratchBytes(rows * headDim * ofHeads) + scratchBytes(rows) + 8 * batch * heads * ((seq + 63) / 64) + kSpare;
 }
 
+/// Workspace of the gradient of `batch` sequences in `heads` query heads where cuDNN keeps the cotangents of all
+/// scores: every version before 9.25 does. In parts, a sequence or a key/value head with its query heads at a time, it
+/// is that of a part (cudnn-frontend 1.32, scaled_dot_product_flash_attention.h: required_dp_workspace_bytes).
+constexpr uint64_t cudnnScoresWorkspaceBytes(uint64_t batch, uint64_t seq, uint64_t heads, uint64_t kvHeads,
+                                             uint64_t headDim) {
+  constexpr uint64_t kSpare = 4096;
+  const uint64_t scores = 2 * batch * heads * ((seq + 63) / 64 * 64) * ((seq + 127) / 128 * 128);
+  return scores + (kvHeads < heads ? 4 * batch * heads * seq * headDim : 0) + kSpare;
+}
+
+/// The gradient's workspace in a step whose logits take `logitsBytes`: enough for one part of the way above where that
+/// is about as much as the logits, which are not there at the same time.
+constexpr uint64_t cudnnGradientWorkspaceBytes(uint64_t seq, uint64_t heads, uint64_t kvHeads, uint64_t headDim,
+                                               uint64_t logitsBytes) {
+  const uint64_t part = cudnnScoresWorkspaceBytes(1, seq, heads / kvHeads, 1, headDim);
+  return part <= logitsBytes + logitsBytes / 16 ? part : 0;
+}
+
 /// Scratch of attention on a GPU, whichever way it takes: its own kernels' gradient needs one float (delta) per row and
 /// head, the forward form none.
 constexpr uint64_t gpuAttentionScratchBytes(uint64_t batch, uint64_t seq, uint64_t heads, uint64_t kvHeads,

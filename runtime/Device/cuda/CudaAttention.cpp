@@ -5,6 +5,7 @@
 #include "runtime/Device/cuda/CudnnShape.h"
 #include "runtime/Format/CudnnAttention.h"
 #include "runtime/Format/PlanValidator.h"
+#include <array>
 #include <bit>
 #include <fmt/format.h>
 
@@ -43,8 +44,7 @@ public:
 
   Status execute(uint32_t) override {
     if (graph_)
-      return resources_.cudnn.execute(graph_, stream_, reinterpret_cast<void *const *>(operands_.addresses()),
-                                      operands_.address(scratch()));
+      return executeParts();
     if (!attention_.grad())
       return launchOver(kernels_[0], {Q, K, V, Out, Lse}, attention_.heads());
     ZTC_RETURN_IF_ERROR(launchOver(kernels_[0], {DOut, Out, Scratch}, attention_.heads()));
@@ -61,21 +61,66 @@ private:
   /// What no run can change is known to the compiler, too: cudnnAttentionObstacle.
   void choose() {
     std::string obstacle;
-    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim())) {
+    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim()))
       obstacle = known;
-    } else {
-      auto graph = resources_.cudnn.find(cudnnShape(attention_), operands_.bytes(scratch()), resources_.libraries,
-                                         resources_.gpu);
-      if (graph.isOk())
-        graph_ = *graph;
-      else
-        obstacle = graph.status().message();
-    }
-    const std::string way = graph_ ? resources_.cudnn.version() : fmt::format("own kernels ({})", obstacle);
+    else
+      obstacle = findGraph().message();
+    const uint64_t parts = graph_ ? uint64_t(whole_.batch / part_.batch) * uint64_t(whole_.kvHeads / part_.kvHeads) : 0;
+    const std::string way = !graph_     ? fmt::format("own kernels ({})", obstacle)
+                            : parts > 1 ? fmt::format("{} in {} parts", resources_.cudnn.version(), parts)
+                                        : resources_.cudnn.version();
     std::string &ways = resources_.attention[attention_.grad()];
     if (ways.find(way) == std::string::npos) // as other calls of the plan
       ways += (ways.empty() ? "" : "; ") + way;
-    resources_.attentionWays += (graph_ ? resources_.cudnn.version() : "own") + ";";
+    resources_.attentionWays += (graph_ ? way : "own") + ";";
+  }
+
+  /// The call as a whole or, of a gradient whose workspace is too large for the plan's, in the largest parts that are
+  /// not: each part's results are its own, so that no bit depends on their number.
+  Status findGraph() {
+    const uint64_t room = operands_.bytes(scratch());
+    const auto find = [&](const ZtcCudnnAttention &shape) {
+      return resources_.cudnn.find(shape, room, resources_.libraries, resources_.gpu);
+    };
+    whole_ = part_ = cudnnShape(attention_);
+    auto graph = find(whole_);
+    const uint64_t wanted = resources_.cudnn.workspaceOf(whole_);
+    if (!graph.isOk() && wanted > room)
+      for (const ZtcCudnnAttention &part : attention_.grad() ? cudnnParts(whole_) : std::vector<ZtcCudnnAttention>()) {
+        // A plan takes cuDNN seconds to make: none is asked for that cannot fit.
+        const double share = double(part.batch * part.heads) / double(whole_.batch * whole_.heads);
+        if (share * double(wanted) > 1.02 * double(room))
+          continue;
+        if (auto found = find(part); found.isOk()) {
+          graph = std::move(found);
+          part_ = part;
+          break;
+        }
+      }
+    if (!graph.isOk())
+      return graph.status();
+    graph_ = *graph;
+    return Status::ok();
+  }
+
+  Status executeParts() {
+    const int64_t elementBytes = int64_t(dataTypeBytes(attention_.type()));
+    for (int64_t sequence = 0; sequence < whole_.batch; sequence += part_.batch)
+      for (int64_t kvHead = 0; kvHead < whole_.kvHeads; kvHead += part_.kvHeads) {
+        const int64_t head = kvHead * (whole_.heads / whole_.kvHeads);
+        std::array<void *, ZTC_CUDNN_TENSORS> tensors{};
+        const size_t count = attention_.grad() ? size_t(ZTC_CUDNN_TENSORS) : size_t(ZTC_CUDNN_LSE) + 1;
+        for (size_t i = 0; i < count; ++i) {
+          const ZtcCudnnStrides &strides = whole_.strides[i];
+          const bool ofKeys = i == K || i == V || i == DK || i == DV;
+          const int64_t offset =
+              i == Lse ? 4 * (sequence * whole_.heads + head) * whole_.seq
+                       : elementBytes * (sequence * strides.batch + (ofKeys ? kvHead : head) * strides.head);
+          tensors[i] = static_cast<std::byte *>(operands_.address(i)) + offset;
+        }
+        ZTC_RETURN_IF_ERROR(resources_.cudnn.execute(graph_, stream_, tensors.data(), operands_.address(scratch())));
+      }
+    return Status::ok();
   }
 
   /// No block has more.
@@ -95,7 +140,8 @@ private:
   }
 
   const plan::Attention attention_;
-  ZtcCudnnGraph *graph_ = nullptr; ///< null: own kernels
+  ZtcCudnnGraph *graph_ = nullptr;     ///< null: own kernels
+  ZtcCudnnAttention whole_{}, part_{}; ///< what the graph computes at a time
   std::vector<CudaKernel> kernels_;
   std::vector<uint64_t> parameters_;
 };

@@ -24,4 +24,23 @@ ZtcCudnnAttention cudnnShape(const plan::Attention &attention) {
   return shape;
 }
 
+ZtcCudnnAttention cudnnPart(const ZtcCudnnAttention &whole, int64_t sequences, int64_t kvHeads) {
+  ZtcCudnnAttention part = whole; // strides are those of the whole tensors
+  part.batch = sequences;
+  part.heads = whole.heads / whole.kvHeads * kvHeads;
+  part.kvHeads = kvHeads;
+  return part;
+}
+
+std::vector<ZtcCudnnAttention> cudnnParts(const ZtcCudnnAttention &whole) {
+  std::vector<ZtcCudnnAttention> parts;
+  for (int64_t sequences = whole.batch - 1; sequences > 0; --sequences)
+    if (whole.batch % sequences == 0)
+      parts.push_back(cudnnPart(whole, sequences, whole.kvHeads));
+  for (int64_t heads = whole.kvHeads - 1; heads > 0; --heads)
+    if (whole.kvHeads % heads == 0)
+      parts.push_back(cudnnPart(whole, 1, heads));
+  return parts;
+}
+
 } // namespace ztc

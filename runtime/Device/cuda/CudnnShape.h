@@ -2,10 +2,15 @@
 #pragma once
 #include "runtime/Device/cuda/cudnn/CudnnModule.h"
 #include "runtime/Format/plan.pb.h"
+#include <vector>
 
 namespace ztc {
 
 /// Tensors are whole, (batch, seq, heads, head_dim) in this order. The type is bf16 or f16.
 ZtcCudnnAttention cudnnShape(const plan::Attention &attention);
+
+/// Parts of a call that together are the whole: as many sequences, or of one sequence as many key/value heads with
+/// their query heads, as divide it; the largest first.
+std::vector<ZtcCudnnAttention> cudnnParts(const ZtcCudnnAttention &whole);
 
 } // namespace ztc

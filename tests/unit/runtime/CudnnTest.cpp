@@ -4,6 +4,7 @@
 #include "runtime/Device/cuda/CudnnGraphs.h"
 #include "runtime/Device/cuda/CudnnShape.h"
 #include "runtime/Format/CudnnAttention.h"
+#include <array>
 #include <gmock/gmock.h>
 
 namespace ztc {
@@ -36,6 +37,33 @@ TEST(Cudnn, NothingIsReservedForWhatItNeverTakes) {
   // dq and the heads of dk and dv: 4 and 2 times 2 bytes an element; delta; the turns of 32 blocks a head.
   EXPECT_EQ(gpuAttentionScratchBytes(1, 2048, 32, 8, 64, true, true),
             uint64_t(2048 * 32) * (64 * 8 + 4) + 8 * 32 * 32 + 4096);
+}
+
+TEST(Cudnn, PartsOfACallDivideIt) {
+  plan::Attention attention;
+  attention.set_batch(4);
+  attention.set_seq(32);
+  attention.set_heads(12);
+  attention.set_kv_heads(6);
+  attention.set_head_dim(16);
+  const ZtcCudnnAttention whole = cudnnShape(attention);
+  std::vector<std::array<int64_t, 3>> parts;
+  for (const ZtcCudnnAttention &part : cudnnParts(whole)) {
+    parts.push_back({part.batch, part.heads, part.kvHeads});
+    EXPECT_EQ(part.strides[ZTC_CUDNN_Q].batch, whole.strides[ZTC_CUDNN_Q].batch);
+  }
+  EXPECT_THAT(parts, testing::ElementsAre(std::array<int64_t, 3>{2, 12, 6}, std::array<int64_t, 3>{1, 12, 6},
+                                          std::array<int64_t, 3>{1, 6, 3}, std::array<int64_t, 3>{1, 4, 2},
+                                          std::array<int64_t, 3>{1, 2, 1}));
+}
+
+TEST(Cudnn, ThePlansWorkspaceTakesOnePartBesideTheLogits) {
+  const uint64_t logits = gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(8192, 128256), 8192, 128256);
+  // Llama-3-8B at 8192 tokens: the scores of a key/value head's four query heads, 512 MiB, beside 501 MiB of logits.
+  const uint64_t one = cudnnGradientWorkspaceBytes(8192, 32, 8, 128, logits);
+  EXPECT_EQ(one, uint64_t(4) * 8192 * 8192 * 2 + uint64_t(4) * 4 * 8192 * 128 + 4096);
+  EXPECT_EQ(cudnnGradientWorkspaceBytes(32768, 32, 8, 128, logits), 0u) << "eight GiB are too many";
+  EXPECT_EQ(cudnnGradientWorkspaceBytes(8192, 32, 8, 128, 0), 0u) << "without a loss nothing makes room";
 }
 
 TEST(Cudnn, ShapesAreThoseOfThePlan) {
