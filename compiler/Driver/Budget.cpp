@@ -1,4 +1,5 @@
 #include "compiler/Driver/Budget.h"
+#include "compiler/Driver/Session.h"
 #include "compiler/Driver/Trial.h"
 #include "runtime/Core/Sizes.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -36,7 +37,7 @@ private:
   bool line(const std::string &what, std::optional<uint64_t> peak) {
     if (!peak)
       return false;
-    uint64_t needed = *peak + options.memoryReserve;
+    uint64_t needed = *peak + budgetReserveBytes(options);
     bool fits = needed <= options.memoryBudget;
     out << llvm::formatv("  {0}: {1}, {2}\n", what, formatSize(needed),
                          fits ? "fits" : "still " + std::to_string(needed - options.memoryBudget) + " bytes too much");
@@ -61,7 +62,7 @@ private:
 
   /// Twice, four times, ... the ranks: the first number that fits, or the one with the smallest peak.
   void moreRanks(Trial &trial, unsigned stage) {
-    const uint64_t budget = options.memoryBudget - std::min(options.memoryBudget, options.memoryReserve);
+    const uint64_t budget = options.memoryBudget - std::min(options.memoryBudget, budgetReserveBytes(options));
     if (std::optional<Trial::Ranks> more = trial.moreRanks(2 * world, budget))
       line(llvm::formatv("--zero={0} --gpus={1}", stage, more->ranks), more->peakBytes);
   }

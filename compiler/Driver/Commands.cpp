@@ -156,7 +156,7 @@ static void noteUnknownLimit(const CompileOptions &options, const ImportReport &
 
 /// No choice of recomputation fits: by how much, and what would help.
 static int failMissing(const CompileOptions &options, const RecomputeDecision &decision) {
-  uint64_t needed = decision.chosen.peakBytes + options.memoryReserve;
+  uint64_t needed = decision.chosen.peakBytes + budgetReserveBytes(options);
   fail("the step needs at least " + formatSize(needed) + " (" + std::to_string(needed) + " bytes), " +
        std::to_string(needed - options.memoryBudget) + " bytes more than --mem=" + formatSize(options.memoryBudget) +
        ", whatever is computed again");
@@ -200,7 +200,7 @@ int runCompile(const CompileOptions &given) {
   const std::optional<RecomputeDecision> &decision = session.decision();
   if (decision)
     printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision, options.memoryBudget,
-                  options.memoryReserve);
+                  budgetReserveBytes(options));
   if (decision && !decision->fits)
     return failMissing(options, *decision);
   if (failed(done))
@@ -220,13 +220,15 @@ int runCompile(const CompileOptions &given) {
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
   if (failed(plan))
     return 1;
-  StatusOr<MemoryPlan> memory = planMemory(*plan, shapeOf(options, options.gpus.front(), options.targets));
+  const PlanShape shape = shapeOf(options, options.gpus.front(), options.targets);
+  StatusOr<MemoryPlan> memory = planMemory(*plan, shape);
   if (!memory.isOk())
     return fail(memory.status().message());
-  uint64_t needed = memory->arenaBytes + options.memoryReserve;
+  const uint64_t reserve = reserveBytes(options, shape);
+  uint64_t needed = memory->arenaBytes + reserve;
   if (options.memoryBudget && needed > options.memoryBudget)
     return fail("the step needs " + formatSize(needed) + " (arena " + formatSize(memory->arenaBytes) + ", reserve " +
-                formatSize(options.memoryReserve) + "), " + std::to_string(needed - options.memoryBudget) +
+                formatSize(reserve) + "), " + std::to_string(needed - options.memoryBudget) +
                 " bytes more than --mem=" + formatSize(options.memoryBudget) + "; --recompute=auto finds what fits");
   if (Status written = writePlanFile(*plan, options.output); !written.isOk())
     return fail(written.message());
@@ -277,7 +279,7 @@ static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &tabl
       fail(memory.status().message());
       return failure();
     }
-    table.add(*probed, shape, stage, *memory, options.memoryReserve, decision, explain);
+    table.add(*probed, shape, stage, *memory, reserveBytes(options, shape), decision, explain);
     if (pages)
       pages->push_back(pagePlan(probed->plan, shape, *memory,
                                 "ZeRO-" + std::to_string(stage) + " on " + std::to_string(world) +

@@ -6,6 +6,7 @@
 #include "compiler/Report/Report.h"
 #include "runtime/Core/NearestName.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/DeviceReserve.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -104,6 +105,7 @@ CompileOptions Search::optionsOf(const Method &method, uint64_t batch) const {
   used.recompute = "auto";
   used.memoryBudget = table.availableBytes;
   used.memoryReserve = table.reserveBytes;
+  used.given.insert("reserve");
   used.targets = {gpu ? gpu->target : "host"};
   return used;
 }
@@ -399,11 +401,9 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   table.device = gpu ? gpu->name : "this host";
   table.precision = options.precision;
   table.availableBytes = options.memoryBudget ? options.memoryBudget : gpu->memoryBytes();
-  // The context, cuBLASLt's and cuDNN's kernels, and NCCL's buffers; a run measures its own and says so.
-  constexpr uint64_t kContext = uint64_t(1536) << 20, kCollectives = uint64_t(1) << 30;
   table.reserveBytes = options.memoryReserve;
   if (gpu && !options.given.count("reserve"))
-    table.reserveBytes = kContext + (options.gpus.back() > 1 ? kCollectives : 0);
+    table.reserveBytes = estimatedReserveBytes(gpu->target, options.gpus.back());
   if (table.reserveBytes >= table.availableBytes)
     return fail("--mem=" + formatSize(table.availableBytes) + " leaves nothing beside the reserve of " +
                     formatSize(table.reserveBytes) + " (--reserve)",

@@ -21,6 +21,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Adapters/Names.h"
 #include "runtime/Core/Print.h"
+#include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -55,6 +56,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"lora", o.lora},
       {"quantize", o.quantize},
       {"no-decay", o.noDecayPattern},
+      {"tf32", o.tf32 ? "on" : ""},
       {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
       {"pass-option", join(o.passOptions)},
@@ -72,6 +74,39 @@ PlanShape shapeOf(const CompileOptions &options, unsigned world, ArrayRef<std::s
     return {world, options.accumulate, 0};
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return {world, options.accumulate, options.threads ? options.threads : std::max(1u, cores / world)};
+}
+
+/// A budget holds for these shapes: of --gpus the first, else of all that a node usually has.
+static SmallVector<PlanShape> shapesOfBudget(const CompileOptions &options) {
+  if (options.gpusGiven)
+    return {shapeOf(options, options.gpus.front(), options.targets)};
+  SmallVector<PlanShape> shapes;
+  for (unsigned world : kWorldsOfANode)
+    shapes.push_back(shapeOf(options, world, options.targets));
+  return shapes;
+}
+
+uint64_t reserveBytes(const CompileOptions &options, const PlanShape &shape) {
+  if (options.given.count("reserve"))
+    return options.memoryReserve;
+  uint64_t most = 0;
+  if (shape.threads == 0)
+    for (const std::string &target : options.targets)
+      if (isGpuTarget(target))
+        most = std::max(most, estimatedReserveBytes(target, shape.world));
+  return most;
+}
+
+/// The largest of several.
+static uint64_t reserveBytes(const CompileOptions &options, ArrayRef<PlanShape> shapes) {
+  uint64_t most = 0;
+  for (const PlanShape &shape : shapes)
+    most = std::max(most, reserveBytes(options, shape));
+  return most;
+}
+
+uint64_t budgetReserveBytes(const CompileOptions &options) {
+  return reserveBytes(options, shapesOfBudget(options));
 }
 
 FailureOr<Phase> parsePhase(StringRef name) {
@@ -427,7 +462,8 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
   FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
   if (failed(elements))
     return failure();
-  uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, opts.memoryReserve));
+  const uint64_t reserve = reserveBytes(opts, shapes);
+  uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, reserve));
   return chooseRecomputed(*elements, budget, [&](const RecomputeChoice &choice) {
     FailureOr<StepMeasure> measure = probe.measure(choice, shapes.front(), rates);
     for (const PlanShape &shape : shapes.drop_front()) {
@@ -441,13 +477,7 @@ FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShap
 }
 
 SmallVector<PlanShape> Session::budgetShapes() const {
-  SmallVector<PlanShape> shapes;
-  if (opts.gpusGiven)
-    shapes.push_back(shapeOf(opts, opts.gpus.front(), opts.targets));
-  else
-    for (unsigned world : kWorldsOfANode)
-      shapes.push_back(shapeOf(opts, world, opts.targets));
-  return shapes;
+  return shapesOfBudget(opts);
 }
 
 LogicalResult Session::runPhase(const PhaseInfo &info) {

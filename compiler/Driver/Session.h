@@ -23,6 +23,11 @@ class PassVerifier;
 /// threads (by default its cores, shared out).
 PlanShape shapeOf(const CompileOptions &options, unsigned world, llvm::ArrayRef<std::string> targets);
 
+/// What lies beside the arena of a rank of such a run: --reserve, or on a GPU an estimate (DeviceReserve.h).
+uint64_t reserveBytes(const CompileOptions &options, const PlanShape &shape);
+/// The largest of the runs that --mem holds for.
+uint64_t budgetReserveBytes(const CompileOptions &options);
+
 /// Holds the context, the plugins and the module of one compilation.
 class Session {
 public:

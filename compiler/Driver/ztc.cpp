@@ -49,6 +49,8 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
   app.add_option("--precision", o.precision, "storage and compute types")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_flag("--tf32", o.tf32,
+               "of fp32: products on GPUs round their factors to TF32 (10 bits behind the leading one)");
   app.add_option("--precision-policy", o.precisionPolicy,
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
       ->type_name("FILE");
@@ -213,6 +215,10 @@ void dropUnused(CompileOptions &o) {
   if (o.prefetch && !gathers && o.from.empty()) { // IR has a stage of its own
     note("--prefetch has no effect: only --zero=3 gathers parameters");
     o.prefetch.reset();
+  }
+  if (o.tf32 && o.precision != "fp32" && o.precisionPolicy.empty() && o.from.empty()) {
+    note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + o.precision + " has none");
+    o.tf32 = false;
   }
   if (!o.precisionPolicy.empty() && o.precision == "fp32" && o.from.empty()) {
     note("--precision-policy has no effect: it says which layers stay fp32, and with --precision=fp32 all do");

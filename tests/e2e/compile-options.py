@@ -26,6 +26,16 @@ check("--mem is held against peak and reserve", [r["fits"] for r in held] == [Fa
 text = run("ztc", "memory", model, *shape, "--gpus=1,8", "--zero=3", f"--mem={peak - 1}B").stdout
 check("--mem: how much is left or lacks", "fits, " in text or "bytes too much" in text, text)
 
+gpu = ["--batch=2", "--seq=16", "--precision=fp32", "--zero=0", "--mem=8GiB"]
+beside = json.loads(run("ztc", "memory", model, *gpu, "--target=sm_90a", "--gpus=1,2,8", "--json").stdout)["rows"]
+check("what libraries take beside the arena is estimated by device and ranks", [r["reserved_bytes"] >> 20 for r in beside] == [1536, 1984, 2560], beside)
+told = json.loads(run("ztc", "memory", model, *gpu, "--target=sm_90a", "--gpus=8", "--reserve=0B", "--json").stdout)["rows"]
+check("--reserve has the last word, 0 too", told[0]["reserved_bytes"] == 0, told)
+smaller = json.loads(run("ztc", "memory", model, *gpu, "--gpus=1", "--target=sm_89", "--json").stdout)["rows"]
+check("GPUs for games have smaller contexts", smaller[0]["reserved_bytes"] >> 20 == 1152, smaller)
+
+done = run("ztc", "compile", model, "--batch=2", "--seq=16", "--precision=bf16", "--tf32", "--threads=1", "-o", "/dev/null")
+check("--tf32 without fp32 is a note", "note: --tf32 has no effect" in done.stderr, done.stderr)
 done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null")
 check("--prefetch without ZeRO-3 is a note", "note: --prefetch has no effect" in done.stderr, done.stderr)
 

@@ -1,5 +1,6 @@
 // Kernels for GPUs: what they compute, on the SIMT engine, and what the machine code looks like.
 #include "KernelHarness.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Codegen/EmitCubin.h"
 #include <gtest/gtest.h>
 
@@ -249,6 +250,31 @@ TEST(CodegenGpu, CubinsForEveryArchitectureKeepEverythingInRegisters) {
       EXPECT_GE(blocks * threads, 512u) << kernel.name << " on " << image.target << ": " << registers << " registers";
     }
   }
+}
+
+TEST(CodegenGpu, EveryTargetIsAssembled) {
+  LargeKernels large;
+  std::vector<llvm::StringRef> names;
+  for (const DeviceTarget &target : deviceTargets())
+    names.push_back(target.name);
+  auto images = large.module.emit(names);
+  ASSERT_TRUE(mlir::succeeded(images));
+  ASSERT_EQ(images->size(), names.size());
+  for (const KernelImage &image : *images) {
+    const DeviceTarget &target = *findDeviceTarget(image.target);
+    const std::string version = std::to_string(target.ptx / 10) + "." + std::to_string(target.ptx % 10);
+    EXPECT_NE(image.ptx.find(".version " + version), std::string::npos) << image.target;
+    EXPECT_NE(image.ptx.find(".target " + image.target), std::string::npos) << image.target;
+    EXPECT_EQ(codegen::findPtxas().empty(), image.cudaVersion == 0) << image.target;
+    if (!image.cudaVersion)
+      continue;
+    ASSERT_GE(image.cudaVersion, target.assembler) << "this machine's ptxas is too old for " << image.target;
+    EXPECT_EQ(image.bytes.substr(1, 3), "ELF") << image.target;
+    for (const auto &[name, taken] : image.resources)
+      EXPECT_EQ(taken.localBytes, 0u) << name << " on " << image.target;
+  }
+  EXPECT_EQ(findDeviceTarget("sm_90"), nullptr);
+  EXPECT_TRUE(isDeviceTarget("simt") && isDeviceTarget("sm_121a") && !isDeviceTarget("host"));
 }
 
 namespace {
