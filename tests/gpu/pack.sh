@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Packs what tests/gpu/run.sh and bench.sh need on a machine with a GPU: programs, plans, data, and what the same plans do
+# Packs what tests/gpu/day1.sh needs on a machine with a GPU: programs, plans, data, and what the same plans do
 # without one. Needs a build folder with the compiler; the result needs neither LLVM nor a network.
-#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--no-sanitizer] OUT.tar.gz
+#   tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.gz
 # NAMES: folders of tests/golden, all of them where it is left out.
-# --bench adds the plans of bench.sh, from the models that ZTC_FIXTURES names.
+# --bench adds plans of real size, for GPUs of --targets alone (sm_90a), from the config.json of the models that ZTC_FIXTURES names.
 # NVIDIA's compute-sanitizer, 12 MB with its licences, comes along as sanitizer/ unless --no-sanitizer is given or it cannot be fetched.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build models="grouped tied head-norms" bench=0 sanitizer=1 out=
+build=$root/build models="grouped tied head-norms" bench=0 targets=sm_80,sm_90a,sm_100a,sm_120a sanitizer=1 out= large=
 for argument in "$@"; do
   case $argument in
     --build=*) build=${argument#*=} ;;
     --models=*) models=${argument#*=} ;;
     --bench) bench=1 ;;
+    --targets=*) targets=${argument#*=} large=$targets ;;
     --no-sanitizer) sanitizer=0 ;;
     -*) echo "pack.sh: unknown option $argument" >&2; exit 2 ;;
     *) out=$argument ;;
   esac
 done
-[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--no-sanitizer] OUT.tar.gz" >&2; exit 2; }
+[ -n "$out" ] || { echo "usage: tests/gpu/pack.sh [--build=BUILD] [--models=NAMES] [--bench] [--targets=NAMES] [--no-sanitizer] OUT.tar.gz" >&2; exit 2; }
 most=$((50 << 20))
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -34,7 +35,7 @@ if [ -e "$build/lib/libztc-cudnn.so" ]; then
 else
   echo "pack.sh: this build has no libztc-cudnn.so: attention will be our own kernels'" >&2
 fi
-cp "$root"/tests/gpu/{run.sh,bench.sh,torch_gpu.py,README.md} "$folder/"
+cp -r "$root"/tests/gpu/{day1.sh,lib.sh,sections,parity.py,torch_gpu.py,README.md} "$folder/"
 
 if [ $sanitizer = 1 ]; then
   fetched=
@@ -42,38 +43,60 @@ if [ $sanitizer = 1 ]; then
   if [ -n "$fetched" ]; then
     cp -r "$fetched" "$folder/sanitizer"
   else
-    echo "pack.sh: compute-sanitizer cannot be fetched: run.sh will want the machine's own" >&2
+    echo "pack.sh: compute-sanitizer cannot be fetched: day1.sh will want the machine's own" >&2
   fi
 fi
 
-"$build/bin/ztc-service-kernels" "$folder/service-kernels.plan" sm_80 sm_90a sm_100a
+"$build/bin/ztc-service-kernels" "$folder/service-kernels.plan" ${targets//,/ }
 
-compile() { # MODEL OUT OPTIONS...: the folder of the plan has its weights
-  local model=$1 plan=$2
-  shift 2
-  "$build/bin/ztc" compile "$model" --target=host,simt,sm_80,sm_90a,sm_100a -o "$plan" "$@" > "$stage/compile.log" 2>&1 ||
-    { cat "$stage/compile.log" >&2; exit 1; }
+compile() { # TARGETS MODEL OUT OPTIONS...: the folder of the plan has its weights
+  local for=$1 model=$2 plan=$3
+  shift 3
+  "$build/bin/ztc" compile "$model" --target="$for" -o "$plan" "$@" > "$stage/compile.log" 2>&1 || { cat "$stage/compile.log" >&2; exit 1; }
 }
 for model in $models; do
   mkdir -p "$folder/plans/$model"
   cp "$root/tests/golden/$model"/{model.onnx*,data.safetensors} "$folder/plans/$model/"
   for precision in fp32 bf16 fp16; do
-    compile "$folder/plans/$model/model.onnx" "$folder/plans/$model/$precision.bin" --zero=3 --batch=2 --seq=16 --precision=$precision
+    compile host,simt,$targets "$folder/plans/$model/model.onnx" "$folder/plans/$model/$precision.bin" --zero=3 --batch=2 --seq=16 --precision=$precision
     (cd "$folder/plans/$model" && "$build/bin/ztc-run" $precision.bin --device=cpu --ranks=1 --threads=1 --data=data.safetensors --steps=10 \
       --accumulate=2 --no-save --log-json="$folder/expected/$model-$precision.jsonl" > "$stage/run.log" 2>&1) || { cat "$stage/run.log" >&2; exit 1; }
   done
   ZTC_STAND_INS=$build/lib/standin "$build/bin/gpu-kernels" "$folder/plans/$model/fp32.bin" > "$folder/expected/$model-kernels.txt" 2> "$stage/run.log" ||
     { cat "$stage/run.log" >&2; exit 1; }
 done
+# A model's config.json with another number of layers, in a folder of its own.
+cut() { # MODEL LAYERS
+  local made=$stage/$1-$2layers
+  mkdir -p "$made"
+  sed "s/\"num_hidden_layers\": *[0-9]*/\"num_hidden_layers\": $2/" "$ZTC_FIXTURES/$1/config.json" > "$made/config.json"
+  echo "$made"
+}
 if [ $bench = 1 ]; then
   [ -n "${ZTC_FIXTURES:-}" ] || { echo "pack.sh: --bench needs ZTC_FIXTURES" >&2; exit 1; }
-  mkdir -p "$folder/plans/bench"
-  for entry in llama-3.2-1b:4:2048 llama-3-8b:1:8192; do
+  large=${large:-sm_90a}
+  mkdir -p "$folder"/plans/{bench,parity,adapters}
+  common="--precision=bf16 --gpus=1"
+  # 8B is whole for 141 GB, and cut to 12 layers for 80 GB.
+  for entry in llama-3.2-1b:16:4:2048:78 llama-3-8b:12:1:8192:78 llama-3-8b:32:1:8192:138; do
+    IFS=: read -r name layers batch seq memory <<< "$entry"
+    model=$(cut "$name" "$layers")
+    cp "$model/config.json" "$folder/plans/bench/$name-$layers-layers.json"
+    compile "$large" "$model" "$folder/plans/bench/$name-$layers-layers.bin" --batch=$batch --seq=$seq $common --mem=${memory}GiB --accumulate=8
+  done
+  # Real heads, head lengths and rows; two layers, so that PyTorch in fp32 fits beside.
+  for entry in llama-3.2-1b:1:2048 llama-3-8b:1:8192; do
     IFS=: read -r name batch seq <<< "$entry"
-    cp "$ZTC_FIXTURES/$name/config.json" "$folder/plans/bench/$name.json"
-    compile "$ZTC_FIXTURES/$name/dynamo-op18.onnx" "$folder/plans/bench/$name.bin" --batch=$batch --seq=$seq --precision=bf16 --mem=130GiB --gpus=1 --accumulate=8
-    compile "$ZTC_FIXTURES/$name/dynamo-op18.onnx" "$folder/plans/bench/$name-bf16-moments.bin" --batch=$batch --seq=$seq --precision=bf16 \
-      --optimizer-state=bf16 --mem=130GiB --gpus=1 --accumulate=8
+    model=$(cut "$name" 2)
+    cp "$model/config.json" "$folder/plans/parity/$name.json"
+    for precision in fp32 bf16; do
+      compile "$large" "$model" "$folder/plans/parity/$name-$precision.bin" --batch=$batch --seq=$seq --precision=$precision --gpus=1
+      echo "--batch=$batch --seq=$seq --precision=$precision" > "$folder/plans/parity/$name-$precision.options"
+    done
+  done
+  for quantize in "" nf4 int8; do
+    compile "$large" "$ZTC_FIXTURES/llama-3-8b" "$folder/plans/adapters/llama-3-8b-lora${quantize:+-$quantize}.bin" --batch=1 --seq=2048 $common --mem=78GiB \
+      --lora=r=16,alpha=32,targets=all-linear ${quantize:+--quantize=$quantize} --accumulate=4
   done
 fi
 tar -C "$stage" -czf "$out" ztc-gpu

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's side of bench.sh: trains a random Llama of a config.json in bf16 (parameters, gradients and moments) with AdamW and prints its pace."""
+"""PyTorch's side of section fast: trains a random Llama of a config.json in bf16 (parameters, gradients and moments) with AdamW and prints its pace."""
 import argparse
 import statistics
 import time

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# What the sections share: verdicts, runs with a time limit, and how far two runs are from each other. Sourced by day1.sh, which sets $root and $results.
+failures=0 leftOut=0
+models=$(for folder in plans/*/; do basename "$folder"; done | grep -vxE 'bench|parity|adapters')
+first=${models%%$'\n'*}
+
+say() { echo "$*" | tee -a "$results/summary.txt"; }
+verdict() { # NAME STATUS [DETAIL]
+  if [ "$2" = 0 ]; then
+    say "ok   $1${3:+: $3}"
+  else
+    [ "$2" = 124 ] && set -- "$1" 124 "${3:+$3; }it ran out of its time"
+    say "FAIL $1${3:+: $3}"
+    failures=$((failures + 1))
+  fi
+}
+leave() { say "left out: $*"; leftOut=$((leftOut + 1)); }
+finish() {
+  say "$section: $failures failures, $leftOut left out"
+  [ $failures = 0 ]
+  exit
+}
+limited() { # SECONDS COMMAND...; ZTC_DAY1_SECONDS says less
+  local seconds=$1
+  shift
+  [ "${ZTC_DAY1_SECONDS:-$seconds}" -lt "$seconds" ] && seconds=$ZTC_DAY1_SECONDS
+  timeout -k 5 "$seconds" "$@"
+}
+
+# What a JSON log says of a key, a line each; of a run that failed, why.
+values() { grep -o "\"$2\":[^,}]*" "$1" 2> /dev/null | sed 's/.*://'; } # LOG KEY
+reason() { grep -h 'error:' "$1" 2> /dev/null | tail -n 1; }
+
+train() { # SECONDS LOG FOLDER PLAN OPTIONS...: the data and further options lie beside the plan, where it has any
+  local seconds=$1 log=$2 folder=$3 plan=$4
+  shift 4
+  rm -f "$log"
+  (cd "$folder" && limited "$seconds" "$root/bin/ztc-run" "$plan" $([ -e data.safetensors ] && echo --data=data.safetensors --no-save) \
+    --log-json="$log" --overwrite $(cat options 2> /dev/null) "$@") > "${log%.jsonl}.txt" 2>&1
+}
+
+# Whether two logs' losses and norms are within limits, relative: of the first step, and of the others; prints the largest difference of each.
+compare() { # LOG LOG FIRST OTHERS
+  local key at=0
+  for log in "$1" "$2"; do
+    at=$((at + 1))
+    for key in loss grad_norm; do values "$log" $key | awk '{ print NR, $1 }'; done > "$results/.figures-$at"
+  done
+  awk -v first="$3" -v others="$4" '
+    NR == FNR { step[FNR] = $1; value[FNR] = $2; count = FNR; next }
+    { if ($1 != step[FNR] || $2 == "null" || value[FNR] == "null") { bad = 1; next }
+      d = $2 - value[FNR]; d = d < 0 ? -d : d; m = value[FNR] < 0 ? -value[FNR] : value[FNR]; d = m > 0 ? d / m : d
+      if ($1 == 1) { if (d > atFirst) atFirst = d } else if (d > later) later = d
+      compared = FNR }
+    END { if (bad || !compared || compared != count) { print "the logs cannot be compared"; exit 1 }
+          printf "first step %g of %g, later ones %g of %g\n", atFirst, first, later, others
+          exit !(atFirst <= first && later <= others) }' "$results/.figures-1" "$results/.figures-2"
+  local status=$?
+  rm -f "$results"/.figures-?
+  return $status
+}
+allocatesWhatItPredicts() {
+  local predicted
+  predicted=$(values "$1" predicted_bytes)
+  [ -n "$predicted" ] && [ "$predicted" = "$(values "$1" allocated_bytes)" ]
+}
+median() { sort -n | awk '{ value[NR] = $1 } END { print NR ? value[int((NR + 1) / 2)] : "nan" }'; }
+rate() { values "$1" tokens_per_second | tail -n +6 | median; } # LOG: without the first steps
+conformance() { # SECONDS FILE FILTER
+  ZTC_TEST_DEVICE=cuda ZTC_SERVICE_KERNELS=$root/service-kernels.plan limited "$1" bin/ztc-runtime-tests --gtest_brief=1 --gtest_filter="$3" > "$2" 2>&1
+}
+hasTorch() { python3 -c 'import torch, transformers; assert torch.cuda.is_available()' 2> /dev/null; }
+plansIn() { ls plans/"$1"/*.bin 2> /dev/null | sed 's|.*/||; s|\.bin$||'; } # FOLDER
