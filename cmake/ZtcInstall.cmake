@@ -24,7 +24,7 @@ foreach(folder ${ztc_public_folders})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
           FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.def")
   install(DIRECTORY ${CMAKE_BINARY_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
-          FILES_MATCHING PATTERN "*.inc" PATTERN "*.h" PATTERN "CMakeFiles" EXCLUDE)
+          FILES_MATCHING PATTERN "*.inc" PATTERN "*.h" PATTERN "*.def" PATTERN "CMakeFiles" EXCLUDE)
 endforeach()
 install(FILES ${CMAKE_BINARY_DIR}/install/ZtcConfig.cmake ${CMAKE_BINARY_DIR}/install/ZtcConfigVersion.cmake
               ${CMAKE_SOURCE_DIR}/compiler/Driver/PluginStamp.cpp.in

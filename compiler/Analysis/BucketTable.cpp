@@ -1,5 +1,4 @@
 #include "compiler/Analysis/BucketTable.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -22,11 +21,13 @@ int64_t BucketTable::elements() const {
   return sum;
 }
 
-int64_t layerOfBucket(StringRef name) {
-  int64_t layer;
-  if (!name.consume_front("block") || name.take_while(llvm::isDigit).getAsInteger(10, layer))
-    return -1;
-  return layer;
+int64_t BucketTable::layer(FlatSymbolRefAttr name) const {
+  dist::BucketOp bucket = lookup(name);
+  return bucket ? layerOf(bucket) : -1;
+}
+
+int64_t layerOf(dist::BucketOp bucket) {
+  return bucket.getLayer().value_or(-1);
 }
 
 } // namespace ztc

@@ -1,4 +1,4 @@
-// The buckets of a module by name, for who needs the length of a flat value.
+// The buckets of a module by name, for readers of the length of a flat value.
 #pragma once
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -21,6 +21,8 @@ public:
   /// Elements of a value's type: of a shard or a whole bucket those of the bucket, without padding. 0 where the length
   /// is open and no bucket says it.
   int64_t elements(mlir::Type type) const;
+  /// The transformer block that the bucket of that name belongs to, or -1.
+  int64_t layer(mlir::FlatSymbolRefAttr name) const;
   /// Elements of all buckets together: the parameters, and the gaps between them.
   int64_t elements() const;
 
@@ -28,7 +30,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, dist::BucketOp> buckets;
 };
 
-/// The transformer block that a bucket's name belongs to (block3, block3_frozen), or -1.
-int64_t layerOfBucket(llvm::StringRef name);
+/// The transformer block that a bucket belongs to, or -1.
+int64_t layerOf(dist::BucketOp bucket);
 
 } // namespace ztc

@@ -1,7 +1,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
+#include "compiler/Analysis/TransformerBlocks.h"
 #include "compiler/Interfaces/Interfaces.h"
-#include "compiler/Support/Location.h"
 
 using namespace mlir;
 
@@ -12,11 +12,11 @@ Operation *turningPointOf(func::FuncOp function) {
   return terminator->getNumOperands() ? resolveAlias(terminator->getOperand(0)).source.getDefiningOp() : nullptr;
 }
 
-bool isReadBehind(Value value, Operation *turningPoint) {
+bool isReadByBackward(Value value, Operation *turningPoint) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     std::optional<Alias> alias = aliasOf(user);
     if (alias && alias->source == value)
-      return isReadBehind(user->getResult(0), turningPoint);
+      return isReadByBackward(user->getResult(0), turningPoint);
     return !alias && turningPoint->isBeforeInBlock(user);
   });
 }
@@ -26,14 +26,15 @@ std::map<int64_t, uint64_t> savedBytes(func::FuncOp function) {
   Operation *turningPoint = turningPointOf(function);
   if (!turningPoint)
     return bytes;
+  const TransformerBlocks blocks(function, turningPoint);
   for (Operation &op : function.getBody().front()) {
     if (&op == turningPoint)
       break;
     if (isFree(&op) || isCollective(&op))
       continue;
     for (Value result : op.getResults())
-      if (isReadBehind(result, turningPoint))
-        bytes[layerOf(op.getLoc())] += tensorBytes(result.getType());
+      if (isReadByBackward(result, turningPoint))
+        bytes[blocks.layerOf(&op)] += tensorBytes(result.getType());
   }
   return bytes;
 }

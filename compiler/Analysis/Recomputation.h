@@ -15,7 +15,7 @@ inline constexpr llvm::StringLiteral kRecomputation = "graph.recomputation";
 mlir::Operation *turningPointOf(mlir::func::FuncOp function);
 
 /// Whether an op behind `turningPoint` reads `value`, itself or an alias of it.
-bool isReadBehind(mlir::Value value, mlir::Operation *turningPoint);
+bool isReadByBackward(mlir::Value value, mlir::Operation *turningPoint);
 
 /// Bytes that the forward part computes and the backward part of `function` reads, by transformer block (-1: in none).
 /// A value belongs to the block that computes it, the residual stream to the one before its readers.

@@ -12,11 +12,11 @@ namespace ztc {
 /// of the model cost the same per byte; attention is slower than a product, and what reads a wider row costs more.
 enum class RecomputeGroup : uint8_t {
   Pointwise,  ///< norms, activations, casts: what no library runs, from values that are kept
-  Mlp,        ///< products of the sums behind attention: gate and up
-  Qkv,        ///< products before attention, and the rotation behind them
-  Projection, ///< the product of attention's output, and the sum of the residual stream behind it
+  Mlp,        ///< products that another product of the block depends on: gate and up, a router, what experts begin with
+  Qkv,        ///< products that attention depends on, and the rotation behind them
+  Projection, ///< the first products behind attention, and the sum of the residual stream behind them
   Attention,  ///< attention with its row statistics: with it all of the block but what the next one reads
-  Down,       ///< products of Mlp's: needed again only where something reads them before the residual stream
+  Down,       ///< a block's last products: needed again only where something reads them before the residual stream
 };
 inline constexpr unsigned kRecomputeGroups = 6;
 /// pointwise, mlp, qkv, projection, attention, down.

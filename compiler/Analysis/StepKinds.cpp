@@ -6,40 +6,9 @@ using namespace mlir;
 
 namespace ztc {
 
-static int64_t elementBytes(Type type) {
-  return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
-}
-
-/// A slice is contiguous where, behind the first dimension that is cut, nothing but whole dimensions follow and before
-/// it only 1s.
-static std::optional<int64_t> contiguousOffset(graph::SliceOp slice) {
-  ArrayRef<int64_t> from = cast<RankedTensorType>(slice.getX().getType()).getShape();
-  ArrayRef<int64_t> to = cast<RankedTensorType>(slice.getY().getType()).getShape();
-  int64_t stride = 1, offset = 0;
-  bool cut = false;
-  for (int64_t i = int64_t(from.size()) - 1; i >= 0; --i) {
-    if (cut && to[i] != 1)
-      return std::nullopt;
-    cut |= to[i] != from[i];
-    offset += slice.getOffsets()[i] * stride;
-    stride *= from[i];
-  }
-  return offset;
-}
-
 std::optional<Alias> aliasOf(Operation *op) {
-  if (auto reshape = dyn_cast<graph::ReshapeOp>(op))
-    return Alias{reshape.getX(), 0};
-  if (auto barrier = dyn_cast<graph::BarrierOp>(op))
-    return Alias{barrier.getX(), 0};
-  if (auto view = dyn_cast<dist::ViewOp>(op))
-    return Alias{view.getBucket(), int64_t(view.getOffset()) * elementBytes(view.getY().getType())};
-  if (auto own = dyn_cast<dist::OwnShardOp>(op))
-    return Alias{own.getFull(), 0, true};
-  if (auto slice = dyn_cast<graph::SliceOp>(op))
-    if (std::optional<int64_t> offset = contiguousOffset(slice))
-      return Alias{slice.getX(), *offset * elementBytes(slice.getY().getType())};
-  return std::nullopt;
+  auto alias = dyn_cast<StorageAliasOpInterface>(op);
+  return alias ? alias.getAlias() : std::nullopt;
 }
 
 Alias resolveAlias(Value value) {
@@ -73,8 +42,7 @@ Operation *localGradientOf(Value value) {
 }
 
 bool isLibraryCall(Operation *op) {
-  return isWireCast(op) || isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp, graph::LinearCrossEntropyOp,
-                               graph::EmbeddingOp, graph::EmbeddingGradOp, graph::DequantizeOp>(op);
+  return isWireCast(op) || isa<LibraryCallOpInterface>(op);
 }
 
 bool isCollectiveStart(Operation *op) {
@@ -98,10 +66,8 @@ bool isComputed(Operation *op) {
 }
 
 bool canAccumulate(Operation *op, unsigned index) {
-  if (isa<graph::MatmulOp, graph::EmbeddingGradOp, graph::FusionOp>(op))
-    return true;
-  // The loss is added too: micro-steps of one step sum theirs.
-  return isa<graph::LinearCrossEntropyOp>(op) && index != 1;
+  auto call = dyn_cast<LibraryCallOpInterface>(op);
+  return call ? call.canAccumulate(index) : isa<graph::FusionOp>(op);
 }
 
 } // namespace ztc

@@ -1,5 +1,6 @@
 // What an op becomes in a step: an alias, a library call, or (part of) a generated kernel.
 #pragma once
+#include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
 #include <optional>
@@ -9,16 +10,8 @@ namespace ztc {
 /// Module attribute, i64, of phase `schedule`: how many gathers run ahead of the one that is used.
 inline constexpr llvm::StringLiteral kPrefetch = "dist.prefetch";
 
-/// An op whose result is another value's storage.
-struct Alias {
-  mlir::Value source;
-  int64_t offsetBytes = 0; ///< where the result starts in the source
-  bool ownShard = false;   ///< the result is the rank's shard of the source, a whole bucket
-};
-
-/// What `op`'s one result is an alias of: reshape, recompute_barrier, a contiguous slice, a view or an own shard of a
-/// bucket. Nothing otherwise (graph.accumulate and dist.pack are not answered here: what they alias is decided by
-/// AssignSlots).
+/// What `op`'s one result is an alias of (StorageAliasOpInterface). Nothing otherwise (graph.accumulate and dist.pack
+/// are not answered here: what they alias is decided by AssignSlots).
 std::optional<Alias> aliasOf(mlir::Operation *op);
 
 /// The value at the end of a chain of aliases, with the sum of the offsets; an own shard where one is on the way.
@@ -32,8 +25,7 @@ bool isSumCast(mlir::Operation *op);
 /// The bucket of local gradients that `value` is: a dist.pack, as it is or rounded by a wire cast; null for others.
 mlir::Operation *localGradientOf(mlir::Value value);
 
-/// True for graph ops that the device runs by a library: products, attention, linear_cross_entropy, embedding and its
-/// gradient, weights in fewer bits as numbers, wire casts.
+/// True for ops that the device runs by a library (LibraryCallOpInterface), and for wire casts.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for what sends data between ranks: whole collectives, or the start and the done of one.

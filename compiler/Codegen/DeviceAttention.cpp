@@ -9,7 +9,7 @@ AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, co
     : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed), dim_(form.headDim),
       rows_(rows) {
   element_ = b.element(form.type);
-  // Left to itself, the assembler rather spills registers than let fewer than three blocks share a multiprocessor.
+  // Left to itself, the assembler prefers spilling registers to letting fewer than three blocks share a multiprocessor.
   k.blocksTogether = 2;
   auto narrow = [&](Value value) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), value); };
   auto over = [&](Value x, Value y) -> Value { return arith::DivUIOp::create(b, x, y); };

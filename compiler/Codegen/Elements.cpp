@@ -40,27 +40,36 @@ Value sigmoid(KernelBuilder &b, Operation *, Operands x) {
 Value compare(KernelBuilder &b, Operation *op, Operands x) {
   using F = arith::CmpFPredicate;
   using I = arith::CmpIPredicate;
-  struct Predicate {
-    StringRef name;
-    F real;
-    I integer;
+  auto as = [&](F real, I integer) {
+    return isReal(x[0]) ? b.compare(real, x[0], x[1]) : b.compare(integer, x[0], x[1]);
   };
-  static constexpr Predicate predicates[] = {{"eq", F::OEQ, I::eq},  {"ne", F::UNE, I::ne},  {"lt", F::OLT, I::slt},
-                                             {"le", F::OLE, I::sle}, {"gt", F::OGT, I::sgt}, {"ge", F::OGE, I::sge}};
-  StringRef wanted = cast<graph::CompareOp>(op).getPredicate();
-  for (const Predicate &p : predicates)
-    if (p.name == wanted)
-      return isReal(x[0]) ? b.compare(p.real, x[0], x[1]) : b.compare(p.integer, x[0], x[1]);
-  return {};
+  switch (cast<graph::CompareOp>(op).getPredicate()) {
+  case graph::Comparison::Equal:
+    return as(F::OEQ, I::eq);
+  case graph::Comparison::NotEqual:
+    return as(F::UNE, I::ne);
+  case graph::Comparison::Less:
+    return as(F::OLT, I::slt);
+  case graph::Comparison::LessOrEqual:
+    return as(F::OLE, I::sle);
+  case graph::Comparison::Greater:
+    return as(F::OGT, I::sgt);
+  case graph::Comparison::GreaterOrEqual:
+    return as(F::OGE, I::sge);
+  }
+  llvm_unreachable("every comparison is above");
 }
 
 Value logic(KernelBuilder &b, Operation *op, Operands x) {
-  StringRef function = cast<graph::LogicOp>(op).getFunction();
-  if (function == "and")
+  switch (cast<graph::LogicOp>(op).getFunction()) {
+  case graph::Logic::And:
     return arith::AndIOp::create(b, x[0], x[1]);
-  if (function == "or")
+  case graph::Logic::Or:
     return arith::OrIOp::create(b, x[0], x[1]);
-  return arith::XOrIOp::create(b, x[0], x[1]);
+  case graph::Logic::Xor:
+    return arith::XOrIOp::create(b, x[0], x[1]);
+  }
+  llvm_unreachable("every function is above");
 }
 
 /// The quotient of integers; hardware traps where it is none.
@@ -81,14 +90,17 @@ Value remainder(KernelBuilder &b, Operation *op, Operands x) {
 }
 
 Value round(KernelBuilder &b, Operation *op, Operands x) {
-  StringRef mode = cast<graph::RoundOp>(op).getMode();
-  if (mode == "floor")
+  switch (cast<graph::RoundOp>(op).getMode()) {
+  case graph::Rounding::Floor:
     return math::FloorOp::create(b, x[0]);
-  if (mode == "ceil")
+  case graph::Rounding::Ceil:
     return math::CeilOp::create(b, x[0]);
-  if (mode == "even")
+  case graph::Rounding::Even:
     return math::RoundEvenOp::create(b, x[0]);
-  return math::TruncOp::create(b, x[0]);
+  case graph::Rounding::Truncate:
+    return math::TruncOp::create(b, x[0]);
+  }
+  llvm_unreachable("every mode is above");
 }
 
 /// The exponent has 64 bits: f32 would be another one.

@@ -22,7 +22,8 @@ void populatePlanPipeline(OpPassManager &pm) {
 namespace {
 
 /// Programs in the order of the planner's timeline.
-constexpr StringLiteral kPrograms[] = {"microstep", "update", "eval", "generate", "decode", "decode_rows"};
+constexpr graph::Entry kPrograms[] = {graph::Entry::Microstep, graph::Entry::Update, graph::Entry::Eval,
+                                      graph::Entry::Generate,  graph::Entry::Decode, graph::Entry::DecodeRows};
 
 struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -36,17 +37,18 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
     int64_t microstepFlops = 0, events = 0;
     const BucketTable buckets(module);
     std::vector<std::string> remarks;
-    for (StringRef name : kPrograms) {
-      auto function = module.lookupSymbol<func::FuncOp>(name);
+    for (graph::Entry entry : kPrograms) {
+      func::FuncOp function = graph::findEntry(module, entry);
       if (!function)
         continue;
       builder.setInsertionPoint(function);
-      auto program = plan_ir::ProgramOp::create(builder, function.getLoc(), builder.getStringAttr(name));
+      auto program =
+          plan_ir::ProgramOp::create(builder, function.getLoc(), builder.getStringAttr(graph::stringifyEntry(entry)));
       OpBuilder steps = OpBuilder::atBlockEnd(&program.getBody().emplaceBlock());
       StepEmitter emitter(function, steps, buckets, events);
       if (failed(emitter.run()))
         return signalPassFailure();
-      if (name == "microstep")
+      if (entry == graph::Entry::Microstep)
         microstepFlops = emitter.flops();
       remarks.insert(remarks.end(), emitter.remarks().begin(), emitter.remarks().end());
       program->moveBefore(module.getBody(), module.getBody()->end());

@@ -45,7 +45,7 @@ StringRef basePrefix(StringRef modelType) {
 class AdapterResolver {
 public:
   AdapterResolver(ModuleOp module, const CompileOptions &options, StringRef hfConfig, StringRef folder)
-      : root(module), forward(findFunction(module, "forward")), options(options), folder(folder),
+      : root(module), forward(findFunction(module, graph::Entry::Forward)), options(options), folder(folder),
         builder(module.getContext()) {
     nlohmann::json config = parseJson(hfConfig.str());
     if (config.is_object() && config.contains("model_type") && config["model_type"].is_string())
@@ -55,7 +55,7 @@ public:
   /// What is trained and what is frozen, in a sentence.
   std::string summary() {
     uint64_t frozen = 0;
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       frozen += elementsOf(forward.getArgument(index));
     return llvm::formatv(
         "trained: adapters of {0} modules{1}, {2} elements beside {3} of the model, which is frozen", chosen.size(),
@@ -131,7 +131,7 @@ private:
   }
 
   void findModules() {
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       anyHasPrefix |= !prefix.empty() && graph::argString(forward, index, graph::kName).starts_with(prefix);
     BlockArgument head = adapters::headWeight(forward);
     llvm::StringMap<unsigned> byName;
@@ -144,7 +144,7 @@ private:
       }
       return modules[place->second];
     };
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument argument = forward.getArgument(index);
       StringRef name = graph::argString(forward, index, graph::kName);
       if (name.consume_back(".bias")) {

@@ -24,7 +24,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
                               CompileOptions &options) {
   if (tensors.empty() || !options.weights.empty()) // full weights in their place
     return success();
-  func::FuncOp forward = findFunction(module, "forward");
+  func::FuncOp forward = findFunction(module, graph::Entry::Forward);
   if (!forward)
     return failure();
   const huggingface::QuantizedTensor &first = tensors.front();
@@ -41,7 +41,7 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
     byName[tensor.name] = &tensor;
   Builder builder(module.getContext());
   size_t found = 0;
-  for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+  for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
     const huggingface::QuantizedTensor *tensor = byName.lookup(graph::argString(forward, index, graph::kName));
     if (!tensor)
       continue;

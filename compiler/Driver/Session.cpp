@@ -569,7 +569,7 @@ LogicalResult Session::run(Phase last) {
         return failure();
       decided = std::move(*decision);
       if (!decided->fits)
-        return failure(); // who ran the session says what is missing
+        return failure(); // the caller reports what is missing
       opts.recomputeChoice = decided->choice;
     }
     if (failed(runPhase(info)))

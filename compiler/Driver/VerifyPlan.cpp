@@ -76,8 +76,8 @@ public:
   Problem(ModuleOp reference, const StepInputs &inputs) : reference(reference) {
     auto number = [&](StringRef name) { return reference->getAttrOfType<IntegerAttr>(name).getInt(); };
     batch = number(graph::kBatch), sequence = number(graph::kSequence), vocabulary = number(graph::kVocabulary);
-    auto microstep = reference.lookupSymbol<func::FuncOp>("microstep");
-    for (unsigned index : graph::argumentsWithRole(microstep, "parameter")) {
+    auto microstep = graph::findEntry(reference, graph::Entry::Microstep);
+    for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
       auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
       const std::string name = graph::argString(microstep, index, graph::kName).str();
       parameters[name] = inputs.value("parameter", name, type);

@@ -1,5 +1,6 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -7,14 +8,20 @@ using namespace mlir;
 #include "compiler/Interfaces/Cost.cpp.inc"
 #include "compiler/Interfaces/Decomposable.cpp.inc"
 #include "compiler/Interfaces/Differentiable.cpp.inc"
+#include "compiler/Interfaces/LibraryCall.cpp.inc"
 #include "compiler/Interfaces/Optimizer.cpp.inc"
 #include "compiler/Interfaces/Precision.cpp.inc"
+#include "compiler/Interfaces/StorageAlias.cpp.inc"
+
+int64_t ztc::elementBytes(Type type) {
+  return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
+}
 
 int64_t ztc::tensorBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return 0;
-  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
+  return tensor.getNumElements() * elementBytes(tensor);
 }
 
 int64_t ztc::operandAndResultBytes(Operation *op) {

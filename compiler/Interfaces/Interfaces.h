@@ -1,7 +1,8 @@
-// Op interfaces: Differentiable, Decomposable, Cost, Optimizer, Precision.
+// Op interfaces: Differentiable, Decomposable, Cost, LibraryCall, Optimizer, Precision, StorageAlias.
 #pragma once
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
+#include <optional>
 
 namespace ztc {
 
@@ -34,6 +35,38 @@ struct PrecisionRule {
   llvm::SmallVector<Storage, 8> operands, results; ///< one each; ignored for what is no float
 };
 
+/// One buffer that a library call needs while it runs.
+struct WorkspacePart {
+  llvm::StringRef name;                  ///< of its slot: panels, scores, logits
+  bool isPerThread;                      ///< of one worker thread of a host; else of all of them
+  uint64_t bytes;                        ///< on a host
+  std::optional<uint64_t> gpuBytes = {}; ///< on a GPU, where it needs another number
+};
+
+/// What bounds the workspace of a step.
+struct WorkspaceLimits {
+  uint64_t attentionBlock; ///< most query rows of a block of attention
+  uint64_t lossBytes;      ///< bytes of logits that the loss works on at a time; 0: as many as suit the model
+  uint64_t parameters;     ///< elements of all parameters together: what suits the model is measured by them
+  uint64_t lossGpuBytes;   ///< what the loss of the same function takes on a GPU, when no other call runs; 0: no loss
+};
+
+/// What a library call needs beside operands and results, in the order of its step's operands.
+struct Workspace {
+  llvm::SmallVector<WorkspacePart, 2> parts;
+  std::optional<int64_t> rows = {}; ///< how many rows it works on at a time, where that is a choice
+};
+
+/// An op's result as a part of another value's storage.
+struct Alias {
+  mlir::Value source;
+  int64_t offsetBytes = 0; ///< where the result starts in the source
+  bool ownShard = false;   ///< the result is the rank's shard of the source, a whole bucket
+};
+
+/// Bytes of one element of a tensor or scalar type (i1 counts one).
+int64_t elementBytes(mlir::Type type);
+
 /// Bytes of the distinct operands and the results of `op`; 0 for values that are not static tensors.
 int64_t operandAndResultBytes(mlir::Operation *op);
 
@@ -45,5 +78,7 @@ int64_t tensorBytes(mlir::Type type);
 #include "compiler/Interfaces/Cost.h.inc"
 #include "compiler/Interfaces/Decomposable.h.inc"
 #include "compiler/Interfaces/Differentiable.h.inc"
+#include "compiler/Interfaces/LibraryCall.h.inc"
 #include "compiler/Interfaces/Optimizer.h.inc"
 #include "compiler/Interfaces/Precision.h.inc"
+#include "compiler/Interfaces/StorageAlias.h.inc"

@@ -43,33 +43,30 @@ void addBinary(RuleTable &table, double (*real)(double, double), int64_t (*integ
   });
 }
 
-template <typename T> FailureOr<bool> compareValues(StringRef predicate, T a, T b) {
-  if (predicate == "eq")
+template <typename T> bool compareValues(graph::Comparison predicate, T a, T b) {
+  switch (predicate) {
+  case graph::Comparison::Equal:
     return a == b;
-  if (predicate == "ne")
+  case graph::Comparison::NotEqual:
     return a != b;
-  if (predicate == "lt")
+  case graph::Comparison::Less:
     return a < b;
-  if (predicate == "le")
+  case graph::Comparison::LessOrEqual:
     return a <= b;
-  if (predicate == "gt")
+  case graph::Comparison::Greater:
     return a > b;
-  if (predicate == "ge")
+  case graph::Comparison::GreaterOrEqual:
     return a >= b;
-  return failure();
+  }
+  llvm_unreachable("every comparison is above");
 }
 
-LogicalResult runCompare(graph::CompareOp op, Operands operands, Results results) {
+void runCompare(graph::CompareOp op, Operands operands, Results results) {
   const Tensor &a = *operands[0], &b = *operands[1];
   results[0] = like(a, cast<ShapedType>(op.getY().getType()).getElementType());
-  for (int64_t i = 0; i < a.count(); ++i) {
-    FailureOr<bool> holds = a.isReal() ? compareValues(op.getPredicate(), a.reals[i], b.reals[i])
-                                       : compareValues(op.getPredicate(), a.integers[i], b.integers[i]);
-    if (failed(holds))
-      return op.emitOpError("has an unknown predicate ") << op.getPredicate();
-    results[0].integers[i] = *holds;
-  }
-  return success();
+  for (int64_t i = 0; i < a.count(); ++i)
+    results[0].integers[i] = a.isReal() ? compareValues(op.getPredicate(), a.reals[i], b.reals[i])
+                                        : compareValues(op.getPredicate(), a.integers[i], b.integers[i]);
 }
 
 void runSelect(graph::SelectOp, Operands operands, Results results) {
@@ -85,17 +82,37 @@ void runSelect(graph::SelectOp, Operands operands, Results results) {
   }
 }
 
-LogicalResult runLogic(graph::LogicOp op, Operands operands, Results results) {
+int64_t combineBits(graph::Logic function, int64_t a, int64_t b) {
+  switch (function) {
+  case graph::Logic::And:
+    return a & b;
+  case graph::Logic::Or:
+    return a | b;
+  case graph::Logic::Xor:
+    return a ^ b;
+  }
+  llvm_unreachable("every function is above");
+}
+
+double roundTo(graph::Rounding mode, double value) {
+  switch (mode) {
+  case graph::Rounding::Floor:
+    return std::floor(value);
+  case graph::Rounding::Ceil:
+    return std::ceil(value);
+  case graph::Rounding::Even:
+    return std::nearbyint(value);
+  case graph::Rounding::Truncate:
+    return std::trunc(value);
+  }
+  llvm_unreachable("every mode is above");
+}
+
+void runLogic(graph::LogicOp op, Operands operands, Results results) {
   const Tensor &a = *operands[0], &b = *operands[1];
   results[0] = like(a, a.elementType);
-  StringRef function = op.getFunction();
-  for (int64_t i = 0; i < a.count(); ++i) {
-    int64_t x = a.integers[i], y = b.integers[i];
-    if (function != "and" && function != "or" && function != "xor")
-      return op.emitOpError("has an unknown function ") << function;
-    results[0].integers[i] = function == "and" ? (x & y) : function == "or" ? (x | y) : (x ^ y);
-  }
-  return success();
+  for (int64_t i = 0; i < a.count(); ++i)
+    results[0].integers[i] = combineBits(op.getFunction(), a.integers[i], b.integers[i]);
 }
 
 void runCast(graph::CastOp op, Operands operands, Results results) {
@@ -206,14 +223,8 @@ void addElementwiseRules(RuleTable &table) {
   table.add<graph::RoundOp>([](graph::RoundOp op, Operands operands, Results results) {
     const Tensor &x = *operands[0];
     results[0] = like(x, x.elementType);
-    StringRef mode = op.getMode();
-    for (int64_t i = 0; i < x.count(); ++i) {
-      double value = x.reals[i];
-      results[0].reals[i] = mode == "floor"  ? std::floor(value)
-                            : mode == "ceil" ? std::ceil(value)
-                            : mode == "even" ? std::nearbyint(value)
-                                             : std::trunc(value);
-    }
+    for (int64_t i = 0; i < x.count(); ++i)
+      results[0].reals[i] = roundTo(op.getMode(), x.reals[i]);
   });
   table.add<graph::PowerOp>([](graph::PowerOp op, Operands operands, Results results) {
     const Tensor &x = *operands[0];

@@ -138,7 +138,7 @@ Tensor Evaluation::bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorTy
   const int64_t shard = int64_t(shardElements(op.getElements(), world));
   Tensor full({type.hasStaticShape() ? type.getNumElements() : shard * world}, type.getElementType());
   // What gradients add up in holds nothing before a step's first micro-step.
-  const bool isAccumulator = role == "gradient" && function.getName() == "microstep";
+  const bool isAccumulator = role == "gradient" && graph::isEntry(function, graph::Entry::Microstep);
   if (!isAccumulator)
     for (Attribute entry : op.getParameters()) {
       dist::BucketParameter member = dist::readBucketParameter(entry);
@@ -202,7 +202,7 @@ void Evaluation::takeApart(StringRef kind, FlatSymbolRefAttr name, RankedTensorT
 }
 
 void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &named) {
-  const bool isMicrostep = function.getName() == "microstep";
+  const bool isMicrostep = graph::isEntry(function, graph::Entry::Microstep);
   bool hasReduced = false;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     hasReduced |= StringRef(resultKey(i)) == "reduced_gradient";
@@ -234,7 +234,7 @@ void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &n
     // The update is the same everywhere; of what only goes forward each rank has its own.
     named[key] = each.front();
     for (unsigned rank = 1; rank < each.size(); ++rank)
-      if (function.getName() != "update")
+      if (!graph::isEntry(function, graph::Entry::Update))
         named[key + " of rank " + std::to_string(rank)] = each[rank];
   }
 }
@@ -266,7 +266,7 @@ FailureOr<NamedValues> Evaluation::run() {
   NamedValues named;
   if (!hasBuckets()) {
     std::vector<SmallVector<Tensor>> batches;
-    const unsigned count = function.getName() == "update" ? 1 : world;
+    const unsigned count = graph::isEntry(function, graph::Entry::Update) ? 1 : world;
     for (unsigned batch = 0; batch < count; ++batch) {
       FailureOr<SmallVector<Tensor>> results = interpret(function, arguments(0, batch), options);
       if (failed(results))

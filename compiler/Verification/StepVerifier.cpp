@@ -263,7 +263,7 @@ std::optional<StepDifference> StepVerifier::checkLossOfLogits(ModuleOp module) {
   if (forward == expected.end() || eval == expected.end() || !function || !forward->second.count("logits") ||
       !eval->second.count("loss"))
     return std::nullopt;
-  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, "targets");
+  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, graph::Role::Targets);
   if (arguments.size() != 1)
     return std::nullopt;
   Tensor targets = inputs.value("targets", "", cast<RankedTensorType>(function.getArgumentTypes()[arguments[0]]));
@@ -357,7 +357,7 @@ std::optional<StepDifference> StepVerifier::checkGradients(ModuleOp module) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   size_t frozen = 0;
-  for (unsigned i : graph::argumentsWithRole(function, "parameter"))
+  for (unsigned i : graph::argumentsWithRole(function, graph::Role::Parameter))
     frozen += graph::isFrozen(function, i);
   const bool each = 4 * seconds * double(gradients.size()) <= kSecondsOfDifferences;
   if (!each && frozen) {

@@ -27,8 +27,8 @@ size_t parameterOf(Emitter &emitter, llvm::StringRef tensor, ArrayRef<int64_t> s
   func::FuncOp forward = emitter.function();
   OpBuilder &builder = emitter.builder;
   auto text = [&](llvm::StringRef value) { return builder.getStringAttr(value); };
-  auto attributes = builder.getDictionaryAttr(
-      {builder.getNamedAttr(graph::kRole, text("parameter")), builder.getNamedAttr(graph::kName, text(tensor))});
+  auto attributes = builder.getDictionaryAttr({graph::namedRole(builder.getContext(), graph::Role::Parameter),
+                                               builder.getNamedAttr(graph::kName, text(tensor))});
   unsigned position = forward.getNumArguments();
   (void)forward.insertArgument(position, RankedTensorType::get(shape, builder.getF32Type()), attributes,
                                NameLoc::get(text(tensor)));

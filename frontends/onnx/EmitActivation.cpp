@@ -159,17 +159,17 @@ Expr atanh(Emitter &, const Expr &x) {
   return (emit<graph::Log1pOp>(x) - emit<graph::Log1pOp>(-x)) * 0.5;
 }
 
-Expr whole(const Expr &x, StringRef mode) {
+Expr whole(const Expr &x, graph::Rounding mode) {
   return x.with(graph::RoundOp::create(x.builder(), x.loc(), x.value(), mode));
 }
 Expr floor(Emitter &, const Expr &x) {
-  return whole(x, "floor");
+  return whole(x, graph::Rounding::Floor);
 }
 Expr ceil(Emitter &, const Expr &x) {
-  return whole(x, "ceil");
+  return whole(x, graph::Rounding::Ceil);
 }
 Expr round(Emitter &, const Expr &x) {
-  return whole(x, "even");
+  return whole(x, graph::Rounding::Even);
 }
 /// Of NaN, NaN.
 Expr sign(Emitter &, const Expr &x) {

@@ -116,7 +116,7 @@ LogicalResult modulo(Emitter &e) {
   return success();
 }
 
-LogicalResult compareAs(Emitter &e, StringRef predicate) {
+LogicalResult compareAs(Emitter &e, graph::Comparison predicate) {
   mlir::Value a = e.operand(0, e.outputShape()), b = a ? e.operand(1, e.outputShape()) : nullptr;
   if (!b)
     return failure();
@@ -125,7 +125,7 @@ LogicalResult compareAs(Emitter &e, StringRef predicate) {
   return success();
 }
 
-LogicalResult logicAs(Emitter &e, StringRef function) {
+LogicalResult logicAs(Emitter &e, graph::Logic function) {
   mlir::Value a = e.operand(0, e.outputShape()), b = a ? e.operand(1, e.outputShape()) : nullptr;
   if (!b)
     return failure();
@@ -137,7 +137,7 @@ LogicalResult negation(Emitter &e) {
   mlir::Value x = e.operand(0);
   if (!x)
     return failure();
-  e.define(0, graph::LogicOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, 1), "xor"));
+  e.define(0, graph::LogicOp::create(e.builder, e.loc, x, splatLike(e.builder, e.loc, x, 1), graph::Logic::Xor));
   return success();
 }
 
@@ -147,7 +147,7 @@ LogicalResult isNaN(Emitter &e) {
   if (!x)
     return failure();
   e.define(0, graph::CompareOp::create(e.builder, e.loc, RankedTensorType::get(shapeOf(x), e.builder.getI1Type()), x, x,
-                                       "ne"));
+                                       graph::Comparison::NotEqual));
   return success();
 }
 
@@ -179,7 +179,7 @@ LogicalResult isInf(Emitter &e) {
   bool positive = e.node->integer("detect_positive", 1) != 0, negative = e.node->integer("detect_negative", 1) != 0;
   Expr up = v == constantLike(v, infinity), down = v == constantLike(v, -infinity);
   mlir::Value none = splat(e.builder, e.loc, up.type(), 0);
-  mlir::Value both = graph::LogicOp::create(e.builder, e.loc, up.value(), down.value(), "or");
+  mlir::Value both = graph::LogicOp::create(e.builder, e.loc, up.value(), down.value(), graph::Logic::Or);
   e.define(0, positive && negative ? both : positive ? up.value() : negative ? down.value() : none);
   return success();
 }
@@ -208,14 +208,14 @@ void addElementwiseEmission(llvm::StringMap<EmitFunction> &t) {
   t["Erf"] = unary<graph::ErfOp>;
   t["Sin"] = unary<graph::SinOp>;
   t["Cos"] = unary<graph::CosOp>;
-  t["Equal"] = [](Emitter &e) { return compareAs(e, "eq"); };
-  t["Less"] = [](Emitter &e) { return compareAs(e, "lt"); };
-  t["LessOrEqual"] = [](Emitter &e) { return compareAs(e, "le"); };
-  t["Greater"] = [](Emitter &e) { return compareAs(e, "gt"); };
-  t["GreaterOrEqual"] = [](Emitter &e) { return compareAs(e, "ge"); };
-  t["And"] = [](Emitter &e) { return logicAs(e, "and"); };
-  t["Or"] = [](Emitter &e) { return logicAs(e, "or"); };
-  t["Xor"] = [](Emitter &e) { return logicAs(e, "xor"); };
+  t["Equal"] = [](Emitter &e) { return compareAs(e, graph::Comparison::Equal); };
+  t["Less"] = [](Emitter &e) { return compareAs(e, graph::Comparison::Less); };
+  t["LessOrEqual"] = [](Emitter &e) { return compareAs(e, graph::Comparison::LessOrEqual); };
+  t["Greater"] = [](Emitter &e) { return compareAs(e, graph::Comparison::Greater); };
+  t["GreaterOrEqual"] = [](Emitter &e) { return compareAs(e, graph::Comparison::GreaterOrEqual); };
+  t["And"] = [](Emitter &e) { return logicAs(e, graph::Logic::And); };
+  t["Or"] = [](Emitter &e) { return logicAs(e, graph::Logic::Or); };
+  t["Xor"] = [](Emitter &e) { return logicAs(e, graph::Logic::Xor); };
   t["Not"] = negation;
   t["IsNaN"] = isNaN;
   t["IsInf"] = isInf;

@@ -37,22 +37,23 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
       binding(binding) {
   builder.setInsertionPointToEnd(module.getBody());
   SmallVector<Type> types;
-  SmallVector<std::pair<StringRef, StringRef>> arguments; // name, role
+  SmallVector<std::pair<StringRef, graph::Role>> arguments; // name, role
   for (const GraphValue &input : model.inputs) {
     InputRole role = liveness.roles.lookup(input.name).role;
     if (role == InputRole::Tokens) {
       types.push_back(RankedTensorType::get({binding.batch, binding.sequence}, builder.getI32Type()));
-      arguments.push_back({input.name, "tokens"});
+      arguments.push_back({input.name, graph::Role::Tokens});
     } else if (role == InputRole::Data) {
       types.push_back(RankedTensorType::get(input.shape, elementType(input.type)));
-      arguments.push_back({input.name, "data"});
+      arguments.push_back({input.name, graph::Role::Data});
     }
   }
   forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType(types, {}));
+  graph::setEntry(forward, graph::Entry::Forward);
   Block *body = forward.addEntryBlock();
   builder.setInsertionPointToEnd(body);
   for (auto [i, argument] : llvm::enumerate(arguments)) {
-    forward.setArgAttr(i, graph::kRole, builder.getStringAttr(argument.second));
+    forward.setArgAttr(i, graph::kRole, graph::RoleAttr::get(builder.getContext(), argument.second));
     values[argument.first] = body->getArgument(i);
   }
 }
@@ -63,6 +64,7 @@ Emitter::Emitter(ModuleOp module, const Model &model, const Names &names, const 
       binding(known.binding()), readsMasks(false) {
   builder.setInsertionPointToEnd(module.getBody());
   forward = func::FuncOp::create(builder, loc, "forward", builder.getFunctionType({}, {}));
+  graph::setEntry(forward, graph::Entry::Forward);
   builder.setInsertionPointToEnd(forward.addEntryBlock());
 }
 
@@ -164,7 +166,7 @@ std::optional<unsigned> Emitter::parameterIndexOf(unsigned index, const Initiali
   auto type = RankedTensorType::get(shape, elementType(initializer.type));
   unsigned position = forward.getNumArguments();
   DictionaryAttr attributes =
-      builder.getDictionaryAttr({builder.getNamedAttr(graph::kRole, builder.getStringAttr("parameter")),
+      builder.getDictionaryAttr({graph::namedRole(builder.getContext(), graph::Role::Parameter),
                                  builder.getNamedAttr(graph::kName, builder.getStringAttr(found.name))});
   if (failed(forward.insertArgument(position, type, attributes, NameLoc::get(builder.getStringAttr(found.name))))) {
     (void)fail("cannot add a parameter");
@@ -283,14 +285,14 @@ mlir::Value Emitter::maskValue(const Mask &mask, ElementType type, ArrayRef<int6
   int64_t rank = int64_t(shape.size());
   mlir::Value row = graph::IotaOp::create(builder, loc, indexType, rank - 2),
               column = graph::IotaOp::create(builder, loc, indexType, rank - 1);
-  mlir::Value visible = graph::CompareOp::create(builder, loc, boolType, column, row, "le");
+  mlir::Value visible = graph::CompareOp::create(builder, loc, boolType, column, row, graph::Comparison::LessOrEqual);
   if (mask.window) {
     mlir::Value first = graph::SubOp::create(builder, loc, row, splat(builder, loc, indexType, double(mask.window)));
-    mlir::Value inWindow = graph::CompareOp::create(builder, loc, boolType, column, first, "gt");
-    visible = graph::LogicOp::create(builder, loc, visible, inWindow, "and");
+    mlir::Value inWindow = graph::CompareOp::create(builder, loc, boolType, column, first, graph::Comparison::Greater);
+    visible = graph::LogicOp::create(builder, loc, visible, inWindow, graph::Logic::And);
   }
   if (type == ElementType::Bool && mask.visible == 0) // it says what is hidden
-    visible = graph::LogicOp::create(builder, loc, visible, splat(builder, loc, boolType, 1), "xor");
+    visible = graph::LogicOp::create(builder, loc, visible, splat(builder, loc, boolType, 1), graph::Logic::Xor);
   if (type == ElementType::Bool)
     return broadcastTo(builder, loc, visible, fullShape);
   mlir::Value seen = splat(builder, loc, valueType, mask.visible), unseen = splat(builder, loc, valueType, mask.hidden);
@@ -363,7 +365,7 @@ void Emitter::keepWide(Operation *first) {
     for (mlir::Value operand : op->getOperands())
       if (auto argument = dyn_cast<BlockArgument>(operand);
           argument && node->width == Node::Width::Parameters &&
-          graph::roleOf(forward, argument.getArgNumber()) == "parameter")
+          graph::roleOf(forward, argument.getArgNumber()) == graph::Role::Parameter)
         forward.setArgAttr(argument.getArgNumber(), graph::kWide, builder.getUnitAttr());
   }
 }
@@ -412,7 +414,7 @@ LogicalResult Emitter::run() {
     return emitError(UnknownLoc::get(builder.getContext())) << model.path << ": output '" << model.outputs[0].name
                                                             << "' is not logits of shape (batch, sequence, vocabulary)";
   giveBack(logits);
-  forward.setResultAttr(0, graph::kResult, builder.getStringAttr("logits"));
+  forward.setResultAttr(0, graph::kResult, graph::ResultKindAttr::get(builder.getContext(), graph::ResultKind::Logits));
   return success();
 }
 

@@ -355,12 +355,15 @@ private:
   void describe(ModuleOp module, Emitter &emitter) {
     func::FuncOp forward = emitter.function();
     report.vocabulary = cast<RankedTensorType>(forward.getResultTypes()[0]).getShape().back();
+    OpBuilder builder(&context);
     for (const Parameter &parameter : emitter.parameters())
-      report.layers = std::max(report.layers, layerOf(parameter.name) + 1);
+      if (const int64_t layer = layerOf(parameter.name); layer >= 0) {
+        report.layers = std::max(report.layers, layer + 1);
+        forward.setArgAttr(parameter.argument.getArgNumber(), graph::kLayer, builder.getI64IntegerAttr(layer));
+      }
     for (Operation &op : forward.getBody().front())
       ++report.graphOps[op.getName().getStringRef().str()];
     report.layerIdioms = layerIdioms(forward);
-    OpBuilder builder(&context);
     auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
     module->setAttr("graph.model", builder.getStringAttr(options.name.empty() ? nameOf(path) : options.name));
     module->setAttr(graph::kBatch, number(report.batch));

@@ -34,9 +34,11 @@ std::optional<MaskFormula> visibility(Value value) {
     value = broadcast.getX();
   int64_t column = typeOf(value).getRank() - 1, row = column - 1;
   if (auto compare = value.getDefiningOp<graph::CompareOp>()) {
-    if (compare.getPredicate() == "le" && isIota(compare.getA(), column) && isIota(compare.getB(), row))
+    if (compare.getPredicate() == graph::Comparison::LessOrEqual && isIota(compare.getA(), column) &&
+        isIota(compare.getB(), row))
       return MaskFormula{true, 0};
-    auto first = compare.getPredicate() == "gt" ? compare.getB().getDefiningOp<graph::SubOp>() : nullptr;
+    auto first =
+        compare.getPredicate() == graph::Comparison::Greater ? compare.getB().getDefiningOp<graph::SubOp>() : nullptr;
     std::optional<int64_t> window = first && isIota(compare.getA(), column) && isIota(first.getA(), row)
                                         ? splatInteger(first.getB())
                                         : std::nullopt;
@@ -45,7 +47,7 @@ std::optional<MaskFormula> visibility(Value value) {
     return std::nullopt;
   }
   auto both = value.getDefiningOp<graph::LogicOp>();
-  if (!both || both.getFunction() != "and")
+  if (!both || both.getFunction() != graph::Logic::And)
     return std::nullopt;
   std::optional<MaskFormula> a = visibility(both.getA()), b = visibility(both.getB());
   if (!a || !b)
@@ -59,8 +61,9 @@ Value negated(Value condition) {
   if (auto broadcast = condition.getDefiningOp<graph::BroadcastOp>())
     condition = broadcast.getX();
   auto negation = condition.getDefiningOp<graph::LogicOp>();
-  auto constant =
-      negation && negation.getFunction() == "xor" ? negation.getB().getDefiningOp<graph::ConstantOp>() : nullptr;
+  auto constant = negation && negation.getFunction() == graph::Logic::Xor
+                      ? negation.getB().getDefiningOp<graph::ConstantOp>()
+                      : nullptr;
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
   return dense && dense.isSplat() && dense.getSplatValue<bool>() ? negation.getA() : Value();
 }
@@ -157,8 +160,8 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   if (auto guard =
           probabilities.getDefiningOp<graph::SelectOp>()) { // a row without NaN is itself; every row sees its diagonal
     auto isNaN = guard.getCondition().getDefiningOp<graph::CompareOp>();
-    if (!isNaN || isNaN.getPredicate() != "ne" || isNaN.getA() != isNaN.getB() || isNaN.getA() != guard.getB() ||
-        splatValue(guard.getA()) != 0.0)
+    if (!isNaN || isNaN.getPredicate() != graph::Comparison::NotEqual || isNaN.getA() != isNaN.getB() ||
+        isNaN.getA() != guard.getB() || splatValue(guard.getA()) != 0.0)
       return nullptr;
     probabilities = guard.getB();
   }

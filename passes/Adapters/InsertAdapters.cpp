@@ -1,5 +1,6 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Support/Location.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Adapters/Names.h"
@@ -50,7 +51,7 @@ public:
   explicit AdapterInserter(func::FuncOp forward) : forward(forward), builder(forward.getContext()) {}
 
   LogicalResult insert(ArrayAttr entries) {
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       forward.setArgAttr(index, graph::kFrozen, builder.getUnitAttr());
     for (Attribute attribute : entries) {
       auto attributes = dyn_cast<DictionaryAttr>(attribute);
@@ -75,7 +76,7 @@ public:
 
 private:
   FailureOr<BlockArgument> parameter(const Entry &entry) {
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter"))
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       if (graph::argString(forward, index, graph::kName) == entry.text("parameter"))
         return forward.getArgument(index);
     return emitError(forward.getLoc(), "an adapter is to stand beside '")
@@ -105,8 +106,10 @@ private:
     unsigned index = forward.getNumArguments();
     auto type = RankedTensorType::get(shape, builder.getF32Type());
     NamedAttrList attributes;
-    attributes.append(graph::kRole, builder.getStringAttr("parameter"));
+    attributes.push_back(graph::namedRole(builder.getContext(), graph::Role::Parameter));
     attributes.append(graph::kName, builder.getStringAttr(name));
+    if (const int64_t layer = layerOf(name); layer >= 0)
+      attributes.append(graph::kLayer, builder.getI64IntegerAttr(layer));
     if (source || start)
       attributes.append(graph::kSource, source ? source : start);
     if (failed(forward.insertArgument(index, type, attributes.getDictionary(builder.getContext()), loc)))
@@ -279,7 +282,7 @@ private:
   /// What copies have taken the place of.
   void dropUnread() {
     for (unsigned index = forward.getNumArguments(); index-- > 0;)
-      if (graph::roleOf(forward, index) == "parameter" && forward.getArgument(index).use_empty())
+      if (graph::roleOf(forward, index) == graph::Role::Parameter && forward.getArgument(index).use_empty())
         (void)forward.eraseArgument(index);
   }
 
@@ -294,7 +297,7 @@ struct InsertAdapters : impl::InsertAdaptersBase<InsertAdapters>, SaysWhatItKeep
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(adapters::kAdapters);
     if (!entries)
       return;
-    auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
+    auto forward = graph::findEntry(getOperation(), graph::Entry::Forward);
     if (!forward || forward.isExternal()) {
       getOperation().emitError("has no function @forward with a body");
       return signalPassFailure();

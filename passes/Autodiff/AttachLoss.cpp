@@ -37,22 +37,22 @@ Value emitLoss(OpBuilder &builder, const LogitsRoot &logits, Value targets) {
 
 struct AttachLoss : impl::AttachLossBase<AttachLoss> {
   void runOnOperation() override {
-    func::FuncOp forward = findFunction(getOperation(), "forward");
+    func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
-    SmallVector<unsigned> tokens = graph::argumentsWithRole(forward, "tokens");
+    SmallVector<unsigned> tokens = graph::argumentsWithRole(forward, graph::Role::Tokens);
     if (tokens.size() != 1) {
       forward.emitOpError("has ") << tokens.size() << " arguments with the role tokens, expected one";
       return signalPassFailure();
     }
-    func::FuncOp eval = cloneFunction(forward, "eval");
-    Value targets = insertArgument(eval, tokens[0] + 1, eval.getArgumentTypes()[tokens[0]], "targets");
+    func::FuncOp eval = cloneFunction(forward, graph::Entry::Eval);
+    Value targets = insertArgument(eval, tokens[0] + 1, eval.getArgumentTypes()[tokens[0]], graph::Role::Targets);
     FailureOr<LogitsRoot> root = findLogits(eval);
     if (failed(root))
       return signalPassFailure();
     Block &body = eval.getBody().front();
     OpBuilder builder(body.getTerminator());
-    setResults(eval, {{emitLoss(builder, *root, targets), "loss"}});
+    setResults(eval, {{emitLoss(builder, *root, targets), graph::ResultKind::Loss}});
     eraseDeadOps(body);
   }
 };

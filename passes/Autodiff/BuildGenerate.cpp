@@ -28,14 +28,14 @@ Value gatherRows(OpBuilder &builder, Location loc, Value rows, Value positions) 
 
 struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
   void runOnOperation() override {
-    func::FuncOp forward = findFunction(getOperation(), "forward");
+    func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
-    func::FuncOp generate = cloneFunction(forward, "generate");
+    func::FuncOp generate = cloneFunction(forward, graph::Entry::Generate);
     ArrayRef<int64_t> tokens = cast<RankedTensorType>(generate.getArgumentTypes()[0]).getShape();
     const int64_t sequences = tokens.size() == 2 ? tokens[0] : 1;
     auto positionType = RankedTensorType::get({sequences}, IntegerType::get(&getContext(), 32));
-    Value position = insertArgument(generate, 1, positionType, "position");
+    Value position = insertArgument(generate, 1, positionType, graph::Role::Position);
     FailureOr<LogitsRoot> root = findLogits(generate);
     if (failed(root))
       return signalPassFailure();
@@ -58,7 +58,7 @@ struct BuildGenerate : impl::BuildGenerateBase<BuildGenerate> {
       Value flat = reshapeTo(builder, loc, root->logits, {type.getNumElements() / vocabulary, vocabulary});
       logits = gatherRows(builder, loc, flat, position);
     }
-    setResults(generate, {{logits, "logits"}});
+    setResults(generate, {{logits, graph::ResultKind::Logits}});
     eraseDeadOps(body);
   }
 };

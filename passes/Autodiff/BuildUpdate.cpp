@@ -17,7 +17,7 @@ struct BuildUpdate : impl::BuildUpdateBase<BuildUpdate> {
   using BuildUpdateBase::BuildUpdateBase;
 
   void runOnOperation() override {
-    func::FuncOp microstep = findFunction(getOperation(), "microstep");
+    func::FuncOp microstep = findFunction(getOperation(), graph::Entry::Microstep);
     if (!microstep)
       return signalPassFailure();
     if (!graph::findOptimizer(optimizer)) {

@@ -150,20 +150,28 @@ bool isLater(Value condition, int64_t query, int64_t key, bool wanted) {
     const int64_t most = std::max<int64_t>(shapeOf(condition)[query] - 1, 1);
     auto holds = [&](int64_t distance) {
       const int64_t difference = slope * distance + constant;
-      StringRef predicate = compare.getPredicate();
-      return predicate == "lt"   ? difference < 0
-             : predicate == "le" ? difference <= 0
-             : predicate == "gt" ? difference > 0
-             : predicate == "ge" ? difference >= 0
-                                 : !wanted;
+      switch (compare.getPredicate()) {
+      case graph::Comparison::Less:
+        return difference < 0;
+      case graph::Comparison::LessOrEqual:
+        return difference <= 0;
+      case graph::Comparison::Greater:
+        return difference > 0;
+      case graph::Comparison::GreaterOrEqual:
+        return difference >= 0;
+      case graph::Comparison::Equal:
+      case graph::Comparison::NotEqual: // these neither grow nor fall
+        break;
+      }
+      return !wanted;
     };
     return holds(1) == wanted && holds(most) == wanted; // in between too: it grows or falls
   }
   if (auto logic = dyn_cast<graph::LogicOp>(op)) {
     const bool a = isLater(logic.getA(), query, key, wanted), b = isLater(logic.getB(), query, key, wanted);
-    if (logic.getFunction() == "and")
+    if (logic.getFunction() == graph::Logic::And)
       return wanted ? a && b : a || b;
-    return logic.getFunction() == "or" && (wanted ? a || b : a && b);
+    return logic.getFunction() == graph::Logic::Or && (wanted ? a || b : a && b);
   }
   if (!isa<graph::CastOp>(op))
     if (std::optional<Moved> moved = movedBy(op, query, key))

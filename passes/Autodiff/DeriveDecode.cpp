@@ -38,7 +38,7 @@ Value wide(const graph::Expr &x) {
 
 /// Inserts an argument for what there was of a cache of this type.
 Value insertCache(func::FuncOp function, Type type, StringRef name) {
-  BlockArgument cache = insertArgument(function, function.getNumArguments(), type, graph::kCacheRole);
+  BlockArgument cache = insertArgument(function, function.getNumArguments(), type, graph::Role::Cache);
   function.setArgAttr(cache.getArgNumber(), graph::kName, StringAttr::get(function.getContext(), name));
   return cache;
 }
@@ -51,8 +51,8 @@ public:
 
   /// Fails where there is no cache for this model; reason() says why. The ops of what is cached stay.
   LogicalResult run() {
-    auto token =
-        insertArgument(decode, 1, cast<RankedTensorType>(tokens.getType()).clone(ArrayRef<int64_t>{1, 1}), "tokens");
+    auto token = insertArgument(decode, 1, cast<RankedTensorType>(tokens.getType()).clone(ArrayRef<int64_t>{1, 1}),
+                                graph::Role::Tokens);
     const Value last = positionIndices(decode, positions);
     if (shapeOf(positions)[0] > 1)
       position = insertArgument(decode, 2, cast<RankedTensorType>(positions.getType()).clone(ArrayRef<int64_t>{1}),
@@ -64,9 +64,9 @@ public:
       return failure();
     }
     Operation *terminator = body.getTerminator();
-    SmallVector<NamedResult> results{{row.twin(terminator->getOperand(0)), "logits"}};
+    SmallVector<NamedResult> results{{row.twin(terminator->getOperand(0)), graph::ResultKind::Logits}};
     for (const CachedValue &cached : caches)
-      results.push_back({cached.updated, graph::kCacheRole, cached.name});
+      results.push_back({cached.updated, graph::ResultKind::Cache, cached.name});
     setResults(decode, results);
     return success();
   }
@@ -174,8 +174,8 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
   auto typeOf = [](Value value, ArrayRef<int64_t> shape) {
     return cast<RankedTensorType>(value.getType()).clone(shape);
   };
-  BlockArgument tokens = insertArgument(function, 1, typeOf(token, {rows, 1}), "tokens");
-  BlockArgument positions = insertArgument(function, 3, typeOf(position, {rows}), "position");
+  BlockArgument tokens = insertArgument(function, 1, typeOf(token, {rows, 1}), graph::Role::Tokens);
+  BlockArgument positions = insertArgument(function, 3, typeOf(position, {rows}), graph::Role::Position);
   Block &body = function.getBody().front();
   OpBuilder builder(&body, body.begin());
   graph::Expr place = graph::reshape(graph::Expr(builder, function.getLoc(), positions), {rows, 1});
@@ -183,7 +183,7 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
   batch.setTwin(position, graph::select(active, place, graph::zeroLike(place)).value());
   batch.setTwin(token, graph::reshape(place.with(tokens), {rows, 1, 1}).value());
   SmallVector<BlockArgument> old{token, position};
-  for (unsigned index : graph::argumentsWithRole(function, graph::kCacheRole)) {
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::Cache)) {
     BlockArgument cache = function.getArgument(index);
     SmallVector<int64_t> shape{rows};
     llvm::append_range(shape, shapeOf(cache));
@@ -204,9 +204,9 @@ LogicalResult widen(func::FuncOp function, int64_t rows, std::string &reason) {
   Value logits = terminator->getOperand(0);
   const int64_t vocabulary = shapeOf(logits).back();
   SmallVector<NamedResult> results{
-      {reshapeTo(builder, logits.getLoc(), batch.twin(logits), {rows, vocabulary}), "logits"}};
+      {reshapeTo(builder, logits.getLoc(), batch.twin(logits), {rows, vocabulary}), graph::ResultKind::Logits}};
   for (auto [name, cache] : llvm::zip_equal(names, terminator->getOperands().drop_front()))
-    results.push_back({batch.twin(cache), graph::kCacheRole, name});
+    results.push_back({batch.twin(cache), graph::ResultKind::Cache, name});
   setResults(function, results);
   eraseDeadOps(body);
   for (BlockArgument argument : old)
@@ -235,12 +235,12 @@ graph::Expr keptOfAll(const graph::Expr &value, const CachedValue &entry, int64_
 
 struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
   void runOnOperation() override {
-    func::FuncOp generate = findFunction(getOperation(), "generate");
+    func::FuncOp generate = findFunction(getOperation(), graph::Entry::Generate);
     if (!generate)
       return signalPassFailure();
     IRMapping copies;
     func::FuncOp decode = cast<func::FuncOp>(generate->clone(copies));
-    decode.setName("decode");
+    graph::setEntry(decode, graph::Entry::Decode);
     getOperation().push_back(decode);
     Decoder decoder(decode);
     if (failed(decoder.run()) || decoder.cached().empty()) {
@@ -269,7 +269,7 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
   static bool deriveRows(func::FuncOp decode, int64_t rows, ArrayRef<CachedValue> cached) {
     std::string reason = "what rows look at counts sequences in several dimensions";
     if (llvm::all_of(cached, [](const CachedValue &entry) { return entry.sequencesAlong >= 0; })) {
-      func::FuncOp many = cloneFunction(decode, "decode_rows");
+      func::FuncOp many = cloneFunction(decode, graph::Entry::DecodeRows);
       if (succeeded(widen(many, rows, reason)))
         return true;
       many.erase();
@@ -281,7 +281,8 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
 
   /// Lets @generate return what @decode_rows keeps: of each sequence that does not rest; of the others what there was.
   static void returnCachesOfAll(func::FuncOp generate, int64_t rows, ArrayRef<CachedValue> cached) {
-    SmallVector<NamedResult> results{{generate.getBody().front().getTerminator()->getOperand(0), "logits"}};
+    SmallVector<NamedResult> results{
+        {generate.getBody().front().getTerminator()->getOperand(0), graph::ResultKind::Logits}};
     for (const CachedValue &entry : cached) {
       OpBuilder builder(generate.getContext());
       builder.setInsertionPointAfterValue(entry.value);
@@ -292,14 +293,15 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
       column[0] = rows;
       graph::Expr active = graph::reshape(position >= graph::zeroLike(position), column);
       all = graph::select(graph::broadcast(active, all.type().getShape()), all, before);
-      results.push_back({all.value(), graph::kCacheRole, entry.name});
+      results.push_back({all.value(), graph::ResultKind::Cache, entry.name});
     }
     setResults(generate, results);
   }
 
   /// Lets @generate return what @decode keeps, of the first sequence.
   static void returnCaches(func::FuncOp generate, ArrayRef<CachedValue> cached) {
-    SmallVector<NamedResult> results{{generate.getBody().front().getTerminator()->getOperand(0), "logits"}};
+    SmallVector<NamedResult> results{
+        {generate.getBody().front().getTerminator()->getOperand(0), graph::ResultKind::Logits}};
     for (const CachedValue &entry : cached) {
       Value value = entry.value;
       OpBuilder builder(generate.getContext());
@@ -312,7 +314,7 @@ struct DeriveDecode : impl::DeriveDecodeBase<DeriveDecode> {
         all = graph::slice(all, SmallVector<int64_t>(sizes.size(), 0), sizes);
       if (entry.headsFirst)
         all = graph::reshape(graph::transpose(all, {0, 2, 1, 3}), {sizes[2], sizes[1], sizes[3]});
-      results.push_back({all.value(), graph::kCacheRole, entry.name});
+      results.push_back({all.value(), graph::ResultKind::Cache, entry.name});
     }
     setResults(generate, results);
   }

@@ -87,7 +87,7 @@ void dropUnreadHead(Block &block) {
 void freezeUnused(ModuleOp module, StringRef name) {
   module.emitWarning("parameter '") << name << "' does not reach the loss: it is not trained";
   module.walk([&](func::FuncOp function) {
-    for (unsigned index : graph::argumentsWithRole(function, "parameter"))
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter))
       if (graph::argString(function, index, graph::kName) == name)
         function.setArgAttr(index, graph::kFrozen, UnitAttr::get(module.getContext()));
   });
@@ -95,20 +95,20 @@ void freezeUnused(ModuleOp module, StringRef name) {
 
 struct Differentiate : impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
-    func::FuncOp eval = findFunction(getOperation(), "eval");
+    func::FuncOp eval = findFunction(getOperation(), graph::Entry::Eval);
     if (!eval || failed(build(eval)))
       signalPassFailure();
   }
 
   LogicalResult build(func::FuncOp eval) {
-    func::FuncOp microstep = cloneFunction(eval, "microstep");
-    SmallVector<unsigned> targets = graph::argumentsWithRole(microstep, "targets");
+    func::FuncOp microstep = cloneFunction(eval, graph::Entry::Microstep);
+    SmallVector<unsigned> targets = graph::argumentsWithRole(microstep, graph::Role::Targets);
     if (targets.size() != 1)
       return microstep.emitOpError("has ") << targets.size() << " arguments with the role targets, expected one";
     auto stepType = RankedTensorType::get({kStepParameterCount}, Float32Type::get(&getContext()));
-    Value step = insertArgument(microstep, targets[0] + 1, stepType, "step");
+    Value step = insertArgument(microstep, targets[0] + 1, stepType, graph::Role::Step);
 
-    SmallVector<unsigned> trainable = graph::argumentsWithRole(microstep, "parameter");
+    SmallVector<unsigned> trainable = graph::argumentsWithRole(microstep, graph::Role::Parameter);
     llvm::erase_if(trainable, [&](unsigned index) { return graph::isFrozen(microstep, index); });
     SmallVector<Value> wanted;
     for (unsigned index : trainable)
@@ -123,11 +123,11 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
       return failure();
 
     // Residual forms may have replaced the op that defines the loss; the terminator followed.
-    SmallVector<NamedResult> results{{body.getTerminator()->getOperand(0), "loss"}};
+    SmallVector<NamedResult> results{{body.getTerminator()->getOperand(0), graph::ResultKind::Loss}};
     for (auto [index, gradient] : llvm::zip(trainable, *gradients)) {
       StringRef name = graph::argString(microstep, index, graph::kName);
       if (gradient)
-        results.push_back({gradient, "gradient", name});
+        results.push_back({gradient, graph::ResultKind::Gradient, name});
       else
         freezeUnused(getOperation(), name);
     }

@@ -12,7 +12,7 @@ namespace ztc {
 namespace {
 struct DropForward : impl::DropForwardBase<DropForward> {
   void runOnOperation() override {
-    if (auto forward = getOperation().lookupSymbol<func::FuncOp>("forward"))
+    if (auto forward = graph::findEntry(getOperation(), graph::Entry::Forward))
       forward.erase();
   }
 };

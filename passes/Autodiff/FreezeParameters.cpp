@@ -15,7 +15,7 @@ struct FreezeParameters : impl::FreezeParametersBase<FreezeParameters> {
   using FreezeParametersBase::FreezeParametersBase;
 
   void runOnOperation() override {
-    func::FuncOp forward = findFunction(getOperation(), "forward");
+    func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
     if (pattern.empty())

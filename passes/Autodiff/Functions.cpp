@@ -7,25 +7,24 @@ using namespace mlir;
 
 namespace ztc {
 
-func::FuncOp findFunction(ModuleOp module, StringRef name) {
-  auto function = module.lookupSymbol<func::FuncOp>(name);
+func::FuncOp findFunction(ModuleOp module, graph::Entry entry) {
+  func::FuncOp function = graph::findEntry(module, entry);
   if (function && !function.isExternal())
     return function;
-  module.emitError("has no function @") << name << " with a body";
+  module.emitError("has no function @") << graph::stringifyEntry(entry) << " with a body";
   return nullptr;
 }
 
-func::FuncOp cloneFunction(func::FuncOp function, StringRef name) {
+func::FuncOp cloneFunction(func::FuncOp function, graph::Entry entry) {
   func::FuncOp clone = function.clone();
-  clone.setName(name);
+  graph::setEntry(clone, entry);
   function->getParentOfType<ModuleOp>().push_back(clone);
   return clone;
 }
 
-BlockArgument insertArgument(func::FuncOp function, unsigned index, Type type, StringRef role) {
+BlockArgument insertArgument(func::FuncOp function, unsigned index, Type type, graph::Role role) {
   Builder builder(function.getContext());
-  DictionaryAttr attributes =
-      builder.getDictionaryAttr(builder.getNamedAttr(graph::kRole, builder.getStringAttr(role)));
+  DictionaryAttr attributes = builder.getDictionaryAttr(graph::namedRole(builder.getContext(), role));
   // The body exists, so this cannot fail.
   (void)function.insertArgument(index, type, attributes, function.getLoc());
   return function.getArgument(index);
@@ -39,7 +38,7 @@ void setResults(func::FuncOp function, ArrayRef<NamedResult> results) {
   for (const NamedResult &result : results) {
     values.push_back(result.value);
     types.push_back(result.value.getType());
-    SmallVector<NamedAttribute> entries{builder.getNamedAttr(graph::kResult, builder.getStringAttr(result.result))};
+    SmallVector<NamedAttribute> entries{graph::namedResult(builder.getContext(), result.result)};
     if (!result.name.empty())
       entries.push_back(builder.getNamedAttr(graph::kName, builder.getStringAttr(result.name)));
     if (!result.state.empty())

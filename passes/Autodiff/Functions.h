@@ -6,19 +6,19 @@
 
 namespace ztc {
 
-/// `@name` of the module; null, after a located diagnostic, where it is missing or has no body.
-mlir::func::FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name);
+/// This entry of the module; null, after a located diagnostic, where it is missing or has no body.
+mlir::func::FuncOp findFunction(mlir::ModuleOp module, graph::Entry entry);
 
-/// A copy of `function` named `name`, at the end of the module.
-mlir::func::FuncOp cloneFunction(mlir::func::FuncOp function, llvm::StringRef name);
+/// A copy of `function` that is the entry `entry`, named after it, at the end of the module.
+mlir::func::FuncOp cloneFunction(mlir::func::FuncOp function, graph::Entry entry);
 
 /// Inserts an argument with a role, before argument `index`.
-mlir::BlockArgument insertArgument(mlir::func::FuncOp function, unsigned index, mlir::Type type, llvm::StringRef role);
+mlir::BlockArgument insertArgument(mlir::func::FuncOp function, unsigned index, mlir::Type type, graph::Role role);
 
 /// One result of a function under construction; `name` is empty for results that have no checkpoint name.
 struct NamedResult {
   mlir::Value value;
-  llvm::StringRef result;
+  graph::ResultKind result;
   llvm::StringRef name = {};
   llvm::StringRef state = {}; ///< of a result `state`: which one
 };

@@ -15,10 +15,10 @@ struct MarkDecay : impl::MarkDecayBase<MarkDecay> {
   using MarkDecayBase::MarkDecayBase;
 
   void runOnOperation() override {
-    func::FuncOp forward = findFunction(getOperation(), "forward");
+    func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
-    SmallVector<unsigned> undecayed = graph::argumentsWithRole(forward, "parameter");
+    SmallVector<unsigned> undecayed = graph::argumentsWithRole(forward, graph::Role::Parameter);
     llvm::erase_if(undecayed,
                    [&](unsigned index) { return cast<ShapedType>(forward.getArgumentTypes()[index]).getRank() >= 2; });
     if (!pattern.empty()) {

@@ -12,7 +12,7 @@ FailureOr<SmallVector<unsigned>> matchParameters(func::FuncOp function, StringRe
     return emitError(function.getLoc(), "the ")
            << option << " pattern '" << pattern << "' is not a regular expression: " << why;
   SmallVector<unsigned> matches;
-  for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
     bool matched = expression.match(graph::argString(function, index, graph::kName));
     if (auto tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied))
       for (StringAttr name : tied.getAsRange<StringAttr>())

@@ -56,7 +56,7 @@ struct Clipping {
     Value share = graph::MulOp::create(builder, loc, scalar, norm,
                                        stepField(builder, loc, step, StepParameter::InverseNormLimit));
     finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), share,
-                                      scalarConstant(builder, loc, 1.0), builder.getStringAttr("lt"));
+                                      scalarConstant(builder, loc, 1.0), graph::Comparison::Less);
     Value clip = stepField(builder, loc, step, StepParameter::Clip);
     Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
     Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);

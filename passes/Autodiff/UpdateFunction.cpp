@@ -12,7 +12,9 @@ namespace {
 /// What @update has of one kind for each parameter, or of those that have it: an argument, and (but for gradients) a
 /// result.
 struct UpdateKind {
-  StringRef role, state = {};            ///< of the role `state`: which one
+  graph::Role role;
+  graph::ResultKind result;              ///< of what is returned; gradients are not
+  StringRef state = {};                  ///< of the role `state`: which one
   SmallVector<unsigned> parameters = {}; ///< argument numbers in @microstep
   SmallVector<Type> types = {};
   unsigned firstArgument = 0;
@@ -25,7 +27,9 @@ struct UpdateKind {
 
 /// Parameters, gradients, each of the optimizer's states, and masters, in the order of @update's arguments.
 struct UpdateKinds {
-  UpdateKind parameters{"parameter"}, gradients{"gradient"}, masters{"master"};
+  UpdateKind parameters{graph::Role::Parameter, graph::ResultKind::Parameter},
+      gradients{graph::Role::Gradient, graph::ResultKind::Gradient},
+      masters{graph::Role::Master, graph::ResultKind::Master};
   SmallVector<UpdateKind> states;
 
   SmallVector<UpdateKind *> all() {
@@ -47,8 +51,8 @@ Type masterType(Type element) {
 UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
   UpdateKinds kinds;
   for (const graph::OptimizerState &state : graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states)
-    kinds.states.push_back({"state", state.name});
-  for (unsigned index : graph::argumentsWithRole(microstep, "parameter")) {
+    kinds.states.push_back({graph::Role::State, graph::ResultKind::State, state.name});
+  for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
     if (graph::isFrozen(microstep, index))
       continue;
     auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
@@ -69,25 +73,26 @@ UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
 }
 
 func::FuncOp createFunction(OpBuilder &builder, func::FuncOp microstep, ArrayRef<UpdateKind *> kinds) {
-  auto dictionary = [&](StringRef role, StringRef name, StringRef state) {
-    SmallVector<NamedAttribute> entries{builder.getNamedAttr(graph::kRole, builder.getStringAttr(role))};
+  auto dictionary = [&](graph::Role role, StringRef name, StringRef state) {
+    SmallVector<NamedAttribute> entries{graph::namedRole(builder.getContext(), role)};
     for (auto [key, text] : {std::pair(StringRef(graph::kName), name), std::pair(StringRef(graph::kState), state)})
       if (!text.empty())
         entries.push_back(builder.getNamedAttr(key, builder.getStringAttr(text)));
     return builder.getDictionaryAttr(entries);
   };
   SmallVector<Type> types{RankedTensorType::get({kStepParameterCount}, builder.getF32Type())};
-  SmallVector<DictionaryAttr> attributes{dictionary("step", "", "")};
+  SmallVector<DictionaryAttr> attributes{dictionary(graph::Role::Step, "", "")};
   SmallVector<Location> locations{microstep.getLoc()};
   for (const UpdateKind *kind : kinds)
     for (auto [index, type] : llvm::zip_equal(kind->parameters, kind->types)) {
       types.push_back(type);
-      attributes.push_back(kind->role == "parameter"
+      attributes.push_back(kind->role == graph::Role::Parameter
                                ? microstep.getArgAttrDict(index)
                                : dictionary(kind->role, graph::argString(microstep, index, graph::kName), kind->state));
       locations.push_back(microstep.getArgument(index).getLoc());
     }
   auto update = func::FuncOp::create(builder, microstep.getLoc(), "update", builder.getFunctionType(types, {}));
+  graph::setEntry(update, graph::Entry::Update);
   update.setAllArgAttrs(attributes);
   Block &body = update.getBody().emplaceBlock();
   body.addArguments(types, locations);
@@ -124,14 +129,14 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, con
   auto addKind = [&](const UpdateKind &kind, function_ref<Value(const UpdatedEntry &)> valueOf) {
     for (auto [entry, index] : llvm::zip_equal(values.entries, kinds.parameters.parameters))
       if (Value value = valueOf(entry))
-        results.push_back({value, kind.role, graph::argString(microstep, index, graph::kName), kind.state});
+        results.push_back({value, kind.result, graph::argString(microstep, index, graph::kName), kind.state});
   };
   addKind(kinds.parameters, [](const UpdatedEntry &entry) { return entry.parameter; });
   for (auto [number, state] : llvm::enumerate(kinds.states))
     addKind(state, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
   addKind(kinds.masters, [](const UpdatedEntry &entry) { return entry.master; });
-  results.push_back({values.gradientNorm, "gradient_norm"});
-  results.push_back({values.finite, "finite"});
+  results.push_back({values.gradientNorm, graph::ResultKind::GradientNorm});
+  results.push_back({values.finite, graph::ResultKind::Finite});
   setResults(update, results);
   return update;
 }

@@ -13,7 +13,7 @@ bool isSplatConstant(Value value) {
   return dense && dense.isSplat();
 }
 
-graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, StringRef reason) {
+graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, graph::FusionKind kind) {
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   llvm::SetVector<Value> inputs, constants;
   SmallVector<Value> outputs;
@@ -29,8 +29,7 @@ graph::FusionOp groupOps(ArrayRef<Operation *> ops, StringRef name, StringRef re
   Operation *last = ops.back();
   OpBuilder builder(last);
   auto fusion = graph::FusionOp::create(builder, last->getLoc(), TypeRange(ValueRange(outputs)), inputs.getArrayRef(),
-                                        builder.getStringAttr(name),
-                                        reason.empty() ? StringAttr() : builder.getStringAttr(reason));
+                                        name, kind);
   Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
   body.clear();
   IRMapping mapping;

@@ -123,7 +123,7 @@ LogicalResult groupMacros(const OpSet &group) {
   for (Operation *op : ops)
     if (isMacro(op) || isa<graph::AddOp>(op))
       name += (name.empty() ? "" : "_") + kernelName(op);
-  return decomposeInside(groupOps(ops, name, "macro op, one kernel"));
+  return decomposeInside(groupOps(ops, name, graph::FusionKind::Macro));
 }
 
 struct GroupMacroOps : impl::GroupMacroOpsBase<GroupMacroOps> {

@@ -56,7 +56,7 @@ void groupScalars(const llvm::SetVector<Operation *> &scalars) {
     for (Operation *user : op->getUsers())
       if (!scalars.contains(user) && user->isBeforeInBlock(last))
         return;
-  groupOps(inOrder(scalars), "scalars", "scalars of one function, one kernel");
+  groupOps(inOrder(scalars), "scalars", graph::FusionKind::Scalars);
 }
 
 /// The scalars before and behind each collective: the sum of squares goes through one before it becomes the norm.
@@ -101,7 +101,7 @@ void groupChain(Operation *root) {
     for (Value operand : group[i]->getOperands())
       addWidening(operand, group);
   SmallVector<Operation *> ops = inOrder(group);
-  groupOps(ops, groupName(ops), count > 1 ? kChainReason : "");
+  groupOps(ops, groupName(ops), count > 1 ? graph::FusionKind::Chain : graph::FusionKind::Single);
 }
 
 /// The result that `value` is, through reshapes that nobody else reads; null where another reader sees it on the way.
@@ -160,9 +160,8 @@ void resolveAccumulate(graph::AccumulateOp accumulate) {
 }
 
 /// A group that hands on its operand.
-Value copyOf(OpBuilder &builder, Location loc, Value value, StringRef name, StringRef reason) {
-  auto fusion = graph::FusionOp::create(builder, loc, value.getType(), value, builder.getStringAttr(name),
-                                        builder.getStringAttr(reason));
+Value copyOf(OpBuilder &builder, Location loc, Value value, StringRef name, graph::FusionKind kind) {
+  auto fusion = graph::FusionOp::create(builder, loc, value.getType(), value, name, kind);
   Block &body = fusion.getBody().empty() ? fusion.getBody().emplaceBlock() : fusion.getBody().front();
   body.clear();
   body.addArgument(value.getType(), value.getLoc());
@@ -180,11 +179,10 @@ void copyAddend(graph::AccumulateOp accumulate) {
   OpBuilder builder(accumulate);
   if (isa_and_nonnull<dist::ReduceScatterOp>(addend.getDefiningOp())) {
     accumulate.getXMutable().assign(
-        copyOf(builder, accumulate.getLoc(), addend, "accumulate", "the rank's shard of a sum over ranks is kept"));
+        copyOf(builder, accumulate.getLoc(), addend, "accumulate", graph::FusionKind::ShardSum));
     return;
   }
-  accumulate.getXMutable().assign(
-      copyOf(builder, accumulate.getLoc(), addend, "copy", "the addend of a sum has another reader"));
+  accumulate.getXMutable().assign(copyOf(builder, accumulate.getLoc(), addend, "copy", graph::FusionKind::AddendCopy));
   remark::missed(accumulate.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
       << "the addend of a sum is copied: it has another reader";
 }
@@ -199,7 +197,7 @@ void copyParts(dist::PackOp pack) {
     if (sum ? part.get().hasOneUse() : bool(soleResult(part.get())))
       continue;
     OpBuilder builder(pack);
-    part.set(copyOf(builder, part.get().getLoc(), part.get(), "copy", "a gradient that is reduced has another reader"));
+    part.set(copyOf(builder, part.get().getLoc(), part.get(), "copy", graph::FusionKind::PartCopy));
     remark::missed(pack.getLoc(), remark::RemarkOpts::name("copy").category(DEBUG_TYPE))
         << "a gradient is copied before it is reduced: it has another reader";
   }

@@ -40,7 +40,7 @@ void split(graph::FusionOp fusion) {
     result.replaceAllUsesWith(mapping.lookupOrDefault(value));
   fusion.erase();
   for (Operation *op : computing) {
-    graph::FusionOp single = groupOps(op, op->getName().stripDialect(), "fusion is off");
+    graph::FusionOp single = groupOps(op, op->getName().stripDialect(), graph::FusionKind::Split);
     if (again)
       single->setAttr(kRecomputation, again);
   }

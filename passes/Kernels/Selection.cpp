@@ -14,10 +14,9 @@ namespace {
 /// Whether it is the loss of a micro-step: those of one step are added.
 bool isStepLoss(OpOperand &use) {
   auto function = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
-  if (!isa<func::ReturnOp>(use.getOwner()) || !function || function.getName() != "microstep")
+  if (!isa<func::ReturnOp>(use.getOwner()) || !function || !graph::isEntry(function, graph::Entry::Microstep))
     return false;
-  auto kind = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), graph::kResult);
-  return kind && kind.getValue() == "loss";
+  return graph::resultOf(function, use.getOperandNumber()) == graph::ResultKind::Loss;
 }
 
 /// Whether `result` is added to something, possibly through a reshape.

@@ -19,7 +19,7 @@ constexpr uint64_t kSmallestStagingBytes = 4096;
 /// The staging buffer is used between steps, beside parameters, states and all gradients. Backward ends with the same
 /// beside it and one cotangent of a layer's input, (B*S, D): a buffer of that size never makes the peak.
 uint64_t stagingThatFits(ModuleOp module, uint64_t wanted) {
-  auto microstep = module.lookupSymbol<func::FuncOp>("microstep");
+  auto microstep = graph::findEntry(module, graph::Entry::Microstep);
   if (!microstep)
     return wanted;
   for (auto loss : microstep.getBody().front().getOps<graph::LinearCrossEntropyOp>()) {
@@ -44,8 +44,9 @@ struct AssignSlots : impl::AssignSlotsBase<AssignSlots> {
     buckets.addAll();
     // The planner's timeline is microstep, update, eval, generate, decode, decode_rows, transfer: slots stand in that
     // order too.
-    for (StringRef name : {"microstep", "update", "eval", "generate", "decode", "decode_rows"})
-      if (auto function = module.lookupSymbol<func::FuncOp>(name))
+    using enum graph::Entry;
+    for (graph::Entry entry : {Microstep, Update, Eval, Generate, Decode, DecodeRows})
+      if (func::FuncOp function = graph::findEntry(module, entry))
         if (failed(FunctionPlacer(function, slots, buckets, options).run()))
           return signalPassFailure();
     SlotSpec staging;

@@ -11,7 +11,7 @@ using plan_ir::SlotClass;
 BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), slots(slots), buckets(module) {
   if (auto stage = module->getAttrOfType<IntegerAttr>(dist::kZero))
     zero = stage.getInt();
-  if (module.lookupSymbol<func::FuncOp>("update"))
+  if (graph::findEntry(module, graph::Entry::Update))
     for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
       states.push_back(state.name);
   for (auto function : module.getOps<func::FuncOp>())
@@ -20,7 +20,7 @@ BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), sl
       auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
       if (!bucket)
         continue;
-      if (kind == "gradient" && function.getName() == "microstep")
+      if (kind == "gradient" && graph::isEntry(function, graph::Entry::Microstep))
         kind = kAccumulatedGradient;
       types.try_emplace((bucket.getValue() + "." + kind).str(),
                         getElementTypeOrSelf(function.getArgumentTypes()[index]));
@@ -60,7 +60,7 @@ SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind) {
   spec.type = elementType(bucket, kind);
   spec.elements = bucket.getElements();
   spec.shape.push_back(bucket.getElements());
-  spec.layer = layerOfBucket(bucket.getSymName());
+  spec.layer = layerOf(bucket);
   spec.persistent = !isGradient;
   spec.accumulator = isGradient;
   if (kind == "gradient" && isRounded(bucket)) {
@@ -89,7 +89,7 @@ void BucketSlots::addAll() {
 FailureOr<SlotPlace> BucketSlots::place(Operation *where, FlatSymbolRefAttr name, StringRef kind, Type type) {
   dist::BucketOp bucket = buckets.lookup(name);
   if (!bucket)
-    return where->emitOpError("speaks of a bucket that does not exist: ") << name, failure();
+    return where->emitOpError("refers to unknown bucket ") << name, failure();
   if (kind == "reduced_gradient")
     kind = "gradient";
   if (kind == "gradient" && isRounded(bucket) && getElementTypeOrSelf(type) != elementType(bucket, kind))
@@ -109,15 +109,15 @@ FailureOr<SlotPlace> BucketSlots::place(Operation *where, FlatSymbolRefAttr name
 }
 
 SlotSpec BucketSlots::transient(RankedTensorType type, StringRef what, SlotClass slotClass) {
-  StringRef bucket = dist::bucketOf(type).getValue();
+  FlatSymbolRefAttr bucket = dist::bucketOf(type);
   SlotSpec spec;
-  spec.name = (bucket + "." + what).str();
+  spec.name = (bucket.getValue() + "." + what).str();
   spec.slotClass = slotClass;
   spec.kind = SizeKind::Full;
   spec.type = type.getElementType();
   spec.elements = buckets.elements(type);
   spec.shape.push_back(spec.elements);
-  spec.layer = layerOfBucket(bucket);
+  spec.layer = buckets.layer(bucket);
   return spec;
 }
 

@@ -5,7 +5,6 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/Remarks.h"
-#include "runtime/Format/CudnnAttention.h"
 
 #define DEBUG_TYPE "ztc-assign-slots"
 
@@ -47,11 +46,6 @@ bool isBefore(Operation *op, Operation *other) {
   return !op ? other != nullptr : other && op->isBeforeInBlock(other);
 }
 
-/// An alias that is all of its source.
-bool isWhole(Operation *op) {
-  return isa<graph::ReshapeOp, graph::BarrierOp>(op);
-}
-
 /// The op that computes a value, through aliases; null for arguments.
 OpResult computedResult(Value value) {
   return dyn_cast<OpResult>(resolveAlias(value).source);
@@ -61,6 +55,9 @@ OpResult computedResult(Value value) {
 
 LogicalResult FunctionPlacer::run() {
   turningPoint = turningPointOf(function);
+  limits = {options.attentionBlock, options.chunkBytes, uint64_t(buckets.table().elements()), 0};
+  if (auto loss = dyn_cast_or_null<graph::LinearCrossEntropyOp>(turningPoint))
+    limits.lossGpuBytes = loss.getWorkspace(limits).parts.front().gpuBytes.value_or(0); // the logits
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
   placePacks();
@@ -71,27 +68,29 @@ LogicalResult FunctionPlacer::run() {
 }
 
 FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
-  StringRef role = graph::roleOf(function, index);
+  const std::optional<graph::Role> role = graph::roleOf(function, index);
+  const StringRef name = role ? graph::stringifyRole(*role) : "";
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-  if (role.ends_with("_bucket")) {
+  if (graph::isBucket(role)) {
     auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
     if (!bucket)
-      return function.emitOpError("argument ") << index << " has the role " << role << " but no bucket", failure();
+      return function.emitOpError("argument ") << index << " has the role " << name << " but no bucket", failure();
     return buckets.place(function, bucket, graph::argumentKind(function, index), type);
   }
-  if (role == "step") {
+  if (role == graph::Role::Step) {
     SlotPlace place = slots.shared(boundSlot("step_parameters", type, "numbers of one optimizer step"));
     slots.bind("step_parameters", place);
     return place;
   }
-  if (role == "tokens" || role == "targets" || role == "position" || role == "first_token") {
-    SlotPlace place = slots.shared(boundSlot(role, type, "input"));
-    slots.bind(role, place);
+  if (role == graph::Role::Tokens || role == graph::Role::Targets || role == graph::Role::Position ||
+      role == graph::Role::FirstToken) {
+    SlotPlace place = slots.shared(boundSlot(name, type, "input"));
+    slots.bind(name, place);
     return place;
   }
-  if (role == graph::kCacheRole)
+  if (role == graph::Role::Cache)
     return slots.shared(cacheSlot(graph::argString(function, index, graph::kName), type));
-  return function.emitOpError("argument ") << index << " has the role '" << role << "', for which there is no slot",
+  return function.emitOpError("argument ") << index << " has the role '" << name << "', for which there is no slot",
          failure();
 }
 
@@ -107,15 +106,17 @@ LogicalResult FunctionPlacer::placeArguments() {
 }
 
 FailureOr<SlotPlace> FunctionPlacer::resultPlace(unsigned index) {
-  auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
+  const std::optional<graph::ResultKind> kind = graph::resultOf(function, index);
   auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
   if (!kind)
     return function.emitOpError("result ") << index << " has no graph.result", failure();
   if (auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket))
     return buckets.place(function, bucket, graph::resultKind(function, index), type);
-  if (kind.getValue() == graph::kCacheRole)
+  if (kind == graph::ResultKind::Cache)
     return slots.shared(cacheSlot(function.getResultAttrOfType<StringAttr>(index, graph::kName).getValue(), type));
-  std::string name = kind.getValue() == "loss" && function.getName() == "eval" ? "eval_loss" : kind.getValue().str();
+  std::string name = graph::stringifyResultKind(*kind).str();
+  if (kind == graph::ResultKind::Loss && graph::isEntry(function, graph::Entry::Eval))
+    name = "eval_loss";
   SlotPlace place = slots.shared(boundSlot(name, type, "output"));
   slots.bind(name, place);
   return place;
@@ -129,8 +130,8 @@ LogicalResult FunctionPlacer::placeResults() {
       return failure();
     demand(operand, *place);
     // The losses of the micro-steps of one step are added.
-    auto kind = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), graph::kResult);
-    if (kind.getValue() == "loss" && function.getName() == "microstep")
+    if (graph::resultOf(function, operand.getOperandNumber()) == graph::ResultKind::Loss &&
+        graph::isEntry(function, graph::Entry::Microstep))
       modes[resolveAlias(operand.get()).source] = Accumulate::AddUnlessFirst;
   }
   return success();
@@ -186,7 +187,7 @@ void FunctionPlacer::demandSource(OpOperand &use, const Alias &alias, SlotPlace 
   Operation *definition = use.get().getDefiningOp();
   if (alias.ownShard && place.ownShard)
     return demand(definition->getOpOperand(0), {place.slot});
-  if (!isWhole(definition))
+  if (!cast<StorageAliasOpInterface>(definition).isWholeAlias())
     return insertCopy(use, place, "the value is a piece of another one");
   demand(definition->getOpOperand(0), place);
 }
@@ -344,23 +345,12 @@ void FunctionPlacer::placeResult(OpResult result) {
   SlotSpec spec = valueSlot(slotName(result), cast<RankedTensorType>(result.getType()), SlotClass::Activations);
   spec.layer = layerOf(op->getLoc());
   spec.reason = reasonFor(result);
-  if (isa<graph::DequantizeOp>(op)) {
+  auto call = dyn_cast<LibraryCallOpInterface>(op);
+  if (StringRef what = call ? call.getTransientResult() : ""; !what.empty()) {
     spec.slotClass = SlotClass::Workspace;
-    spec.reason = "the numbers of a weight in fewer bits, " + spec.reason;
+    spec.reason = what.str() + ", " + spec.reason;
   }
   places[result] = slots.add(spec);
-}
-
-/// What the logits of a program's loss take on a GPU, at another time than attention's gradient; 0 without a loss.
-static uint64_t gpuLogitsBytes(Operation *program) {
-  uint64_t most = 0;
-  program->walk([&](graph::LinearCrossEntropyOp loss) {
-    const uint64_t tokens = cast<RankedTensorType>(loss.getHidden().getType()).getDimSize(0);
-    const uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
-    most = std::max(
-        most, gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(tokens, vocabulary), tokens, vocabulary));
-  });
-  return most;
 }
 
 SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind kind, uint64_t bytes,
@@ -378,78 +368,24 @@ SlotPlace FunctionPlacer::scratchSlot(Operation *op, StringRef name, SizeKind ki
   return slots.add(spec);
 }
 
-/// The more rows a chunk has, the less often the head and its gradient are read and written: with 512 the products run
-/// at their full rate. What these take is bounded by half of what the parameters take in f32, an eighth of what they
-/// take with gradient and moments; 16 MiB are always granted. Neither the ZeRO stage nor recomputation play a part:
-/// with the chunk the order of additions in the head's gradient would change.
-uint64_t FunctionPlacer::chunkRows(uint64_t tokens, uint64_t vocabulary) {
-  constexpr uint64_t kFewestRows = 16, kWantedRows = 512, kGrantedBytes = 16 << 20, kBytesPerParameter = 2;
-  auto rowsIn = [&](uint64_t bytes) { return std::max(bytes / (4 * vocabulary), kFewestRows); };
-  uint64_t wanted = std::min(kWantedRows, rowsIn(kBytesPerParameter * buckets.table().elements()));
-  uint64_t rows = options.chunkBytes ? rowsIn(options.chunkBytes) : std::max(rowsIn(kGrantedBytes), wanted);
-  uint64_t chunks = (tokens + rows - 1) / rows;
-  return (tokens + chunks - 1) / chunks;
-}
-
 void FunctionPlacer::placeScratch(Operation *op) {
   Builder builder(op->getContext());
   SmallVector<Attribute> scratch;
-  auto isNarrow = [](Value value) {
-    Type element = getElementTypeOrSelf(value.getType());
-    return graph::computeType(element) != element;
-  };
-  if (auto matmul = dyn_cast<graph::MatmulOp>(op); matmul && isNarrow(matmul.getA())) {
-    auto a = cast<RankedTensorType>(matmul.getA().getType()), y = cast<RankedTensorType>(matmul.getY().getType());
-    unsigned rank = y.getRank();
-    uint64_t depth = a.getDimSize(matmul.getTransposeA() ? rank - 2 : rank - 1);
-    scratch.push_back(scratchSlot(op, "panels", SizeKind::PerThread,
-                                  matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), depth),
-                                  kGpuProductWorkspaceBytes)
-                          .attribute());
-  }
-  auto attention = dyn_cast<graph::AttentionOp>(op);
-  auto attentionGrad = dyn_cast<graph::AttentionGradOp>(op);
-  if (attention || attentionGrad) {
-    auto q = cast<RankedTensorType>(op->getOperand(0).getType());
-    uint64_t seq = q.getDimSize(1);
-    uint64_t block = std::min<uint64_t>(defaultAttentionBlock(seq), options.attentionBlock);
-    if (attention && !attention.getLse())
-      scratch.push_back(
-          scratchSlot(op, "lse", SizeKind::Constant, 4 * q.getDimSize(0) * q.getDimSize(2) * seq).attribute());
-    uint64_t bytes = isNarrow(op->getOperand(0))
-                         ? narrowAttentionScratchBytes(seq, q.getDimSize(3), block, bool(attentionGrad))
-                         : attentionScratchBytes(seq, block, bool(attentionGrad));
-    auto k = cast<RankedTensorType>(op->getOperand(1).getType());
-    uint64_t onGpu = gpuAttentionScratchBytes(q.getDimSize(0), seq, q.getDimSize(2), k.getDimSize(2), q.getDimSize(3),
-                                              isNarrow(op->getOperand(0)), bool(attentionGrad));
-    if (attentionGrad && !cudnnAttentionObstacle(isNarrow(op->getOperand(0)), q.getDimSize(3)))
-      onGpu = std::max(onGpu, cudnnGradientWorkspaceBytes(seq, q.getDimSize(2), k.getDimSize(2), q.getDimSize(3),
-                                                          gpuLogitsBytes(function)));
-    const std::optional<uint64_t> gpuBytes = onGpu ? std::optional(onGpu) : std::nullopt; // a GPU has no threads
-    scratch.push_back(scratchSlot(op, "scores", SizeKind::PerThread, bytes, gpuBytes).attribute());
-    op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(block));
-  }
-  if (auto loss = dyn_cast<graph::LinearCrossEntropyOp>(op)) {
-    uint64_t tokens = cast<RankedTensorType>(loss.getHidden().getType()).getDimSize(0);
-    uint64_t vocabulary = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(0);
-    uint64_t chunk = chunkRows(tokens, vocabulary);
-    uint64_t gpuChunk = gpuLinearCrossEntropyChunk(tokens, vocabulary);
-    scratch.push_back(scratchSlot(op, "logits", SizeKind::Constant, linearCrossEntropyScratchBytes(chunk, vocabulary),
-                                  gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary))
-                          .attribute());
-    uint64_t width = cast<RankedTensorType>(loss.getHead().getType()).getDimSize(1);
-    if (isNarrow(loss.getHidden()))
-      scratch.push_back(scratchSlot(op, "panels", SizeKind::PerThread,
-                                    linearCrossEntropyPanelBytes(chunk, width, vocabulary), kGpuProductWorkspaceBytes)
-                            .attribute());
-    op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(chunk));
+  if (auto call = dyn_cast<LibraryCallOpInterface>(op)) {
+    const Workspace workspace = call.getWorkspace(limits);
+    for (const WorkspacePart &part : workspace.parts) {
+      SizeKind kind = part.isPerThread ? SizeKind::PerThread : SizeKind::Constant;
+      scratch.push_back(scratchSlot(op, part.name, kind, part.bytes, part.gpuBytes).attribute());
+    }
+    if (workspace.rows)
+      op->setAttr(plan_ir::kChunk, builder.getI64IntegerAttr(*workspace.rows));
   }
   if (auto scatter = dyn_cast<dist::ReduceScatterStartOp>(op)) {
-    StringRef bucket = dist::bucketOf(scatter.getFull().getType()).getValue();
+    FlatSymbolRefAttr bucket = dist::bucketOf(scatter.getFull().getType());
     uint64_t elements = buckets.table().elements(scatter.getFull().getType());
     scratch.push_back(buckets
-                          .receiveBuffer(bucket + ".receive", scatter.getFull().getType(),
-                                         std::min(elements, kReceiveElements), layerOfBucket(bucket),
+                          .receiveBuffer(bucket.getValue() + ".receive", scatter.getFull().getType(),
+                                         std::min(elements, kReceiveElements), buckets.table().layer(bucket),
                                          "what other ranks send of their gradients, piece by piece")
                           .attribute());
   }

@@ -36,8 +36,6 @@ private:
   /// Where what a collective gives lies: in the place of what it takes, or in a slot of its own.
   SlotPlace collectivePlace(mlir::Operation *op);
   void placeScratch(mlir::Operation *op);
-  /// Rows of the logits that linear_cross_entropy works on at a time on the host.
-  uint64_t chunkRows(uint64_t tokens, uint64_t vocabulary);
   SlotPlace scratchSlot(mlir::Operation *op, llvm::StringRef name, plan_ir::SizeKind kind, uint64_t bytes,
                         std::optional<uint64_t> gpuBytes = {});
   std::string reasonFor(mlir::Value value);
@@ -48,6 +46,7 @@ private:
   SlotTable &slots;
   BucketSlots &buckets;
   const AssignOptions &options;
+  WorkspaceLimits limits;
   llvm::DenseMap<mlir::Value, SlotPlace> places;
   llvm::DenseMap<mlir::Value, plan_ir::Accumulate> modes;
   llvm::DenseMap<mlir::Value, mlir::Value> sums; ///< computed value => the accumulator in whose place it is added

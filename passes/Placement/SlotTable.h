@@ -58,9 +58,4 @@ private:
   llvm::SmallVector<mlir::NamedAttribute> bindings;
 };
 
-/// Bytes of one element as memory holds it (i1: one byte).
-inline uint64_t elementBytes(mlir::Type type) {
-  return (mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
-}
-
 } // namespace ztc

@@ -48,8 +48,8 @@ DenseSet<Value> valuesAskedFor(func::FuncOp function) {
   auto endsThere = [&](OpOperand &use) {
     Operation *user = use.getOwner();
     if (isa<func::ReturnOp>(user)) {
-      auto kind = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), graph::kResult);
-      return kind && (kind.getValue() == "gradient" || kind.getValue() == "logits");
+      const std::optional<graph::ResultKind> kind = graph::resultOf(function, use.getOperandNumber());
+      return kind == graph::ResultKind::Gradient || kind == graph::ResultKind::Logits;
     }
     bool adds = isa<graph::AddOp, graph::AccumulateOp, graph::ReduceSumOp, graph::PadOp, graph::ConcatOp>(user);
     return (adds || movesElements(user)) && asked.contains(user->getResult(0));
@@ -64,13 +64,12 @@ DenseSet<Value> valuesAskedFor(func::FuncOp function) {
 /// Rewrites the body of one function in place, op by op.
 class StorageAssigner {
 public:
-  StorageAssigner(func::FuncOp function, Type narrow, Exceptions &exceptions)
-      : function(function), block(function.getBody().front()), narrow(narrow), exceptions(exceptions),
+  StorageAssigner(func::FuncOp function, Type narrow, PrecisionOverrides &overrides)
+      : function(function), block(function.getBody().front()), narrow(narrow), overrides(overrides),
         builder(function.getContext()), f32(builder.getF32Type()), asked(valuesAskedFor(function)),
         dataOnly(dataOnlyValues(block)), vectors(parameterVectors(function)) {
     for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-      if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-          kind && kind.getValue() == "loss")
+      if (graph::resultOf(function, index) == graph::ResultKind::Loss)
         turningPoint = resolveAlias(value).source.getDefiningOp();
   }
 
@@ -106,30 +105,29 @@ private:
   }
 
   void assignParameters() {
-    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
       BlockArgument argument = function.getArgument(index);
-      if (exceptions.keepsParameter(function, index))
+      if (overrides.keepsParameter(function, index))
         excepted.insert(argument);
       else
         setElement(argument, narrow);
     }
     // A cache holds what attention reads, in the type in which it reads that.
-    for (unsigned index : graph::argumentsWithRole(function, graph::kCacheRole))
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Cache))
       if (BlockArgument argument = function.getArgument(index);
-          llvm::none_of(argument.getUsers(), [&](Operation *user) { return exceptions.hasOp(user); }))
+          llvm::none_of(argument.getUsers(), [&](Operation *user) { return overrides.hasOp(user); }))
         setElement(argument, narrow);
   }
 
   /// Whether a return hands on keys or values.
   bool isCache(OpOperand &result) {
-    auto kind = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), graph::kResult);
-    return kind && kind.getValue() == graph::kCacheRole;
+    return graph::resultOf(function, result.getOperandNumber()) == graph::ResultKind::Cache;
   }
 
   void assign(Operation *op) {
     if (isa<graph::ConstantOp>(op) || isDataOnly(op))
       return;
-    if (exceptions.hasOp(op)) {
+    if (overrides.hasOp(op)) {
       for (OpOperand &operand : op->getOpOperands())
         convert(operand, f32);
       excepted.insert_range(op->getResults());
@@ -288,7 +286,7 @@ private:
   func::FuncOp function;
   Block &block;
   Type narrow;
-  Exceptions &exceptions;
+  PrecisionOverrides &overrides;
   Operation *turningPoint = nullptr; ///< computes the loss
   OpBuilder builder;
   Type f32;
@@ -319,15 +317,16 @@ struct AssignStorage : impl::AssignStorageBase<AssignStorage> {
       module.emitError("a precision policy that keeps layers fp32 changes nothing in precision fp32");
       return signalPassFailure();
     }
-    FailureOr<Exceptions> exceptions = Exceptions::parse(module.getLoc(), patterns);
-    if (failed(exceptions))
+    FailureOr<PrecisionOverrides> overrides = PrecisionOverrides::parse(module.getLoc(), patterns);
+    if (failed(overrides))
       return signalPassFailure();
     if (!patterns.empty())
       module->setAttr(kKeptFp32, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(patterns)));
     for (auto function : module.getOps<func::FuncOp>())
-      if (function.getName() != "update" && failed(StorageAssigner(function, narrow, *exceptions).run()))
+      if (!graph::isEntry(function, graph::Entry::Update) &&
+          failed(StorageAssigner(function, narrow, *overrides).run()))
         return signalPassFailure();
-    if (failed(exceptions->expectAllUsed(module.getLoc())))
+    if (failed(overrides->expectAllUsed(module.getLoc())))
       return signalPassFailure();
   }
 };

@@ -52,16 +52,16 @@ bool isStatistic(Value value) {
   return true;
 }
 
-FailureOr<Exceptions> Exceptions::parse(Location loc, ArrayRef<std::string> patterns) {
-  Exceptions exceptions;
+FailureOr<PrecisionOverrides> PrecisionOverrides::parse(Location loc, ArrayRef<std::string> patterns) {
+  PrecisionOverrides overrides;
   for (const std::string &text : patterns) {
     Pattern pattern{text, llvm::Regex(text)};
     std::string why;
     if (!pattern.expression.isValid(why))
       return emitError(loc, "the precision policy's pattern '") << text << "' is not a regular expression: " << why;
-    exceptions.patterns.push_back(std::move(pattern));
+    overrides.patterns.push_back(std::move(pattern));
   }
-  return exceptions;
+  return overrides;
 }
 
 DenseSet<Value> dataOnlyValues(Block &block) {
@@ -93,7 +93,7 @@ DenseSet<Value> parameterVectors(func::FuncOp function) {
     while (isa_and_nonnull<graph::CastOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
     auto argument = dyn_cast<BlockArgument>(value);
-    return argument && graph::roleOf(function, argument.getArgNumber()) == "parameter";
+    return argument && graph::roleOf(function, argument.getArgNumber()) == graph::Role::Parameter;
   };
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (!op.hasTrait<OpTrait::Elementwise>() || !llvm::all_of(op.getOperands(), isVector))
@@ -110,15 +110,15 @@ DenseSet<Value> parameterVectors(func::FuncOp function) {
   return known;
 }
 
-Exceptions Exceptions::of(ModuleOp module) {
-  Exceptions exceptions;
+PrecisionOverrides PrecisionOverrides::of(ModuleOp module) {
+  PrecisionOverrides overrides;
   if (auto patterns = module->getAttrOfType<ArrayAttr>(kKeptFp32))
     for (StringAttr text : patterns.getAsRange<StringAttr>())
-      exceptions.patterns.push_back({text.str(), llvm::Regex(text.getValue())});
-  return exceptions;
+      overrides.patterns.push_back({text.str(), llvm::Regex(text.getValue())});
+  return overrides;
 }
 
-bool Exceptions::matches(StringRef name) {
+bool PrecisionOverrides::matches(StringRef name) {
   bool any = false;
   for (Pattern &pattern : patterns)
     if (pattern.expression.match(name))
@@ -126,7 +126,7 @@ bool Exceptions::matches(StringRef name) {
   return any;
 }
 
-bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
+bool PrecisionOverrides::hasParameter(func::FuncOp function, unsigned index) {
   bool any = function.getArgAttr(index, graph::kWide) != nullptr;
   any |= matches(graph::argString(function, index, graph::kName));
   if (auto tied = function.getArgAttrOfType<ArrayAttr>(index, graph::kTied))
@@ -135,20 +135,20 @@ bool Exceptions::hasParameter(func::FuncOp function, unsigned index) {
   return any;
 }
 
-bool Exceptions::keepsParameter(func::FuncOp function, unsigned index) {
+bool PrecisionOverrides::keepsParameter(func::FuncOp function, unsigned index) {
   auto type = cast<RankedTensorType>(function.getArgument(index).getType());
   const bool isVector = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) < 2;
   return hasParameter(function, index) || (isVector && graph::isFrozen(function, index));
 }
 
-bool Exceptions::hasLocation(Location loc) {
+bool PrecisionOverrides::hasLocation(Location loc) {
   if (patterns.empty())
     return false;
   std::string scope = scopeOf(loc);
   return !scope.empty() && matches(scope);
 }
 
-bool Exceptions::hasOp(Operation *op) {
+bool PrecisionOverrides::hasOp(Operation *op) {
   bool any = hasLocation(op->getLoc());
   auto function = op->getParentOfType<func::FuncOp>();
   for (Value operand : op->getOperands()) {
@@ -156,13 +156,13 @@ bool Exceptions::hasOp(Operation *op) {
         operand.getDefiningOp()))
       operand = operand.getDefiningOp()->getOperand(0);
     auto argument = dyn_cast<BlockArgument>(operand);
-    if (argument && graph::roleOf(function, argument.getArgNumber()) == "parameter")
+    if (argument && graph::roleOf(function, argument.getArgNumber()) == graph::Role::Parameter)
       any |= hasParameter(function, argument.getArgNumber());
   }
   return any;
 }
 
-LogicalResult Exceptions::expectAllUsed(Location loc) const {
+LogicalResult PrecisionOverrides::expectAllUsed(Location loc) const {
   for (const Pattern &pattern : patterns)
     if (!pattern.used)
       return emitError(loc, "the precision policy's pattern '")

@@ -27,13 +27,13 @@ llvm::DenseSet<mlir::Value> dataOnlyValues(mlir::Block &block);
 llvm::DenseSet<mlir::Value> parameterVectors(mlir::func::FuncOp function);
 
 /// Layers that stay f32, by regular expressions over checkpoint names and module paths.
-class Exceptions {
+class PrecisionOverrides {
 public:
   /// Fails, with a diagnostic at `loc`, on what is not a regular expression.
-  static llvm::FailureOr<Exceptions> parse(mlir::Location loc, llvm::ArrayRef<std::string> patterns);
+  static llvm::FailureOr<PrecisionOverrides> parse(mlir::Location loc, llvm::ArrayRef<std::string> patterns);
 
   /// Those of a module that phase `precision` has seen.
-  static Exceptions of(mlir::ModuleOp module);
+  static PrecisionOverrides of(mlir::ModuleOp module);
 
   /// Whether the argument is a parameter that the model itself wants in f32 (graph.wide), or whose checkpoint name, or
   /// a tied one, matches.

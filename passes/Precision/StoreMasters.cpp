@@ -36,7 +36,8 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
     }
     if (precision.getValue() == "fp32" && state == "fp32")
       return;
-    func::FuncOp microstep = findFunction(module, "microstep"), update = findFunction(module, "update");
+    func::FuncOp microstep = findFunction(module, graph::Entry::Microstep),
+                 update = findFunction(module, graph::Entry::Update);
     if (!microstep || !update)
       return signalPassFailure();
     OpBuilder builder(&getContext());

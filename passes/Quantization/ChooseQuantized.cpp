@@ -22,14 +22,14 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
       getOperation().emitError("there is no format '") << format.getValue() << "' of weights, only nf4 and int8";
       return signalPassFailure();
     }
-    func::FuncOp forward = findFunction(getOperation(), "forward");
+    func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
     const auto isMarked = [&](unsigned index) { return forward.getArgAttr(index, graph::kQuantized) != nullptr; };
-    if (llvm::any_of(graph::argumentsWithRole(forward, "parameter"), isMarked))
+    if (llvm::any_of(graph::argumentsWithRole(forward, graph::Role::Parameter), isMarked))
       return; // a folder in fewer bits says which weights are
     const BlockArgument head = adapters::headWeight(forward);
-    for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+    for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
       BlockArgument weight = forward.getArgument(index);
       const bool isTable = llvm::any_of(weight.getUses(), adapters::isLookup);
       if (cast<RankedTensorType>(weight.getType()).getRank() != 2 || isTable || !adapters::isFactor(weight) ||

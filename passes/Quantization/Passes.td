@@ -10,9 +10,9 @@ def ChooseQuantized : Pass<"ztc-choose-quantized", "mlir::ModuleOp"> {
     but for the head and for a table of which rows are looked up: the modules that bitsandbytes replaces. Phase `backward` begins with
     this, before adapters come; the mark goes along into every function that phase makes.
 
-        %w: tensor<64x32xf32> {graph.role = "parameter", graph.name = "q_proj.weight"}
+        %w: tensor<64x32xf32> {graph.name = "q_proj.weight"}
     becomes
-        %w: tensor<64x32xf32> {graph.role = "parameter", graph.name = "q_proj.weight", graph.quantized = "nf4"}
+        %w: tensor<64x32xf32> {graph.name = "q_proj.weight", graph.quantized = "nf4"}
   }];
   let options = [Option<"format", "format", "std::string", "\"nf4\"", "nf4 or int8, see graph.dequantize">];
 }

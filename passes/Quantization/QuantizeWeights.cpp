@@ -30,7 +30,7 @@ public:
   unsigned foreignScales = 0;
   /// How many parameters are bytes afterwards.
   FailureOr<unsigned> run() {
-    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
       const bool isStored = function.getArgAttr(index, graph::kQuantized) && graph::isFrozen(function, index);
       if (failed(isStored ? convert(index) : checkFull(index)))
         return failure();
@@ -128,22 +128,22 @@ struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights>, SaysWhatItK
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.getName() == "update")
+      if (graph::isEntry(function, graph::Entry::Update))
         continue;
       WeightQuantizer quantizer(function, ownScales);
       FailureOr<unsigned> count = quantizer.run();
       if (failed(count))
         return signalPassFailure();
-      if (function.getName() == "microstep" && *count == 0) {
+      if (graph::isEntry(function, graph::Entry::Microstep) && *count == 0) {
         function.emitError("no weight is stored in fewer bits: none of a linear module is frozen");
         return signalPassFailure();
       }
-      if (function.getName() == "microstep" && quantizer.foreignScales && !ownScales)
+      if (graph::isEntry(function, graph::Entry::Microstep) && quantizer.foreignScales && !ownScales)
         function.emitWarning() << quantizer.foreignScales
                                << " weights in nf4 have rows that are multiples of 16 and not of 64: their numbers are "
                                   "those of bitsandbytes on a processor with AVX-512, which takes scales of other "
                                   "blocks there; --pass-option=ztc-quantize-weights.own-scales=true takes their own";
-      if (function.getName() == "microstep")
+      if (graph::isEntry(function, graph::Entry::Microstep))
         remark::passed(function.getLoc(),
                        remark::RemarkOpts::name("weights").category(DEBUG_TYPE).function(function.getName()))
             << std::to_string(*count) << " frozen weights are stored in fewer bits";

@@ -3,18 +3,14 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
-#include "compiler/Support/Location.h"
 
 using namespace mlir;
 
 namespace ztc {
 namespace {
 
-// Stages of a block's values: where they stand between its input and its output.
-constexpr unsigned kBeforeAttention = 0, kAttended = 1, kProjected = 2, kWide = 3, kDown = 4;
-
 /// Parameters, also those in fewer bits, and constants are there in backward too, whatever is recomputed.
-bool isThereAnyhow(Value source) {
+bool isAlwaysAvailable(Value source) {
   return isa<BlockArgument>(source) ||
          isa<graph::ConstantOp, dist::AllGatherOp, graph::DequantizeOp>(source.getDefiningOp());
 }
@@ -23,47 +19,54 @@ bool isAttention(Operation *op) {
   return isa<graph::AttentionOp>(op);
 }
 
-/// The group of a library call by the stage of its result.
-RecomputeGroup groupOfStage(Operation *op, unsigned stage) {
-  if (isAttention(op))
-    return RecomputeGroup::Attention;
-  switch (stage) {
-  case kBeforeAttention:
-    return RecomputeGroup::Qkv;
-  case kAttended:
-  case kProjected:
-    return RecomputeGroup::Projection;
-  case kWide:
-    return RecomputeGroup::Mlp;
-  default:
-    return RecomputeGroup::Down;
-  }
-}
-
 } // namespace
 
-RecomputeCandidates::RecomputeCandidates(Block &block, Operation *turningPoint)
-    : block(block), turningPoint(turningPoint) {
-  for (Operation &op : block) {
-    if (&op == turningPoint)
-      break;
-    last = std::max(last, layerOf(op.getLoc()));
-  }
+RecomputeCandidates::RecomputeCandidates(func::FuncOp function, Operation *turningPoint)
+    : block(function.getBody().front()), turningPoint(turningPoint), blocks(function, turningPoint) {
+  findNeighbours();
   findGroups();
 }
 
-unsigned RecomputeCandidates::stageOf(Operation *op) const {
-  int64_t layer = layerOf(op->getLoc());
-  unsigned stage = kBeforeAttention;
-  for (Value operand : op->getOperands()) {
-    Operation *source = resolveAlias(operand).source.getDefiningOp();
-    if (source && layerOf(source->getLoc()) == layer)
-      stage = std::max(stage, stages.lookup(source));
+void RecomputeCandidates::findNeighbours() {
+  SmallVector<Operation *> forward;
+  for (Operation &op : block) {
+    if (&op == turningPoint)
+      break;
+    forward.push_back(&op);
   }
-  if (isAttention(op))
-    return kAttended;
-  bool isProduct = isLibraryCall(op) && stage != kBeforeAttention;
-  return isProduct ? std::min(stage + 1, kDown) : stage;
+  auto isInBlockOf = [&](Operation *op, Operation *other) { return blocks.layerOf(op) == blocks.layerOf(other); };
+  for (Operation *op : forward) {
+    Neighbours &here = neighbours[op];
+    for (Value operand : op->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      auto found = source ? neighbours.find(source) : neighbours.end();
+      if (found == neighbours.end() || source == op || !isInBlockOf(source, op))
+        continue;
+      const Neighbours before = found->second;
+      here.behindAttention |= before.behindAttention || isAttention(source);
+      here.behindProjection |= before.behindProjection || (before.behindAttention && isa<graph::MatmulOp>(source));
+    }
+  }
+  for (Operation *op : llvm::reverse(forward))
+    for (Operation *user : op->getUsers()) {
+      auto found = neighbours.find(user);
+      if (found == neighbours.end() || !isInBlockOf(user, op))
+        continue;
+      const Neighbours behind = found->second;
+      neighbours[op].beforeAttention |= behind.beforeAttention || isAttention(user);
+      neighbours[op].beforeProduct |= behind.beforeProduct || isa<graph::MatmulOp>(user);
+    }
+}
+
+RecomputeGroup RecomputeCandidates::groupOfCall(Operation *call) const {
+  const Neighbours around = neighbours.lookup(call);
+  if (isAttention(call))
+    return RecomputeGroup::Attention;
+  if (around.beforeAttention)
+    return RecomputeGroup::Qkv;
+  if (around.behindAttention && !around.behindProjection)
+    return RecomputeGroup::Projection;
+  return around.beforeProduct ? RecomputeGroup::Mlp : RecomputeGroup::Down;
 }
 
 void RecomputeCandidates::findGroups() {
@@ -71,8 +74,7 @@ void RecomputeCandidates::findGroups() {
   for (Operation &op : block) {
     if (&op == turningPoint)
       break;
-    stages[&op] = stageOf(&op);
-    bool isOutside = layerOf(op.getLoc()) < 0 && isLibraryCall(&op);
+    bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
     if (!isOutside && !isa<graph::DequantizeOp>(op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
         !isReadByAnotherLayer(&op))
       open.push_back(&op);
@@ -84,7 +86,7 @@ void RecomputeCandidates::findGroups() {
       if (groups.contains(op))
         continue;
       auto group = RecomputeGroup(g);
-      bool isIts = isLibraryCall(op) ? groupOfStage(op, stages[op]) == group
+      bool isIts = isLibraryCall(op) ? groupOfCall(op) == group
                                      : llvm::all_of(op->getOperands(), [&](Value value) { return isThere(value); });
       if (isIts)
         groups[op] = found[op] = group;
@@ -94,24 +96,24 @@ void RecomputeCandidates::findGroups() {
     auto group = found.find(op);
     // What reads something that nothing keeps comes with the whole block, and keeps that.
     groups[op] = group == found.end() ? RecomputeGroup::Attention : group->second;
-    layers[op] = layerOf(op->getLoc());
+    layers[op] = blocks.layerOf(op);
   }
 }
 
 bool RecomputeCandidates::isThere(Value value) const {
   Value source = resolveAlias(value).source;
-  return isThereAnyhow(source) || groups.contains(source.getDefiningOp()) || isReadBehind(source, turningPoint);
+  return isAlwaysAvailable(source) || groups.contains(source.getDefiningOp()) || isReadByBackward(source, turningPoint);
 }
 
 /// The residual stream: recomputed, it would need all blocks before.
 bool RecomputeCandidates::isReadByAnotherLayer(Operation *op) const {
-  int64_t layer = layerOf(op->getLoc());
+  int64_t layer = blocks.layerOf(op);
   SmallVector<Operation *> todo{op};
   while (!todo.empty())
     for (Operation *user : todo.pop_back_val()->getUsers()) {
       if (aliasOf(user))
         todo.push_back(user);
-      else if (!turningPoint->isBeforeInBlock(user) && layerOf(user->getLoc()) != layer)
+      else if (!turningPoint->isBeforeInBlock(user) && blocks.layerOf(user) != layer)
         return true;
     }
   return false;
@@ -148,7 +150,7 @@ SmallVector<RecomputeElement> RecomputeCandidates::elements() const {
     auto [found, inserted] = byPlace.try_emplace({layer, group}, RecomputeElement{layer, group, 0, {}});
     found->second.ops.push_back(op);
     for (Value result : op->getResults())
-      if (isReadBehind(result, turningPoint))
+      if (isReadByBackward(result, turningPoint))
         found->second.keptBytes += tensorBytes(result.getType());
   }
   SmallVector<RecomputeElement> elements;
@@ -168,7 +170,7 @@ RecomputeChoice RecomputeCandidates::cheap() const {
 RecomputeChoice RecomputeCandidates::wholeLayers() const {
   RecomputeChoice choice;
   for (const RecomputeElement &element : elements())
-    if (element.layer >= 0 && (element.layer < last || element.group == RecomputeGroup::Pointwise))
+    if (element.layer >= 0 && (element.layer < blocks.last() || element.group == RecomputeGroup::Pointwise))
       choice.add(element.layer, element.group);
   return choice;
 }

@@ -1,6 +1,7 @@
 // What of the forward part can be computed again, by block and group.
 #pragma once
 #include "compiler/Analysis/RecomputeChoice.h"
+#include "compiler/Analysis/TransformerBlocks.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,8 +20,8 @@ struct RecomputeElement {
 /// library calls outside the blocks.
 class RecomputeCandidates {
 public:
-  /// `block` up to `turningPoint`, the op that computes the loss.
-  RecomputeCandidates(mlir::Block &block, mlir::Operation *turningPoint);
+  /// `function` up to `turningPoint`, the op that computes the loss.
+  RecomputeCandidates(mlir::func::FuncOp function, mlir::Operation *turningPoint);
 
   /// The ops of a choice that backward or another of them reads, in block order.
   llvm::SetVector<mlir::Operation *> ops(const RecomputeChoice &choice) const;
@@ -33,17 +34,24 @@ public:
   RecomputeChoice wholeLayers() const;
 
 private:
+  /// What an op depends on in its block, and what depends on it.
+  struct Neighbours {
+    bool behindAttention = false, behindProjection = false; ///< the latter: behind a product that is behind attention
+    bool beforeAttention = false, beforeProduct = false;
+  };
+
+  void findNeighbours();
   void findGroups();
-  /// How often `op` stands behind attention and products in its block; see RecomputeGroup.
-  unsigned stageOf(mlir::Operation *op) const;
+  /// The group of a library call, by what lies around it in its block; see RecomputeGroup.
+  RecomputeGroup groupOfCall(mlir::Operation *call) const;
   bool isReadByAnotherLayer(mlir::Operation *op) const;
   bool isThere(mlir::Value value) const;
   bool isNeeded(mlir::Value value, const llvm::SetVector<mlir::Operation *> &marked) const;
 
   mlir::Block &block;
   mlir::Operation *turningPoint;
-  int64_t last = -1;
-  llvm::DenseMap<mlir::Operation *, unsigned> stages;
+  TransformerBlocks blocks;
+  llvm::DenseMap<mlir::Operation *, Neighbours> neighbours;  ///< of every op before the turning point
   llvm::MapVector<mlir::Operation *, RecomputeGroup> groups; ///< in block order
   llvm::DenseMap<mlir::Operation *, int64_t> layers;         ///< of these
 };

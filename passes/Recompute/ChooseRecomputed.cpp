@@ -6,6 +6,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include <algorithm>
 
 using namespace mlir;
@@ -278,12 +279,12 @@ double opSeconds(Operation *op, const MachineRates &rates) {
 } // namespace
 
 FailureOr<SmallVector<PricedElement>> recomputeElements(ModuleOp module, const MachineRates &rates) {
-  auto function = module.lookupSymbol<func::FuncOp>("microstep");
+  auto function = graph::findEntry(module, graph::Entry::Microstep);
   Operation *turningPoint = function ? turningPointOf(function) : nullptr;
   if (!turningPoint)
     return module.emitError("no @microstep computes a loss: nothing can be recomputed"), failure();
   SmallVector<PricedElement> elements;
-  for (const RecomputeElement &element : RecomputeCandidates(function.getBody().front(), turningPoint).elements()) {
+  for (const RecomputeElement &element : RecomputeCandidates(function, turningPoint).elements()) {
     double seconds = 0;
     for (Operation *op : element.ops)
       seconds += opSeconds(op, rates);

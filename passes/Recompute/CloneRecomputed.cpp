@@ -131,7 +131,7 @@ private:
       if (auto other = dyn_cast<dist::AllGatherOp>(user); other && turningPoint->isBeforeInBlock(other))
         if (!gather || other->isBeforeInBlock(gather))
           gather = other;
-    if (!gather && isReadBehind(forward.getY(), turningPoint))
+    if (!gather && isReadByBackward(forward.getY(), turningPoint))
       return gather = forward;
     builder.setInsertionPoint(reader);
     if (!gather)
@@ -169,7 +169,7 @@ private:
 
 struct CloneRecomputed : impl::CloneRecomputedBase<CloneRecomputed> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>("microstep");
+    auto function = graph::findEntry(getOperation(), graph::Entry::Microstep);
     if (Operation *turningPoint = function ? turningPointOf(function) : nullptr)
       Cloner(function.getBody().front(), turningPoint).run();
   }

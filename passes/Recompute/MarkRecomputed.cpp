@@ -1,6 +1,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Recompute/Candidates.h"
 #include "passes/Recompute/Passes.h"
@@ -37,11 +38,11 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
   }
 
   LogicalResult mark() {
-    auto function = getOperation().lookupSymbol<func::FuncOp>("microstep");
+    auto function = graph::findEntry(getOperation(), graph::Entry::Microstep);
     Operation *turningPoint = function ? turningPointOf(function) : nullptr;
     if (!turningPoint)
       return getOperation().emitError("no @microstep computes a loss: nothing can be recomputed");
-    RecomputeCandidates candidates(function.getBody().front(), turningPoint);
+    RecomputeCandidates candidates(function, turningPoint);
     FailureOr<RecomputeChoice> which = findChoice(function, candidates);
     if (failed(which))
       return failure();
@@ -53,7 +54,7 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
     for (Operation *op : chosen) {
       op->setAttr(kRecomputed, UnitAttr::get(&getContext()));
       for (Value result : op->getResults())
-        if (isReadBehind(result, turningPoint)) {
+        if (isReadByBackward(result, turningPoint)) {
           ++values;
           bytes += tensorBytes(result.getType());
         }

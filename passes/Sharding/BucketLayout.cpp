@@ -1,7 +1,6 @@
 #include "passes/Sharding/BucketLayout.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
-#include "compiler/Support/Location.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 #include <tuple>
@@ -37,12 +36,6 @@ Section sectionOf(BlockArgument argument, int64_t layer) {
   if (head)
     return Section::Head;
   return layer >= 0 ? Section::Block : Section::Rest;
-}
-
-/// Whether an op would compute in a wider type than `type` stores.
-bool isNarrow(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return graph::computeType(element) != element;
 }
 
 /// Rank of a matrix inside its block: those that one product may read together are neighbours. Of adapters these are
@@ -106,8 +99,9 @@ const PlacedParameter *BucketLayout::find(StringRef name) const {
 FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
   BucketLayout layout;
   std::map<BucketKey, std::vector<unsigned>> members;
-  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, "parameter");
-  bool mixed = llvm::any_of(arguments, [&](unsigned index) { return isNarrow(function.getArgumentTypes()[index]); });
+  SmallVector<unsigned> arguments = graph::argumentsWithRole(function, graph::Role::Parameter);
+  bool mixed =
+      llvm::any_of(arguments, [&](unsigned index) { return graph::isNarrow(function.getArgumentTypes()[index]); });
   for (unsigned index : arguments) {
     PlacedParameter parameter;
     parameter.name = function.getArgAttrOfType<StringAttr>(index, graph::kName);
@@ -121,11 +115,12 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     parameter.decayed = !function.getArgAttr(index, graph::kNoDecay);
     if (!layout.byName.try_emplace(parameter.name.getValue(), layout.parameters.size()).second)
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
-    int64_t layer = layerOf(parameter.name);
+    auto number = function.getArgAttrOfType<IntegerAttr>(index, graph::kLayer);
+    const int64_t layer = number ? number.getInt() : -1;
     Section section = sectionOf(function.getArgument(index), layer);
     const bool isBytes = parameter.type.getElementType().isInteger(8);
     const StringRef format = isBytes ? graph::argString(function, index, graph::kQuantized) : StringRef();
-    const bool kept = mixed && !isBytes && !isNarrow(parameter.type);
+    const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
     members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept}].push_back(
         layout.parameters.size());
     layout.parameters.push_back(parameter);
@@ -135,6 +130,7 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     bucket.name = bucketName(key);
     bucket.elementType = layout.parameters[indices.front()].type.getElementType();
     bucket.trainable = !key.frozen;
+    bucket.layer = key.layer;
     bucket.parameters = indices;
     for (unsigned index : indices)
       layout.parameters[index].bucket = layout.buckets.size();

@@ -1,5 +1,5 @@
+#include "compiler/Analysis/Stages.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Dist/Stages.h"
 #include "passes/Sharding/Passes.h"
 
 #define DEBUG_TYPE "ztc-choose-stage"

@@ -21,10 +21,13 @@ using BucketValues = SmallVector<Value>;
 
 /// What of a bucket an argument or a result is; of a state also which one.
 struct BucketRole {
-  StringRef argument, result, state = {};
+  graph::Role argument;
+  graph::ResultKind result;
+  StringRef state = {};
 };
-constexpr BucketRole kParameterRole{"parameter_bucket", "parameter"}, kGradientRole{"gradient_bucket", "gradient"},
-    kMasterRole{"master_bucket", "master"};
+constexpr BucketRole kParameterRole{graph::Role::ParameterBucket, graph::ResultKind::Parameter},
+    kGradientRole{graph::Role::GradientBucket, graph::ResultKind::Gradient},
+    kMasterRole{graph::Role::MasterBucket, graph::ResultKind::Master};
 
 class BucketFormer {
 public:
@@ -44,7 +47,8 @@ private:
   BucketTypes gradientTypes() const;
   /// What @update says that its arguments of this kind are, by the parameters' names; else what `otherwise` says.
   BucketTypes keptTypes(func::FuncOp update, StringRef kind, const BucketTypes &otherwise) const;
-  DictionaryAttr attributesOf(StringRef key, StringRef role, StringRef state, unsigned bucket);
+  /// Of an argument or a result: what it is, of which bucket, and of a state which one.
+  DictionaryAttr attributesOf(NamedAttribute what, StringRef state, unsigned bucket);
   BucketValues addBucketArguments(func::FuncOp function, BucketRole role, const BucketTypes &types);
   LogicalResult replaceParameters(func::FuncOp function, const BucketValues &buckets);
   Value accumulateGradient(Value slot, Value gradient);
@@ -75,7 +79,8 @@ void BucketFormer::emitBuckets() {
     }
     dist::BucketOp::create(builder, module.getLoc(), builder.getStringAttr(bucket.name),
                            builder.getI64IntegerAttr(bucket.elements), builder.getI64IntegerAttr(bucket.decayed),
-                           bucket.trainable ? builder.getUnitAttr() : UnitAttr(), builder.getArrayAttr(entries));
+                           bucket.trainable ? builder.getUnitAttr() : UnitAttr(), builder.getArrayAttr(entries),
+                           bucket.layer < 0 ? IntegerAttr() : builder.getI64IntegerAttr(bucket.layer));
   }
 }
 
@@ -103,10 +108,8 @@ BucketFormer::BucketTypes BucketFormer::keptTypes(func::FuncOp update, StringRef
   return types;
 }
 
-/// Of an argument (`key` is graph.role) or a result (graph.result).
-DictionaryAttr BucketFormer::attributesOf(StringRef key, StringRef role, StringRef state, unsigned bucket) {
-  SmallVector<NamedAttribute> entries{builder.getNamedAttr(key, builder.getStringAttr(role)),
-                                      builder.getNamedAttr(graph::kBucket, symbol(bucket))};
+DictionaryAttr BucketFormer::attributesOf(NamedAttribute what, StringRef state, unsigned bucket) {
+  SmallVector<NamedAttribute> entries{what, builder.getNamedAttr(graph::kBucket, symbol(bucket))};
   if (!state.empty())
     entries.push_back(builder.getNamedAttr(graph::kState, builder.getStringAttr(state)));
   return builder.getDictionaryAttr(entries);
@@ -118,8 +121,9 @@ BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole 
     if (!types[index])
       continue;
     unsigned position = function.getNumArguments();
-    (void)function.insertArgument(position, flatType(bucket, types[index]),
-                                  attributesOf(graph::kRole, role.argument, role.state, index), function.getLoc());
+    (void)function.insertArgument(
+        position, flatType(bucket, types[index]),
+        attributesOf(graph::namedRole(builder.getContext(), role.argument), role.state, index), function.getLoc());
     values[index] = function.getArgument(position);
   }
   return values;
@@ -128,7 +132,7 @@ BucketValues BucketFormer::addBucketArguments(func::FuncOp function, BucketRole 
 /// Every parameter argument becomes a view of its bucket.
 LogicalResult BucketFormer::replaceParameters(func::FuncOp function, const BucketValues &buckets) {
   builder.setInsertionPointToStart(&function.getBody().front());
-  SmallVector<unsigned> indices = graph::argumentsWithRole(function, "parameter");
+  SmallVector<unsigned> indices = graph::argumentsWithRole(function, graph::Role::Parameter);
   llvm::BitVector erased(function.getNumArguments());
   for (unsigned index : indices) {
     StringRef name = graph::argString(function, index, graph::kName);
@@ -195,8 +199,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
   SmallVector<DictionaryAttr> resultAttributes;
   std::vector<Value> gradients(layout.parameters.size());
   for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
-    auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-    if (!kind || kind.getValue() != "gradient") {
+    if (graph::resultOf(function, index) != graph::ResultKind::Gradient) {
       results.push_back(value);
       resultAttributes.push_back(function.getResultAttrDict(index));
       continue;
@@ -229,7 +232,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
     results.push_back(dist::PackOp::create(builder, NameLoc::get(builder.getStringAttr(bucket.name)),
                                            flatType(bucket, types[index]), parts,
                                            builder.getDenseI64ArrayAttr(offsets)));
-    resultAttributes.push_back(attributesOf(graph::kResult, kGradientRole.result, "", index));
+    resultAttributes.push_back(attributesOf(graph::namedResult(builder.getContext(), kGradientRole.result), "", index));
   }
   replaceReturn(function, results, resultAttributes);
   for (Operation *sum : gradientSums)
@@ -238,7 +241,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
 }
 
 LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
-  SmallVector<unsigned> steps = graph::argumentsWithRole(function, "step");
+  SmallVector<unsigned> steps = graph::argumentsWithRole(function, graph::Role::Step);
   if (steps.size() != 1)
     return function.emitOpError("has ") << steps.size() << " arguments with the role step, expected one";
   // A gradient comes in the type of the wire, as the parameter is stored; where there are no ranks there is no wire.
@@ -247,7 +250,7 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
   SmallVector<BucketRole> stateRoles;
   SmallVector<BucketTypes> stateTypes;
   for (const graph::OptimizerState &state : graph::optimizerOf(module).states) {
-    stateRoles.push_back({"state_bucket", "state", state.name});
+    stateRoles.push_back({graph::Role::StateBucket, graph::ResultKind::State, state.name});
     stateTypes.push_back(keptTypes(function, state.name, computed));
   }
   const BucketTypes masterTypes = keptTypes(function, "master", BucketTypes(layout.buckets.size()));
@@ -285,19 +288,19 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
     for (auto [entry, index] : llvm::zip_equal(values.entries, indices))
       if (Value value = valueOf(entry)) {
         results.push_back(value);
-        attributes.push_back(attributesOf(graph::kResult, role.result, role.state, index));
+        attributes.push_back(attributesOf(graph::namedResult(builder.getContext(), role.result), role.state, index));
       }
   };
-  auto addScalar = [&](Value value, StringRef name) {
+  auto addScalar = [&](Value value, graph::ResultKind kind) {
     results.push_back(value);
-    attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(graph::kResult, builder.getStringAttr(name))));
+    attributes.push_back(builder.getDictionaryAttr(graph::namedResult(builder.getContext(), kind)));
   };
   addResults(kParameterRole, [](const UpdatedEntry &entry) { return entry.parameter; });
   for (auto [number, role] : llvm::enumerate(stateRoles))
     addResults(role, [number = number](const UpdatedEntry &entry) { return entry.states[number]; });
   addResults(kMasterRole, [](const UpdatedEntry &entry) { return entry.master; });
-  addScalar(values.gradientNorm, "gradient_norm");
-  addScalar(values.finite, "finite");
+  addScalar(values.gradientNorm, graph::ResultKind::GradientNorm);
+  addScalar(values.finite, graph::ResultKind::Finite);
   func::ReturnOp::create(builder, function.getLoc());
   replaceReturn(function, results, attributes);
   return success();
@@ -312,7 +315,7 @@ void BucketFormer::replaceReturn(func::FuncOp function, ArrayRef<Value> results,
 struct FormBuckets : impl::FormBucketsBase<FormBuckets> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp first = module.lookupSymbol<func::FuncOp>("microstep");
+    func::FuncOp first = graph::findEntry(module, graph::Entry::Microstep);
     for (auto function : module.getOps<func::FuncOp>())
       if (!first)
         first = function;
@@ -324,9 +327,9 @@ struct FormBuckets : impl::FormBucketsBase<FormBuckets> {
     BucketFormer former(module, std::move(*layout));
     former.emitBuckets();
     for (auto function : module.getOps<func::FuncOp>()) {
-      LogicalResult result = function.getName() == "microstep" ? former.rewriteMicrostep(function)
-                             : function.getName() == "update"  ? former.rebuildUpdate(function)
-                                                               : former.rewriteForward(function);
+      LogicalResult result = graph::isEntry(function, graph::Entry::Microstep) ? former.rewriteMicrostep(function)
+                             : graph::isEntry(function, graph::Entry::Update)  ? former.rebuildUpdate(function)
+                                                                               : former.rewriteForward(function);
       if (failed(result))
         return signalPassFailure();
     }

@@ -1,8 +1,9 @@
 #include "compiler/Analysis/BucketTable.h"
+#include "compiler/Analysis/Stages.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Dist/Stages.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Sharding/GatherRuns.h"
@@ -121,7 +122,7 @@ void placeGathers(func::FuncOp function) {
   for (auto gather : function.getBody().front().getOps<dist::AllGatherOp>())
     if (isa<BlockArgument>(gather.getShard())) {
       auto bucket = module.lookupSymbol<dist::BucketOp>(dist::bucketOf(gather.getType()).getAttr());
-      buckets.push_back({gather, int64_t(bucket.getElements()), layerOfBucket(bucket.getSymName())});
+      buckets.push_back({gather, int64_t(bucket.getElements()), layerOf(bucket)});
     }
   Value result = function.getBody().front().getTerminator()->getOperand(0);
   std::vector<GatherRun> runs = findGatherRuns(buckets, resolveAlias(result).source.getDefiningOp());
@@ -155,7 +156,7 @@ struct InsertCollectives : impl::InsertCollectivesBase<InsertCollectives> {
       return signalPassFailure();
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.getName() == "update") {
+      if (graph::isEntry(function, graph::Entry::Update)) {
         reduceNorm(function);
         continue;
       }

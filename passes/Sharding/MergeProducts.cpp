@@ -377,7 +377,7 @@ void ProductMerger::mergeWeightGradients(const Members &run, Value cotangents, A
 struct MergeProducts : impl::MergeProductsBase<MergeProducts> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.getName() == "update")
+      if (graph::isEntry(function, graph::Entry::Update))
         continue;
       ProductMerger(function).run();
       eraseDeadOps(function.getBody().front());

@@ -1,5 +1,5 @@
+#include "compiler/Analysis/Stages.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Dist/Stages.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Sharding/Passes.h"
@@ -72,18 +72,18 @@ public:
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments()) {
-      StringRef role = graph::roleOf(function, argument.getArgNumber());
-      if (!role.ends_with("_bucket") || !dist::isShardedAt(stage, function.getName(), role))
+      const std::optional<graph::Role> role = graph::roleOf(function, argument.getArgNumber());
+      if (!graph::isBucket(role) || !dist::isShardedAt(stage, function, *role))
         continue;
       if (!dist::isFull(argument.getType()))
-        return function.emitOpError("argument ")
-               << argument.getArgNumber() << " (" << role << ") is not a whole bucket: " << argument.getType();
+        return function.emitOpError("argument ") << argument.getArgNumber() << " (" << graph::stringifyRole(*role)
+                                                 << ") is not a whole bucket: " << argument.getType();
       argument.setType(asShard(argument.getType()));
     }
     LogicalResult done = success();
-    if (function.getName() == "microstep")
+    if (graph::isEntry(function, graph::Entry::Microstep))
       done = partitionGradients();
-    if (function.getName() == "update")
+    if (graph::isEntry(function, graph::Entry::Update))
       done = partitionUpdate();
     else if (stage == 3)
       gatherParameters();
@@ -106,7 +106,7 @@ private:
 /// Views stand on whole buckets.
 void StatePartitioner::gatherParameters() {
   builder.setInsertionPointToStart(&function.getBody().front());
-  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket")) {
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::ParameterBucket)) {
     BlockArgument argument = function.getArgument(index);
     if (argument.use_empty())
       continue;
@@ -118,11 +118,11 @@ void StatePartitioner::gatherParameters() {
 
 LogicalResult StatePartitioner::partitionGradients() {
   llvm::StringMap<Type> wireTypes;
-  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket"))
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::ParameterBucket))
     if (auto bucket = dist::bucketOf(function.getArgumentTypes()[index]))
       wireTypes[bucket.getValue()] = getElementTypeOrSelf(function.getArgumentTypes()[index]);
   llvm::StringMap<BlockArgument> accumulators;
-  for (unsigned index : graph::argumentsWithRole(function, "gradient_bucket"))
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::GradientBucket))
     if (auto bucket = dist::bucketOf(function.getArgumentTypes()[index]))
       accumulators[bucket.getValue()] = function.getArgument(index);
   SmallVector<DictionaryAttr> attributes;
@@ -132,14 +132,13 @@ LogicalResult StatePartitioner::partitionGradients() {
   auto returnReduced = [&](FlatSymbolRefAttr bucket, Value shard) {
     reduced.push_back(shard);
     reducedAttributes.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr(graph::kResult, builder.getStringAttr("reduced_gradient")),
+        builder.getDictionaryAttr({graph::namedResult(builder.getContext(), graph::ResultKind::ReducedGradient),
                                    builder.getNamedAttr(graph::kBucket, bucket)}));
   };
   builder.setInsertionPoint(terminator);
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
-    auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
     auto pack = results[index].getDefiningOp<dist::PackOp>();
-    if (!kind || kind.getValue() != "gradient")
+    if (graph::resultOf(function, index) != graph::ResultKind::Gradient)
       continue;
     if (!pack || !dist::isFull(pack.getType()))
       return function.emitOpError("result ") << index << " is a gradient, but no dist.pack of a whole bucket";

@@ -24,10 +24,10 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
     `parameter_bucket`, `gradient_bucket`, `state_bucket`, `master_bucket`), parameters are `dist.view`s of them, and
     `@microstep` adds each gradient into the gradient buckets that it takes and returns. `@update` works on whole buckets.
 
-        func.func @eval(%tokens, %targets, %w: tensor<8x4xf32> {graph.role = "parameter", graph.name = "lm_head.weight"})
+        func.func @eval(%tokens, %targets, %w: tensor<8x4xf32> {graph.role = #graph.role<parameter>, graph.name = "lm_head.weight"})
     becomes
         dist.bucket @head {...}
-        func.func @eval(%tokens, %targets, %b: tensor<32xf32> {graph.role = "parameter_bucket", graph.bucket = @head}) {
+        func.func @eval(%tokens, %targets, %b: tensor<32xf32> {graph.role = #graph.role<parameter_bucket>, graph.bucket = @head}) {
           %w = dist.view %b[0] : tensor<32xf32> -> tensor<8x4xf32>
 
     One bucket per transformer block; embedding, untied head and the rest on their own; trainable and frozen apart. Inside: parameters

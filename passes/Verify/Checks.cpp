@@ -7,15 +7,17 @@ using namespace mlir;
 
 namespace ztc {
 
-LogicalResult checkFunctions(ModuleOp module, StringRef constraint, ArrayRef<StringRef> names) {
+LogicalResult checkFunctions(ModuleOp module, StringRef constraint, ArrayRef<graph::Entry> entries) {
   for (Operation &op : *module.getBody()) {
     auto function = dyn_cast<func::FuncOp>(op);
-    if (!function || function.isExternal() || !llvm::is_contained(names, function.getName()))
-      return op.emitOpError() << constraint << ": the module holds more than " << llvm::join(names, ", ");
+    const std::optional<graph::Entry> entry = function ? graph::entryOf(function) : std::nullopt;
+    if (!entry || function.isExternal() || !llvm::is_contained(entries, *entry))
+      return op.emitOpError() << constraint << ": the module holds more than "
+                              << llvm::join(llvm::map_range(entries, graph::stringifyEntry), ", ");
   }
-  for (StringRef name : names)
-    if (!module.lookupSymbol<func::FuncOp>(name))
-      return module.emitError() << constraint << ": the module has no @" << name;
+  for (graph::Entry entry : entries)
+    if (!graph::findEntry(module, entry))
+      return module.emitError() << constraint << ": the module has no @" << graph::stringifyEntry(entry);
   return success();
 }
 
@@ -41,8 +43,7 @@ LogicalResult checkRoles(func::FuncOp function, StringRef constraint, ArrayRef<S
     llvm::StringSet<> names;
     // States follow one another by their names.
     auto isExpected = [&] {
-      const StringRef role = graph::roleOf(function, index);
-      return (role == "state" ? graph::argString(function, index, graph::kState) : role) == expected;
+      return !graph::isBucket(graph::roleOf(function, index)) && graph::argumentKind(function, index) == expected;
     };
     while (index < function.getNumArguments() && isExpected() && (repeats || index == first)) {
       StringRef name = graph::argString(function, index, graph::kName);
@@ -59,7 +60,7 @@ LogicalResult checkRoles(func::FuncOp function, StringRef constraint, ArrayRef<S
   }
   if (index != function.getNumArguments())
     return function.emitOpError() << constraint << ": argument " << index << " has the role '"
-                                  << graph::roleOf(function, index) << "' where none of this kind is expected";
+                                  << graph::argumentKind(function, index) << "' where none of this kind is expected";
   return success();
 }
 

@@ -7,7 +7,7 @@ namespace ztc {
 
 /// The module's functions are exactly these, each with a body, and nothing else stands at its top level.
 llvm::LogicalResult checkFunctions(mlir::ModuleOp module, llvm::StringRef constraint,
-                                   llvm::ArrayRef<llvm::StringRef> names);
+                                   llvm::ArrayRef<graph::Entry> entries);
 
 /// The body holds ops of the graph dialect only (and the return).
 llvm::LogicalResult checkOnlyGraphOps(mlir::func::FuncOp function, llvm::StringRef constraint);

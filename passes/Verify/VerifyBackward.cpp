@@ -22,7 +22,7 @@ struct Trainable {
 
 SmallVector<Trainable> trainableParameters(func::FuncOp function) {
   SmallVector<Trainable> result;
-  for (unsigned index : graph::argumentsWithRole(function, "parameter"))
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter))
     if (!graph::isFrozen(function, index))
       result.push_back({graph::argString(function, index, graph::kName), function.getArgumentTypes()[index]});
   return result;
@@ -32,24 +32,25 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
   void runOnOperation() override {
     markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     ModuleOp module = getOperation();
-    SmallVector<StringRef> names{"microstep", "update", "eval", "generate"};
-    auto decode = module.lookupSymbol<func::FuncOp>("decode");
+    using enum graph::Entry;
+    SmallVector<graph::Entry> entries{Microstep, Update, Eval, Generate};
+    auto decode = graph::findEntry(module, graph::Entry::Decode);
     if (decode)
-      names.push_back("decode");
-    auto rows = module.lookupSymbol<func::FuncOp>("decode_rows");
+      entries.push_back(Decode);
+    auto rows = graph::findEntry(module, graph::Entry::DecodeRows);
     if (rows)
-      names.push_back("decode_rows");
-    if (failed(checkFunctions(module, "B1", names)))
+      entries.push_back(DecodeRows);
+    if (failed(checkFunctions(module, "B1", entries)))
       return signalPassFailure();
-    for (StringRef name : names)
-      if (failed(checkOnlyGraphOps(module.lookupSymbol<func::FuncOp>(name), "B1")))
+    for (graph::Entry entry : entries)
+      if (failed(checkOnlyGraphOps(graph::findEntry(module, entry), "B1")))
         return signalPassFailure();
-    auto microstep = module.lookupSymbol<func::FuncOp>("microstep");
+    auto microstep = graph::findEntry(module, graph::Entry::Microstep);
     SmallVector<Trainable> trainable = trainableParameters(microstep);
     if (failed(verifyMicrostep(microstep, trainable)) ||
-        failed(verifyUpdate(module.lookupSymbol<func::FuncOp>("update"), trainable)) ||
-        failed(verifyEval(module.lookupSymbol<func::FuncOp>("eval"))) ||
-        failed(verifyGenerate(module.lookupSymbol<func::FuncOp>("generate"), rows ? rows : decode)) ||
+        failed(verifyUpdate(graph::findEntry(module, graph::Entry::Update), trainable)) ||
+        failed(verifyEval(graph::findEntry(module, graph::Entry::Eval))) ||
+        failed(verifyGenerate(graph::findEntry(module, graph::Entry::Generate), rows ? rows : decode)) ||
         (decode && failed(verifyDecode(decode))) || (rows && failed(verifyDecode(rows))))
       signalPassFailure();
   }
@@ -139,9 +140,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     SmallVector<ExpectedResult> results{
         {"logits", "", RankedTensorType::get({positionsOf(function), vocabulary.getInt()}, element)}};
     if (decode)
-      for (unsigned index : graph::argumentsWithRole(decode, graph::kCacheRole))
-        results.push_back(
-            {graph::kCacheRole, graph::argString(decode, index, graph::kName), decode.getArgumentTypes()[index]});
+      for (unsigned index : graph::argumentsWithRole(decode, graph::Role::Cache))
+        results.push_back({"cache", graph::argString(decode, index, graph::kName), decode.getArgumentTypes()[index]});
     return checkResults(function, constraint, results);
   }
 };

@@ -34,7 +34,7 @@ LogicalResult checkOp(Operation *op) {
     for (Operation &inner : body)
       if (isa<DecomposableOpInterface>(inner))
         return inner.emitOpError("F2: is a macro op inside of a group");
-    return fusion.getReason() == StringRef(kChainReason) ? checkChain(body) : success();
+    return fusion.getKind() == graph::FusionKind::Chain ? checkChain(body) : success();
   }
   if (isComputed(op))
     return op->emitOpError("F1: computes, but is neither in a group nor a library call");

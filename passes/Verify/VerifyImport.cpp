@@ -57,9 +57,9 @@ struct VerifyImport : impl::VerifyImportBase<VerifyImport> {
   }
 
   LogicalResult verify(ModuleOp module) {
-    if (failed(checkFunctions(module, "I1", {"forward"})))
+    if (failed(checkFunctions(module, "I1", {graph::Entry::Forward})))
       return failure();
-    auto forward = module.lookupSymbol<func::FuncOp>("forward");
+    auto forward = graph::findEntry(module, graph::Entry::Forward);
     if (failed(checkOnlyGraphOps(forward, "I1")))
       return failure();
     int64_t batch = moduleNumber(module, graph::kBatch), sequence = moduleNumber(module, graph::kSequence);

@@ -36,45 +36,49 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       module.emitError("N1: ") << graph::kPrecision << " is not fp32, bf16 or fp16";
       return signalPassFailure();
     }
-    Exceptions exceptions = Exceptions::of(module);
+    PrecisionOverrides overrides = PrecisionOverrides::of(module);
     llvm::StringMap<Type> parameters;
     for (auto function : module.getOps<func::FuncOp>()) {
-      if (failed(checkParameters(function, exceptions, parameters)) ||
-          failed(function.getName() == "update" ? checkUpdate(function) : checkBody(function, exceptions)))
+      if (failed(checkParameters(function, overrides, parameters)) ||
+          failed(graph::isEntry(function, graph::Entry::Update) ? checkUpdate(function)
+                                                                : checkBody(function, overrides)))
         return signalPassFailure();
     }
   }
 
   /// (N3)
-  LogicalResult checkParameters(func::FuncOp function, Exceptions &exceptions, llvm::StringMap<Type> &known) {
-    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+  LogicalResult checkParameters(func::FuncOp function, PrecisionOverrides &overrides, llvm::StringMap<Type> &known) {
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
       Type element = elementOf(function.getArgument(index));
       StringRef name = graph::argString(function, index, graph::kName);
-      Type expected = narrow && !exceptions.keepsParameter(function, index) ? narrow : f32;
+      Type expected = narrow && !overrides.keepsParameter(function, index) ? narrow : f32;
       Type before = known.try_emplace(name, element).first->second;
       if (element != expected || before != element)
         return function.emitOpError("N3: parameter '") << name << "' is " << element << ", expected " << expected;
     }
     for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
-      auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult);
-      if (kind && (kind == "loss" || kind == "gradient" || kind == "logits") && getElementTypeOrSelf(type) != f32)
-        return function.emitOpError("N3: result ") << index << " (" << kind.getValue() << ") is " << type;
+      const std::optional<graph::ResultKind> kind = graph::resultOf(function, index);
+      const bool isWide =
+          kind == graph::ResultKind::Loss || kind == graph::ResultKind::Gradient || kind == graph::ResultKind::Logits;
+      if (isWide && getElementTypeOrSelf(type) != f32)
+        return function.emitOpError("N3: result ")
+               << index << " (" << graph::stringifyResultKind(*kind) << ") is " << type;
     }
     return success();
   }
 
-  LogicalResult checkBody(func::FuncOp function, Exceptions &exceptions) {
+  LogicalResult checkBody(func::FuncOp function, PrecisionOverrides &overrides) {
     Block &body = function.getBody().front();
     Operation *turningPoint = nullptr;
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
-      if (auto kind = function.getResultAttrOfType<StringAttr>(index, graph::kResult); kind && kind == "loss")
+      if (graph::resultOf(function, index) == graph::ResultKind::Loss)
         turningPoint = resolveAlias(value).source.getDefiningOp();
     const DenseSet<Value> dataOnly = dataOnlyValues(body), vectors = parameterVectors(function);
     auto isDataOnly = [&](Value value) { return dataOnly.contains(value); };
     for (Operation &op : body.without_terminator()) {
       if (llvm::any_of(op.getResults(), isDataOnly))
         continue;
-      bool excepted = exceptions.hasOp(&op);
+      bool excepted = overrides.hasOp(&op);
       bool isVector = op.getNumResults() == 1 && vectors.contains(op.getResult(0));
       if (failed(checkTypes(op)) || failed(checkRow(op, excepted)) || failed(checkCasts(op)) ||
           (!isVector && failed(checkKept(op, excepted, turningPoint))))
@@ -157,7 +161,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       types[(graph::argumentKind(function, index) + " " + graph::argString(function, index, graph::kName)).str()] =
           elementOf(function.getArgument(index));
     Type states;
-    for (unsigned index : graph::argumentsWithRole(function, "parameter")) {
+    for (unsigned index : graph::argumentsWithRole(function, graph::Role::Parameter)) {
       std::string name = graph::argString(function, index, graph::kName).str();
       auto typeOf = [&](StringRef role) { return types.lookup((role + " " + name).str()); };
       Type parameter = typeOf("parameter"), master;
@@ -168,7 +172,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       if (typeOf("gradient") != parameter)
         return function.emitOpError("N4: the gradient of '") << name << "' has not the type of the parameter";
       // Without masters bf16 weights are rounded as they are updated.
-      const bool isWithout = parameter.isBF16() && graph::argumentsWithRole(function, "master").empty();
+      const bool isWithout = parameter.isBF16() && graph::argumentsWithRole(function, graph::Role::Master).empty();
       if (typeOf("master") != master && !isWithout)
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
       for (const graph::OptimizerState &state : graph::optimizerOf(getOperation()).states) {

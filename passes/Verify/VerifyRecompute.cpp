@@ -1,6 +1,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "passes/Verify/Passes.h"
 
 #define DEBUG_TYPE "ztc-verify-recompute"
@@ -40,7 +41,7 @@ LogicalResult checkOp(Operation *op, Operation *turningPoint) {
     if (isBackward || op == turningPoint)
       return op->emitOpError("R1: is marked, but stands in the backward part");
     for (Value result : op->getResults())
-      if (isReadBehind(result, turningPoint))
+      if (isReadByBackward(result, turningPoint))
         return op->emitOpError("R2: is marked, but the backward part reads it");
   }
   if (op->hasAttr(kRecomputation)) {
@@ -70,7 +71,7 @@ struct VerifyRecompute : impl::VerifyRecomputeBase<VerifyRecompute> {
   }
 
   LogicalResult check(func::FuncOp function) {
-    Operation *turningPoint = function.getName() == "microstep" ? turningPointOf(function) : nullptr;
+    Operation *turningPoint = graph::isEntry(function, graph::Entry::Microstep) ? turningPointOf(function) : nullptr;
     if (!turningPoint)
       return checkForwardOnly(function);
     for (Operation &op : function.getBody().front())

@@ -79,12 +79,12 @@ LogicalResult checkOrder(func::FuncOp function) {
 }
 
 /// (O5)
-LogicalResult checkGathered(func::FuncOp function, int64_t prefetch) {
+LogicalResult checkGathered(func::FuncOp function, int64_t prefetch, const BucketTable &buckets) {
   llvm::DenseMap<Operation *, SmallVector<int64_t>> dying;
   llvm::DenseMap<int64_t, unsigned> alive; // gathers by transformer block
   for (Operation &op : function.getBody().front()) {
     if (dist::AllGatherStartOp start = gatherOfShard(op)) {
-      int64_t layer = layerOfBucket(dist::bucketOf(start.getShard().getType()).getValue());
+      int64_t layer = buckets.layer(dist::bucketOf(start.getShard().getType()));
       if (layer >= 0) {
         ++alive[layer];
         dying[lastReader(*start.getPending().user_begin())].push_back(layer);
@@ -146,7 +146,8 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
         if ((floats(&op) && !op.use_empty() && failed(checkAlias(&op))) || (accumulate && failed(checkSum(accumulate))))
           return signalPassFailure();
       }
-      if (failed(checkOrder(function)) || (prefetch && failed(checkGathered(function, prefetch.getInt()))) ||
+      if (failed(checkOrder(function)) ||
+          (prefetch && failed(checkGathered(function, prefetch.getInt(), BucketTable(getOperation())))) ||
           failed(checkGathersAgain(function)) || failed(checkReductions(function)))
         return signalPassFailure();
     }

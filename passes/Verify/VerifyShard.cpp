@@ -1,6 +1,6 @@
+#include "compiler/Analysis/Stages.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Dist/Stages.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -59,20 +59,22 @@ LogicalResult checkNames(ModuleOp module) {
 /// (S1) and (S2)
 LogicalResult checkArguments(const ShardedModule &sharded, func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-    StringRef role = graph::roleOf(function, index);
-    if (role == "parameter" || role == "gradient" || role == "state" || role == "master")
-      return function.emitOpError("S1: argument ") << index << " is a single " << role;
-    if (!role.ends_with("_bucket"))
+    using enum graph::Role;
+    const std::optional<graph::Role> role = graph::roleOf(function, index);
+    const StringRef name = role ? graph::stringifyRole(*role) : "";
+    if (role == Parameter || role == Gradient || role == State || role == Master)
+      return function.emitOpError("S1: argument ") << index << " is a single " << name;
+    if (!graph::isBucket(role))
       continue;
     auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
     dist::BucketOp bucket = sharded.bucket(symbol);
     if (!bucket)
-      return function.emitOpError("S2: argument ") << index << " (" << role << ") names no dist.bucket";
+      return function.emitOpError("S2: argument ") << index << " (" << name << ") names no dist.bucket";
     Type type = function.getArgumentTypes()[index];
-    bool shard = sharded.stage && dist::isShardedAt(*sharded.stage, function.getName(), role);
+    bool shard = sharded.stage && dist::isShardedAt(*sharded.stage, function, *role);
     if (auto expected = sharded.type(bucket, getElementTypeOrSelf(type), shard); type != expected)
       return function.emitOpError("S2: argument ")
-             << index << " (" << role << ") has type " << type << ", expected " << expected;
+             << index << " (" << name << ") has type " << type << ", expected " << expected;
   }
   return success();
 }
@@ -123,7 +125,7 @@ private:
 
 /// What the parameters of a bucket are stored in; null where the function takes none of them.
 Type parameterType(func::FuncOp function, dist::BucketOp bucket) {
-  for (unsigned index : graph::argumentsWithRole(function, "parameter_bucket"))
+  for (unsigned index : graph::argumentsWithRole(function, graph::Role::ParameterBucket))
     if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
         name && name.getValue() == bucket.getSymName())
       return getElementTypeOrSelf(function.getArgumentTypes()[index]);
@@ -132,8 +134,8 @@ Type parameterType(func::FuncOp function, dist::BucketOp bucket) {
 
 LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, BucketResults &results) {
   unsigned stage = sharded.stage.value_or(0);
-  if (function.getName() == "microstep") {
-    if (failed(results.check(sharded, "gradient", dist::isShardedAt(stage, "microstep", "gradient_bucket"))))
+  if (graph::isEntry(function, graph::Entry::Microstep)) {
+    if (failed(results.check(sharded, "gradient", dist::isShardedAt(stage, function, graph::Role::GradientBucket))))
       return failure();
     // Where shards add up it is a value of its own if its type is.
     auto isRounded = [&](dist::BucketOp bucket) {
@@ -145,11 +147,11 @@ LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, 
     if (sharded.stage)
       return results.check(sharded, "reduced_gradient", true, isRounded);
   }
-  if (function.getName() == "update") {
-    if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, "update", "parameter_bucket"))))
+  if (graph::isEntry(function, graph::Entry::Update)) {
+    if (failed(results.check(sharded, "parameter", dist::isShardedAt(stage, function, graph::Role::ParameterBucket))))
       return failure();
     for (const graph::OptimizerState &state : graph::optimizerOf(sharded.module).states)
-      if (failed(results.check(sharded, state.name, dist::isShardedAt(stage, "update", "state_bucket"))))
+      if (failed(results.check(sharded, state.name, dist::isShardedAt(stage, function, graph::Role::StateBucket))))
         return failure();
   }
   return success();
@@ -211,21 +213,21 @@ public:
 
   LogicalResult check(func::FuncOp function) {
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-      StringRef role = graph::roleOf(function, index);
+      const std::optional<graph::Role> role = graph::roleOf(function, index);
       auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(index, graph::kBucket);
-      if (!bucket || !role.ends_with("_bucket"))
+      if (!bucket || !graph::isBucket(role))
         continue;
       Type type = getElementTypeOrSelf(function.getArgumentTypes()[index]);
-      if (role == "parameter_bucket") {
+      if (role == graph::Role::ParameterBucket) {
         Type &stored = types.try_emplace(bucket.getValue(), type).first->second;
         if (stored != type)
           return function.emitOpError("S9: takes parameters of ")
                  << bucket << " as " << type << ", another function as " << stored;
       }
-      Type expected = expectedType(function, role, types.lookup(bucket.getValue()));
+      Type expected = expectedType(function, *role, types.lookup(bucket.getValue()));
       if (expected && type != expected)
-        return function.emitOpError("S9: argument ")
-               << index << " (" << role << ") of " << bucket << " holds " << type << ", expected " << expected;
+        return function.emitOpError("S9: argument ") << index << " (" << graph::stringifyRole(*role) << ") of "
+                                                     << bucket << " holds " << type << ", expected " << expected;
     }
     for (auto reduce : function.getBody().front().getOps<dist::ReduceScatterOp>()) {
       Type stored = types.lookup(dist::bucketOf(reduce.getFull().getType()).getValue());
@@ -238,14 +240,14 @@ public:
 
 private:
   /// Null: any type.
-  Type expectedType(func::FuncOp function, StringRef role, Type stored) const {
+  Type expectedType(func::FuncOp function, graph::Role role, Type stored) const {
     if (!stored)
       return {};
-    if (role == "gradient_bucket") {
-      const bool isOnWire = function.getName() == "update" && sharded.stage;
+    if (role == graph::Role::GradientBucket) {
+      const bool isOnWire = graph::isEntry(function, graph::Entry::Update) && sharded.stage;
       return isOnWire ? stored : graph::computeType(stored);
     }
-    if (role == "master_bucket")
+    if (role == graph::Role::MasterBucket)
       return stored.isBF16() ? Type(IntegerType::get(stored.getContext(), 16))
                              : Type(Float32Type::get(stored.getContext()));
     return {};
@@ -358,9 +360,9 @@ struct VerifyShard : impl::VerifyShardBase<VerifyShard> {
         return failure();
       if (failed(types.check(function)))
         return failure();
-      if (function.getName() == "microstep" && failed(checkReductions(sharded, function, results)))
+      if (graph::isEntry(function, graph::Entry::Microstep) && failed(checkReductions(sharded, function, results)))
         return failure();
-      if (function.getName() == "update" && sharded.stage && failed(checkNorm(function)))
+      if (graph::isEntry(function, graph::Entry::Update) && sharded.stage && failed(checkNorm(function)))
         return failure();
     }
     return success();

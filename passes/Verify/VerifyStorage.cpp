@@ -46,7 +46,7 @@ bool isGradientOnly(Operation *op) {
 }
 
 /// Whether the policy lets the reader of `use` have f32 there.
-bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
+bool mayReadWide(OpOperand &use, PrecisionOverrides &overrides) {
   Operation *user = use.getOwner();
   if (isGradientOnly(user))
     return true;
@@ -55,28 +55,28 @@ bool mayReadWide(OpOperand &use, Exceptions &exceptions) {
   if (auto mixed = dyn_cast<PrecisionOpInterface>(user))
     if (PrecisionRule rule = mixed.getPrecisionRule(); rule.operands[use.getOperandNumber()] == Storage::Wide)
       return true;
-  return exceptions.hasOp(user) || readsKeptParameter(user);
+  return overrides.hasOp(user) || readsKeptParameter(user);
 }
 
 struct VerifyStorage : impl::VerifyStorageBase<VerifyStorage> {
   void runOnOperation() override {
     markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
-    Exceptions exceptions = Exceptions::of(getOperation());
+    PrecisionOverrides overrides = PrecisionOverrides::of(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (auto group : function.getBody().front().getOps<graph::FusionOp>())
-        if (failed(check(group, exceptions)))
+        if (failed(check(group, overrides)))
           return signalPassFailure();
   }
 
   /// (W1)
-  static LogicalResult check(graph::FusionOp group, Exceptions &exceptions) {
+  static LogicalResult check(graph::FusionOp group, PrecisionOverrides &overrides) {
     Operation *yield = group.getBody().front().getTerminator();
     for (auto [result, yielded] : llvm::zip_equal(group->getResults(), yield->getOperands())) {
       graph::CastOp widening = wideningOf(yielded);
       if (dist::bucketOf(result.getType()) || !widening || widening->hasAttr(graph::kWide))
         continue;
       for (OpOperand &use : result.getUses())
-        if (!mayReadWide(use, exceptions))
+        if (!mayReadWide(use, overrides))
           return group.emitOpError("W1: writes an f32 copy of a narrow value, which ")
                  << use.getOwner()->getName() << " reads";
     }

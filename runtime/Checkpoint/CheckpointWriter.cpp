@@ -38,7 +38,7 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options) {
-  isUnderWay_ = true;
+  isInFlight_ = true;
   isRead_ = false;
   outcome_.reset();
   auto write = [this, context, state = std::move(state), folder = std::move(folder), options = std::move(options)] {
@@ -50,7 +50,7 @@ void CheckpointWriter::begin(const StateContext &context, TrainerState state, st
         changed_.notify_all();
       }
       // Checksums are not worth a step's time: from here on nobody waits.
-      if (beside_)
+      if (concurrent_)
         ::setpriority(PRIO_PROCESS, id_t(::gettid()), ::getpriority(PRIO_PROCESS, id_t(::gettid())) + kNicer);
     };
     StatusOr<std::string> outcome = saveCheckpoint(context, state, folder, options, hasRead);
@@ -59,14 +59,14 @@ void CheckpointWriter::begin(const StateContext &context, TrainerState state, st
     isRead_ = true; // it may have failed before
     changed_.notify_all();
   };
-  if (beside_)
+  if (concurrent_)
     thread_ = std::thread(std::move(write));
   else
     write();
 }
 
 void CheckpointWriter::awaitReading() {
-  if (!isUnderWay_)
+  if (!isInFlight_)
     return;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return isRead_; });
@@ -74,15 +74,15 @@ void CheckpointWriter::awaitReading() {
 
 bool CheckpointWriter::isWritten() {
   std::lock_guard lock(mutex_);
-  return isUnderWay_ && outcome_.has_value();
+  return isInFlight_ && outcome_.has_value();
 }
 
 StatusOr<std::string> CheckpointWriter::end() {
-  if (!isUnderWay_)
+  if (!isInFlight_)
     return internalError("no checkpoint is on its way");
   if (thread_.joinable())
     thread_.join();
-  isUnderWay_ = false;
+  isInFlight_ = false;
   return *std::exchange(outcome_, std::nullopt);
 }
 

@@ -19,17 +19,17 @@ bool onlyUpdateWritesState(const plan::Plan &plan);
 class CheckpointWriter {
 public:
   /// `beside`: the memory of the contexts may be read by another thread while programs run.
-  explicit CheckpointWriter(bool beside) : beside_(beside) {}
+  explicit CheckpointWriter(bool concurrent) : concurrent_(concurrent) {}
   /// Waits until what is on its way is written.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter &) = delete;
   CheckpointWriter &operator=(const CheckpointWriter &) = delete;
 
-  bool isBeside() const { return beside_; }
+  bool isConcurrent() const { return concurrent_; }
   /// Only while none is on its way. What the context refers to has to live until end(), and nobody else may use its
   /// staging buffer.
   void begin(const StateContext &context, TrainerState state, std::string folder, SaveOptions options = {});
-  bool isUnderWay() const { return isUnderWay_; }
+  bool isInFlight() const { return isInFlight_; }
   /// What this rank owns has been read, or there is nothing to read: its state may change.
   void awaitReading();
   /// There is one on its way, and end() would not wait.
@@ -38,8 +38,8 @@ public:
   StatusOr<std::string> end();
 
 private:
-  const bool beside_;
-  bool isUnderWay_ = false; ///< of the thread that calls
+  const bool concurrent_;
+  bool isInFlight_ = false; ///< of the thread that calls
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

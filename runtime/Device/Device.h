@@ -149,7 +149,7 @@ public:
   /// Null where reading beside gains nothing: both would be the work of the same processor. The device outlives it.
   virtual StatusOr<std::unique_ptr<ArenaReader>> createReader() { return std::unique_ptr<ArenaReader>(); }
   /// True where execute() and finishProgram() return before the steps are done: the next ones may be given meanwhile.
-  virtual bool runsBehind() const { return false; }
+  virtual bool isAsynchronous() const { return false; }
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
   /// Ahead of a program's steps: what they do on any stream comes after everything executed or copied so far.

@@ -275,8 +275,8 @@ StatusOr<std::unique_ptr<ReadBack>> Executor::createReadBack(uint64_t bytes) con
   return implementation_->device.createReadBack(bytes);
 }
 
-bool Executor::runsBehind() const {
-  return implementation_->device.runsBehind();
+bool Executor::isAsynchronous() const {
+  return implementation_->device.isAsynchronous();
 }
 
 std::byte *Executor::slotAddress(uint32_t slot) const {

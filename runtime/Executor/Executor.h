@@ -72,7 +72,7 @@ public:
   Status readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
   StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes) const;
   /// True where execute() returns before the program is done (see Device).
-  bool runsBehind() const;
+  bool isAsynchronous() const;
   /// The slot's first byte, in the device's address space.
   std::byte *slotAddress(uint32_t slot) const;
   uint64_t slotBytes(uint32_t slot) const;

@@ -57,7 +57,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
     dataRows.emplace(*data_);
   LoopSettings settings = loopSettings();
   ZTC_RETURN_IF_ERROR(agree(&control_, "samples prepared", prepareSamples()));
-  writer_.emplace(session_->canReadBeside());
+  writer_.emplace(session_->canReadConcurrently());
   LoopHooks hooks = loopHooks();
   LoopPosition position;
   if (resumed_)
@@ -84,7 +84,7 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   const StatusOr<LoopEnd> end = loop.run(position);
   progress_.finishLine();
   if (!end.isOk() && !loop.endedByRows())
-    (void)settleSave(); // it is as good as it is; the error that ended the run is told
+    (void)finishSave(); // best effort: the error that ended the run is what is returned
   if (!end.isOk())
     return loop.endedByRows() ? saveBeforeBadRows(end.status(), position) : end.status();
   const Status observedWell = observation.end(screen_.out, log_);

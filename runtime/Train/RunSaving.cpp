@@ -30,12 +30,12 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.environment = environment();
   state.algorithms = session_->algorithms().choices;
   savingStep_ = position.step;
-  writer_->begin(session_->stateBeside(), std::move(state), output_.saveFolder(), output_.saveOptions(kind));
+  writer_->begin(session_->concurrentState(), std::move(state), output_.saveFolder(), output_.saveOptions(kind));
   return Status::ok();
 }
 
 Status RunStages::awaitSave() {
-  if (!writer_ || !writer_->isUnderWay())
+  if (!writer_ || !writer_->isInFlight())
     return Status::ok();
   control_.progress().enterPhase("saving");
   ZTC_ASSIGN_OR_RETURN(std::string path, writer_->end());
@@ -44,7 +44,7 @@ Status RunStages::awaitSave() {
   return Status::ok();
 }
 
-Status RunStages::settleSave() {
+Status RunStages::finishSave() {
   const Status status = awaitSave();
   // A full disk, one that is read-only for a while, a network disk that is away: the next save may succeed. Where ranks
   // are lost there is no next one.
@@ -55,7 +55,7 @@ Status RunStages::settleSave() {
 }
 
 Status RunStages::saveDiverged(const LoopPosition &position) {
-  ZTC_RETURN_IF_ERROR(settleSave());
+  ZTC_RETURN_IF_ERROR(finishSave());
   if (output_.saveFolder().empty() || position.step == facts_.firstStep || (saved_ && saved_->first == position.step))
     return Status::ok();
   ZTC_RETURN_IF_ERROR(beginSave(position, SaveKind::Diverged));
@@ -65,7 +65,7 @@ Status RunStages::saveDiverged(const LoopPosition &position) {
 }
 
 Status RunStages::save(const LoopPosition &position) {
-  ZTC_RETURN_IF_ERROR(settleSave());
+  ZTC_RETURN_IF_ERROR(finishSave());
   if (saved_ && saved_->first == position.step)
     return Status::ok();
   ZTC_RETURN_IF_ERROR(beginSave(position));
@@ -75,30 +75,30 @@ Status RunStages::save(const LoopPosition &position) {
 LoopHooks RunStages::loopHooks() {
   LoopHooks hooks;
   hooks.save = [this](const LoopPosition &position) {
-    const bool waits = writer_->isUnderWay() && !writer_->isWritten();
+    const bool waits = writer_->isInFlight() && !writer_->isWritten();
     const uint64_t before = savingStep_;
     const double began = steadySeconds();
-    ZTC_RETURN_IF_ERROR(settleSave());
+    ZTC_RETURN_IF_ERROR(finishSave());
     if (waits)
       progress_.note(
           fmt::format("after {} steps: waited {:.1f} s for the checkpoint of step {}: it takes longer to write "
                       "than the steps between two saves; --save-every or --save-period makes them fewer",
                       position.step, steadySeconds() - began, before));
     ZTC_RETURN_IF_ERROR(beginSave(position));
-    return writer_->isBeside() ? Status::ok() : settleSave();
+    return writer_->isConcurrent() ? Status::ok() : finishSave();
   };
   hooks.beforeUpdate = [this] {
-    if (!writer_->isUnderWay())
+    if (!writer_->isInFlight())
       return;
     control_.progress().enterPhase("saving");
     writer_->awaitReading();
     control_.progress().enterPhase("training");
   };
   hooks.isSaved = [this] { return writer_->isWritten(); };
-  hooks.endSave = [this] { return settleSave(); };
+  hooks.endSave = [this] { return finishSave(); };
   if (!options_.dumpGradients.empty())
     hooks.dumpGradients = [this](float factor) {
-      ZTC_RETURN_IF_ERROR(settleSave()); // both take the staging buffer
+      ZTC_RETURN_IF_ERROR(finishSave()); // both take the staging buffer
       return dumpGradients(session_->state(), options_.dumpGradients, factor);
     };
   if (events_.isOpen())

@@ -73,7 +73,7 @@ private:
   /// Waits for the one on its way, if there is one.
   Status awaitSave();
   /// The same between two steps: a full disk costs this checkpoint, not the run.
-  Status settleSave();
+  Status finishSave();
   /// Writes a checkpoint, unless that of this step is there.
   Status save(const LoopPosition &position);
   LoopHooks loopHooks();

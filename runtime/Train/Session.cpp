@@ -128,19 +128,19 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   if (onlyUpdateWritesState(plan)) {
     ZTC_ASSIGN_OR_RETURN(session->reader_, session->device_->createReader());
   }
-  session->besideMemory_ = std::make_unique<ExecutorMemory>(*session->executor_, session->reader_.get());
+  session->concurrentMemory_ = std::make_unique<ExecutorMemory>(*session->executor_, session->reader_.get());
   uint32_t staging = plan.bindings().staging();
   if (staging != kAbsent && session->device_->memoryName().empty()) {
-    session->staging_ =
-        session->besideStaging_ = {session->executor_->slotAddress(staging), session->executor_->slotBytes(staging)};
+    session->staging_ = session->concurrentStaging_ = {session->executor_->slotAddress(staging),
+                                                       session->executor_->slotBytes(staging)};
     if (session->reader_) { // the slot shares its memory with what programs compute
       session->ownStaging_.resize(kBesideStagingBytes);
-      session->besideStaging_ = session->ownStaging_;
+      session->concurrentStaging_ = session->ownStaging_;
     }
   } else {
     // The plan has no buffer, or it is where only the device can reach it.
     session->ownStaging_.resize(staging == kAbsent ? kMinimumStagingBytes : session->executor_->slotBytes(staging));
-    session->staging_ = session->besideStaging_ = session->ownStaging_;
+    session->staging_ = session->concurrentStaging_ = session->ownStaging_;
   }
   return session;
 }

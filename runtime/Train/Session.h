@@ -59,8 +59,8 @@ public:
   /// The same for a checkpoint that another thread writes while programs run, if that is possible here. Where the
   /// plan's slot would be in the way of these it has a buffer of its own; else both have the same one, and one of both
   /// is used at a time.
-  StateContext stateBeside() { return {loaded_.plan, *besideMemory_, besideStaging_, &ranks_.control}; }
-  bool canReadBeside() const { return reader_ != nullptr; }
+  StateContext concurrentState() { return {loaded_.plan, *concurrentMemory_, concurrentStaging_, &ranks_.control}; }
+  bool canReadConcurrently() const { return reader_ != nullptr; }
   /// Waits until everything executed or written so far is done.
   Status synchronize() { return device_->synchronize(); }
 
@@ -76,8 +76,8 @@ private:
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<ExecutorMemory> stateMemory_;
   std::unique_ptr<ArenaReader> reader_; ///< null: nothing is read beside programs
-  std::unique_ptr<ExecutorMemory> besideMemory_;
-  std::span<std::byte> staging_, besideStaging_;
+  std::unique_ptr<ExecutorMemory> concurrentMemory_;
+  std::span<std::byte> staging_, concurrentStaging_;
   std::vector<std::byte> ownStaging_; ///< where the plan has no staging slot, or programs use its memory
 };
 

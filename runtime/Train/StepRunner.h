@@ -42,7 +42,7 @@ public:
   /// Of all rows.
   StatusOr<double> evaluate(const GlobalBatch &batch);
   bool canEvaluate() const { return executor_->hasProgram("eval"); }
-  bool runsBehind() const { return executor_->runsBehind(); }
+  bool isAsynchronous() const { return executor_->isAsynchronous(); }
 
 private:
   StepRunner(const plan::Plan &plan, Executor &executor, std::unique_ptr<ReadBack> results)

@@ -101,15 +101,15 @@ Status TrainingLoop::agreeOnStop() {
   return Status::ok();
 }
 
-Status TrainingLoop::agreeOnGoingAhead() {
+Status TrainingLoop::agreeOnOverlap() {
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint8_t> all,
-                       allGatherValue(ranks_.control, "going ahead", uint8_t(runner_.runsBehind())));
-  goesAhead_ = std::ranges::all_of(all, [](uint8_t behind) { return behind != 0; });
+                       allGatherValue(ranks_.control, "going ahead", uint8_t(runner_.isAsynchronous())));
+  overlaps_ = std::ranges::all_of(all, [](uint8_t behind) { return behind != 0; });
   return Status::ok();
 }
 
-StatusOr<TrainingLoop::StepUnderWay> TrainingLoop::beginStep(const LoopPosition &start) {
-  StepUnderWay step{.start = start,
+StatusOr<TrainingLoop::StepInFlight> TrainingLoop::beginStep(const LoopPosition &start) {
+  StepInFlight step{.start = start,
                     .report = {.step = start.step},
                     .began = steadySeconds(),
                     .range = beginRange("step", start.step)};
@@ -119,10 +119,10 @@ StatusOr<TrainingLoop::StepUnderWay> TrainingLoop::beginStep(const LoopPosition 
   if (start.step + 1 < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(start.row + batch_.globalRows()));
   ZTC_RETURN_IF_ERROR(runMicrosteps(step));
-  return StatusOr<StepUnderWay>(std::move(step));
+  return StatusOr<StepInFlight>(std::move(step));
 }
 
-Status TrainingLoop::runMicrosteps(StepUnderWay &step) {
+Status TrainingLoop::runMicrosteps(StepInFlight &step) {
   StepReport &report = step.report;
   report.learningRate = settings_.schedule.rate(step.start.updates);
   report.lossScale = step.start.lossScale.scale;
@@ -139,7 +139,7 @@ Status TrainingLoop::runMicrosteps(StepUnderWay &step) {
   return Status::ok();
 }
 
-Status TrainingLoop::updateStep(StepUnderWay &step, const LoopPosition &position) {
+Status TrainingLoop::updateStep(StepInFlight &step, const LoopPosition &position) {
   ranks_.control.progress().enterPhase("training");
   ranks_.control.progress().enterStep(position.step);
   // The step before overflowed in fp16, so this one has another scale, or it was dropped as a spike. Nothing was
@@ -161,7 +161,7 @@ Status TrainingLoop::updateStep(StepUnderWay &step, const LoopPosition &position
   return Status::ok();
 }
 
-Status TrainingLoop::awaitStep(StepUnderWay &step) {
+Status TrainingLoop::awaitStep(StepInFlight &step) {
   StepReport &report = step.report;
   ranks_.control.progress().enterStep(report.step);
   const bool ran = !report.skipped;
@@ -320,7 +320,7 @@ void TrainingLoop::advance(LoopPosition &position, bool updated) const {
   position.row += batch_.globalRows();
 }
 
-LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
+LoopPosition TrainingLoop::expectedAfter(const StepInFlight &step) const {
   LoopPosition position = step.start;
   if (!step.report.skipped && position.lossScale.isDynamic)
     position.lossScale.update(true);
@@ -330,14 +330,14 @@ LoopPosition TrainingLoop::expectedAfter(const StepUnderWay &step) const {
   return position;
 }
 
-bool TrainingLoop::mayGoAhead(const StepUnderWay &step) const {
+bool TrainingLoop::mayOverlap(const StepInFlight &step) const {
   // Evaluations and samples take the memory that gradients are in.
   const uint64_t done = step.start.step + 1;
   const bool evaluates = !evaluation_.isEmpty() && isDue(settings_.evalEvery, done);
-  return goesAhead_ && !evaluates && !isDue(settings_.sampleEvery, done);
+  return overlaps_ && !evaluates && !isDue(settings_.sampleEvery, done);
 }
 
-StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, LoopPosition &position) {
+StatusOr<std::optional<LoopEnd>> TrainingLoop::finishStep(StepInFlight step, LoopPosition &position) {
   const Status there = awaitStep(step);
   endRange(step.range);
   if (!there.isOk())
@@ -384,19 +384,19 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::judgeStep(StepUnderWay step, Loop
 
 StatusOr<LoopEnd> TrainingLoop::runSteps(LoopPosition &position) {
   ZTC_RETURN_IF_ERROR(agreeOnStop());
-  ZTC_RETURN_IF_ERROR(agreeOnGoingAhead());
+  ZTC_RETURN_IF_ERROR(agreeOnOverlap());
   if (position.step < settings_.stopAt && stopSignal_ != 0)
     return LoopEnd::Signalled;
   if (position.step < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(position.row));
-  std::optional<StepUnderWay> last; // updated, and not judged yet
+  std::optional<StepInFlight> last; // updated, and not judged yet
   while (last || position.step < settings_.stopAt) {
     const LoopPosition start = last ? expectedAfter(*last) : position;
-    const bool begins = start.step < settings_.stopAt && (!last || mayGoAhead(*last));
-    StatusOr<StepUnderWay> next = begins ? beginStep(start) : StatusOr<StepUnderWay>(StepUnderWay());
+    const bool begins = start.step < settings_.stopAt && (!last || mayOverlap(*last));
+    StatusOr<StepInFlight> next = begins ? beginStep(start) : StatusOr<StepInFlight>(StepInFlight());
     if (last) {
       const bool endsByRows = std::exchange(endedByRows_, false); // only if the step before was well
-      ZTC_ASSIGN_OR_RETURN(const std::optional<LoopEnd> end, judgeStep(*std::exchange(last, std::nullopt), position));
+      ZTC_ASSIGN_OR_RETURN(const std::optional<LoopEnd> end, finishStep(*std::exchange(last, std::nullopt), position));
       if (end)
         return *end;
       endedByRows_ = endsByRows;

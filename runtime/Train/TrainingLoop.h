@@ -134,7 +134,7 @@ private:
     double lossScale = 1;
   };
   /// A step from its first micro-step until its loss has been judged.
-  struct StepUnderWay {
+  struct StepInFlight {
     LoopPosition start; ///< with what the steps before it were taken to lead to
     StepReport report;
     double began = 0;   ///< seconds of a steady clock
@@ -147,23 +147,23 @@ private:
   /// Makes the prepared batch the current one; N, or the failure of the first rank that could not read its rows.
   StatusOr<uint64_t> takeBatch();
   /// The micro-steps of the step that begins at `start`; `batch_` are its rows.
-  StatusOr<StepUnderWay> beginStep(const LoopPosition &start);
-  Status runMicrosteps(StepUnderWay &step);
+  StatusOr<StepInFlight> beginStep(const LoopPosition &start);
+  Status runMicrosteps(StepInFlight &step);
   /// Its update, once all steps before it have been judged: they have led to `position`.
-  Status updateStep(StepUnderWay &step, const LoopPosition &position);
+  Status updateStep(StepInFlight &step, const LoopPosition &position);
   /// Waits for what a step has given, and completes its report.
-  Status awaitStep(StepUnderWay &step);
+  Status awaitStep(StepInFlight &step);
   /// Judges a step whose update was executed: log, position, what is due behind it. An end, or nothing: the run goes
   /// on.
-  StatusOr<std::optional<LoopEnd>> judgeStep(StepUnderWay step, LoopPosition &position);
+  StatusOr<std::optional<LoopEnd>> finishStep(StepInFlight step, LoopPosition &position);
   /// Says that a step's update was dropped.
   void dropSpike(const StepReport &step, LoopPosition &position);
   /// To the next step; `updated`: this one changed the weights.
   void advance(LoopPosition &position, bool updated) const;
   /// Where `step` leads if nothing is wrong with it.
-  LoopPosition expectedAfter(const StepUnderWay &step) const;
+  LoopPosition expectedAfter(const StepInFlight &step) const;
   /// True where the micro-steps of the step after `step` may be executed before `step` is judged.
-  bool mayGoAhead(const StepUnderWay &step) const;
+  bool mayOverlap(const StepInFlight &step) const;
   bool isDue(const std::optional<uint64_t> &every, uint64_t step) const { return every && step % *every == 0; }
   /// Of this rank so far.
   uint64_t sentBytes() const;
@@ -171,7 +171,7 @@ private:
   Status combine(float lossSum, StepReport &report);
   Status agreeOnStop();
   /// Whether the devices of all ranks run behind: they go ahead together or not at all.
-  Status agreeOnGoingAhead();
+  Status agreeOnOverlap();
   /// Adapts the loss scale to a step that had targets, and says where it was skipped.
   void rescale(const StepReport &step, LoopPosition &position);
   Status evaluate(LoopPosition &position);
@@ -201,11 +201,11 @@ private:
   LoopTotals totals_;
   std::optional<double> evalLoss_;
   std::optional<uint64_t> evaluatedAt_, sampledAt_;
-  int stopSignal_ = 0;     ///< agreed by all ranks
-  bool first_ = true;      ///< no step was updated yet
-  bool goesAhead_ = false; ///< see agreeOnGoingAhead
-  double lastSaved_ = 0;   ///< the last checkpoint was begun, in seconds of a steady clock
-  double lastJudged_ = 0;  ///< when the last loss was there, in seconds of a steady clock
+  int stopSignal_ = 0;    ///< agreed by all ranks
+  bool first_ = true;     ///< no step was updated yet
+  bool overlaps_ = false; ///< see agreeOnOverlap
+  double lastSaved_ = 0;  ///< the last checkpoint was begun, in seconds of a steady clock
+  double lastJudged_ = 0; ///< when the last loss was there, in seconds of a steady clock
   bool endedByRows_ = false;
 };
 

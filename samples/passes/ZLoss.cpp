@@ -4,6 +4,7 @@
 //   ztc compile MODEL --load-pass-plugin=ZLoss.so --pass-option=z-loss.weight=1e-4 -o plan.bin
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/Plugin.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
@@ -20,7 +21,7 @@ struct ZLoss : mlir::PassWrapper<ZLoss, mlir::OperationPass<mlir::ModuleOp>> {
   llvm::StringRef getDescription() const override { return "adds the square of logsumexp to the loss"; }
 
   void runOnOperation() override {
-    auto eval = getOperation().lookupSymbol<mlir::func::FuncOp>("eval");
+    auto eval = ztc::graph::findEntry(getOperation(), ztc::graph::Entry::Eval);
     mlir::Operation *end = eval ? eval.getBody().front().getTerminator() : nullptr;
     auto root = end && end->getNumOperands() ? end->getOperand(0).getDefiningOp<LinearCrossEntropyOp>() : nullptr;
     if (!root || root.getScale()) {

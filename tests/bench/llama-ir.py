@@ -5,6 +5,7 @@
   ztc memory llama-70b.mlir --from=import --zero=3 --gpus=64 --mem=78GiB
 """
 import argparse
+import re
 
 # width, inner width, blocks, query heads, key/value heads, words; heads of 128
 SIZES = {"8b": (4096, 14336, 32, 32, 8, 128256), "70b": (8192, 28672, 80, 64, 8, 128256), "405b": (16384, 53248, 126, 128, 8, 128256)}
@@ -28,7 +29,9 @@ parameters, lines = [], []
 
 def parameter(name, *shape):
     """An argument of @forward."""
-    parameters.append(f"    %p{len(parameters)}: {t(*shape)} {{graph.role = \"parameter\", graph.name = \"{name}.weight\"}}")
+    block = re.search(r"\.layers\.(\d+)\.", name)
+    layer = f"graph.layer = {block[1]} : i64, " if block else ""
+    parameters.append(f"    %p{len(parameters)}: {t(*shape)} {{graph.role = #graph.role<parameter>, {layer}graph.name = \"{name}.weight\"}}")
     return f"%p{len(parameters) - 1}"
 
 
@@ -73,7 +76,7 @@ logits = t(a.batch, a.seq, words)
 y = reshape("lm_head", linear("lm_head", norm("model.norm", x), words, h), t(rows, words), logits)
 print(f'module attributes {{graph.model = "llama-{a.size}", graph.batch = {a.batch} : i64, graph.seq = {a.seq} : i64, '
       f"graph.vocabulary = {words} : i64, graph.layers = {blocks} : i64}} {{")
-print(f"  func.func @forward(%tokens: {t(a.batch, a.seq, type='i32')} {{graph.role = \"tokens\"}},")
-print(",\n".join(parameters) + f") -> ({logits} {{graph.result = \"logits\"}}) {{")
+print(f"  func.func @forward(%tokens: {t(a.batch, a.seq, type='i32')} {{graph.role = #graph.role<tokens>}},")
+print(",\n".join(parameters) + f") -> ({logits} {{graph.result = #graph.result<logits>}}) attributes {{graph.entry = #graph.entry<forward>}} {{")
 print("\n".join(lines))
 print(f"    return {y} : {logits}\n  }}\n}}")

@@ -25,7 +25,7 @@ def parameters(folder):
     done = run("ztc", "compile", folder, "--to=import", "--batch=1", "--seq=16")
     header = next((line for line in done.stdout.splitlines() if "func.func @forward" in line), "")
     count = 0
-    for shape in re.findall(r"tensor<([0-9x]+)xf32> {[^}]*graph.role = \"parameter\"", header):
+    for shape in re.findall(r"tensor<([0-9x]+)xf32> {[^}]*graph.role = #graph.role<parameter>", header):
         elements = 1
         for size in shape.split("x"):
             elements *= int(size)

@@ -23,9 +23,10 @@ def llama_text(batch, seq, hidden, feed, layers, heads, vocabulary):
                        (f"o{i}", p + "self_attn.o_proj.weight", square, ""), (f"m{i}", p + "post_attention_layernorm.weight", norm, ""),
                        (f"g{i}", p + "mlp.gate_proj.weight", up, ""), (f"u{i}", p + "mlp.up_proj.weight", up, ""),
                        (f"d{i}", p + "mlp.down_proj.weight", down, "")]
+        parameters[-9:] = [(*entry[:3], f", graph.layer = {i} : i64") for entry in parameters[-9:]]
     parameters.append(("last", "model.norm.weight", norm, ""))
-    arguments = [f'%tokens: tensor<{batch}x{seq}xi32> {{graph.role = "tokens"}}']
-    arguments += [f'%{value}: {kind} {{graph.role = "parameter", graph.name = "{name}"{more}}}' for value, name, kind, more in parameters]
+    arguments = [f'%tokens: tensor<{batch}x{seq}xi32> {{graph.role = #graph.role<tokens>}}']
+    arguments += [f'%{value}: {kind} {{graph.role = #graph.role<parameter>, graph.name = "{name}"{more}}}' for value, name, kind, more in parameters]
     lines = [f"%cos = graph.constant {table(seq, head // 2, math.cos)}", f"%sin = graph.constant {table(seq, head // 2, math.sin)}",
              f"%e = graph.embedding %embed, %tokens : {embedding}, tensor<{batch}x{seq}xi32> -> tensor<{batch}x{seq}x{hidden}xf32>",
              f"%x0 = graph.reshape %e : tensor<{batch}x{seq}x{hidden}xf32> -> {x}"]
@@ -51,4 +52,4 @@ def llama_text(batch, seq, hidden, feed, layers, heads, vocabulary):
               f"%logits = graph.reshape %l : {logits[0]} -> {logits[1]}", f"return %logits : {logits[1]}"]
     head_line = (f'module attributes {{graph.model = "llama", graph.batch = {batch} : i64, graph.seq = {seq} : i64, '
                  f"graph.vocabulary = {vocabulary} : i64, graph.layers = {layers} : i64}} {{")
-    return "\n".join([head_line, f"func.func @forward({', '.join(arguments)}) -> {logits[1]} {{", *lines, "}", "}", ""])
+    return "\n".join([head_line, f"func.func @forward({', '.join(arguments)}) -> {logits[1]} attributes {{graph.entry = #graph.entry<forward>}} {{", *lines, "}", "}", ""])

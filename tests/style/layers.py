@@ -5,22 +5,20 @@ import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
-L2 = ["compiler/" + x for x in ("Interfaces", "Dialect", "Analysis", "Reference", "Conversion", "Codegen", "Target", "Support", "Verification")]
-L0 = ["runtime/Core", "runtime/Format"]
-L1 = ["runtime/" + x for x in ("Memory", "Device", "Collective", "Ranks", "Executor", "Checkpoint", "Train", "Data", "Text")]
-# folder prefix -> prefixes it may include
-rules = {
-    **{x: L0 for x in L0},
-    **{x: L0 + L1 for x in L1},
-    "runtime/Tools": L0 + L1 + ["runtime/Tools"],
-    **{x: L2 + L0 + ["runtime/Memory"] for x in L2},
-    "passes": L2 + L0 + ["runtime/Memory", "passes"],
-    "frontends": L2 + L0 + ["runtime/Memory", "frontends"],
-    "compiler/Driver": [""],
-    "compiler/Report": [""],
-    "tests": [""],
-    "samples": [""],
-}
+# One total order: a folder includes what stands before it, and itself. So there are no circles, between folders of one layer either.
+order = [
+    *("runtime/" + x for x in ("Core", "Format", "Memory", "Ranks", "Text", "Data", "Checkpoint", "Collective", "Device", "Device/host", "Device/cuda",
+                               "Executor", "Train", "Tools")),
+    *("compiler/" + x for x in ("Interfaces", "Support", "Dialect/Graph", "Dialect/Dist", "Dialect/Plan", "Dialect/Kernel", "Analysis", "Reference",
+                                "Codegen", "Conversion", "Target", "Verification")),
+    *("passes/" + x for x in ("Autodiff", "Adapters", "Quantization", "Precision", "Sharding", "Recompute", "Fusion", "Schedule", "Verify", "Kernels",
+                              "Placement")),
+    "frontends/huggingface", "frontends/onnx",
+    "compiler/Report", "compiler/Driver",
+]
+# The wall: what compiles a plan shares the record and the planner with what executes it, no more.
+shared = ("runtime/Core", "runtime/Format", "runtime/Memory")
+wall = {"compiler/Driver": shared + ("runtime/Device/cuda",)} # it asks the machine for its GPUs
 never = [  # (folder, what it never includes, why)
     ("compiler/Dialect", "compiler/Conversion", "a dialect does not know how it is lowered"),
     ("compiler/Dialect", "compiler/Codegen", "a dialect does not know how it is compiled"),
@@ -30,29 +28,42 @@ never = [  # (folder, what it never includes, why)
     ("compiler/Dialect/Dist", "compiler/Dialect/Plan", "the dialects do not include one another"),
     ("compiler/Dialect/Plan", "compiler/Dialect/Graph", "the dialects do not include one another"),
     ("compiler/Dialect/Plan", "compiler/Dialect/Dist", "the dialects do not include one another"),
+    ("frontends", "passes", "a frontend does not know what becomes of the graph"),
 ]
 foreign = re.compile(r"(mlir|llvm|lld|onnx)/")
 failures = []
 
 
+def home(name):
+    """The folder of the order that a file is in: the longest that fits."""
+    return max((folder for folder in order if name.startswith(folder + "/")), key=len, default=None)
+
+
+def mayInclude(folder, other):
+    if folder.startswith("runtime/") or not other.startswith("runtime/"):
+        return order.index(other) <= order.index(folder)
+    return other in wall.get(folder, shared)
+
+
 def check(path):
     name = str(path.relative_to(root))
-    home = max((p for p in rules if name.startswith(p + "/")), key=len, default=None)
-    if home is None:
-        failures.append(f"{name}: in a folder without a layer; give it one in tests/style/layers.py")
+    folder = home(name)
+    if folder is None:
+        failures.append(f"{name}: in a folder without a place; give it one in tests/style/layers.py")
         return
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        found = re.match(r'\s*#?\s*include\s*([<"])([^>"]+)[>"]', line)
         if not found:
             continue
         target = found[2]
         if name.startswith("runtime/") and foreign.match(target):
             failures.append(f"{name}:{number}: includes {target}, but the runtime builds without LLVM, MLIR and ONNX")
         if found[1] == '"' and target.split("/")[0] in ("compiler", "runtime", "passes", "frontends"):
-            if not any(target.startswith(p) for p in rules[home]):
-                failures.append(f"{name}:{number}: includes {target}, which {home} may not see")
-            for folder, taboo, why in never:
-                if name.startswith(folder + "/") and target.startswith(taboo + "/"):
+            other = home(target)
+            if other is None or not mayInclude(folder, other):
+                failures.append(f"{name}:{number}: includes {target}, which {folder} may not see")
+            for inside, taboo, why in never:
+                if name.startswith(inside + "/") and target.startswith(taboo + "/"):
                     failures.append(f"{name}:{number}: includes {target}: {why}")
 
 

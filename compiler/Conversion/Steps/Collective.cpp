@@ -30,7 +30,7 @@ LogicalResult emitStart(Operation *op, StepEmitter &emitter) {
     collective.slots = {emitter.operand(op->getOperand(0), Access::ReadWrite), emitter.scratch(op, 0)};
   }
   if (bucket)
-    collective.layer = layerOfBucket(bucket.getValue());
+    collective.layer = emitter.buckets().layer(bucket);
   StringAttr label = emitter.uniqueLabel(name);
   collective.label = label.str();
   int64_t ready = emitter.nextEvent();

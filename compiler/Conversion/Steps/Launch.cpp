@@ -14,7 +14,7 @@ struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::Fusi
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
     auto fusion = cast<graph::FusionOp>(op);
     auto launches = op->getAttrOfType<ArrayAttr>(plan_ir::kLaunches);
-    StringRef why = fusion.getReason().value_or("");
+    StringRef why = graph::reasonOf(fusion.getKind());
     if (!launches) {
       // A plan for memory reports: no kernels were selected.
       StepHead head = emitter.describe(op, fusion.getName(), why);

@@ -1,5 +1,6 @@
 // The dist dialect: flat buckets, their views, packs and layouts, and collectives. See RationaleDist.md.
 #pragma once
+#include "compiler/Interfaces/Interfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,6 +1,7 @@
 // The dist dialect, its layouts of flat buckets and its one type.
 #ifndef ZTC_DIST_BASE
 #define ZTC_DIST_BASE
+include "compiler/Interfaces/StorageAlias.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -45,6 +46,8 @@ def Dist_PendingType : TypeDef<Dist_Dialect, "Pending"> {
   let parameters = (ins "::mlir::RankedTensorType":$result);
   let assemblyFormat = "`<` $result `>`";
 }
+
+def Dist_Aliasing : DeclareOpInterfaceMethods<StorageAliasOpInterface>;
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
 

@@ -3,7 +3,7 @@
 #define ZTC_DIST_COLLECTIVES
 include "compiler/Dialect/Dist/DistBase.td"
 
-def Dist_OwnShardOp : Dist_Op<"own_shard", [Pure]> {
+def Dist_OwnShardOp : Dist_Op<"own_shard", [Pure, Dist_Aliasing]> {
   let summary = "This rank's shard of a whole bucket: an alias.";
   let description = [{
         %s = dist.own_shard %f : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>

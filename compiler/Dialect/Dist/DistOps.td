@@ -20,20 +20,22 @@ def Dist_BucketOp : Dist_Op<"bucket", [Symbol]> {
   let summary = "A flat piece of memory for parameters that are gathered, reduced and updated together.";
   let description = [{
     `parameters` is an array of dictionaries {name, shape, offset} with, where known, {tied, source}: see graph.role in RationaleGraph.md.
-    Offsets and lengths count elements. Parameters below `decayed` get weight decay.
+    Offsets and lengths count elements. Parameters below `decayed` get weight decay. `layer` is the transformer block that they belong to,
+    where it is one.
 
-        dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, trainable,
+        dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, layer = 0 : i64, trainable,
           parameters = [{name = "a.weight", offset = 0 : i64, shape = array<i64: 8, 6>}, {name = "n.weight", offset = 48 : i64, shape = array<i64: 4>} ]}
 
     (C1) every parameter has name, shape and offset. (C2) offsets are multiples of 16 elements. (C3) parameters are in ascending order
     and do not overlap. (C4) the last parameter ends at `elements`. (C5) 0 <= decayed <= elements, and no parameter crosses `decayed`.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, ArrayAttr:$parameters);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, ArrayAttr:$parameters,
+                       OptionalAttr<I64Attr>:$layer);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }
 
-def Dist_ViewOp : Dist_Op<"view", [Pure]> {
+def Dist_ViewOp : Dist_Op<"view", [Pure, Dist_Aliasing]> {
   let summary = "A parameter in a bucket: an alias.";
   let description = [{
     y holds the elements of `bucket` from `offset` on, row-major.

@@ -60,6 +60,13 @@ static LogicalResult verifyLayouts(Operation *op, Type full, Type shard) {
   return success();
 }
 
+std::optional<ztc::Alias> ViewOp::getAlias() {
+  return ztc::Alias{getBucket(), int64_t(getOffset()) * ztc::elementBytes(getY().getType())};
+}
+std::optional<ztc::Alias> OwnShardOp::getAlias() {
+  return ztc::Alias{getFull(), 0, /*ownShard=*/true};
+}
+
 LogicalResult OwnShardOp::verify() {
   return verifyLayouts(*this, getFull().getType(), getShard().getType());
 }
@@ -96,7 +103,7 @@ LogicalResult AllReduceStartOp::verify() {
 template <typename Start, typename Done> static LogicalResult verifyStarted(Done done) {
   if (done.getPending().template getDefiningOp<Start>())
     return success();
-  return done.emitOpError("(C1) waits for what is no ") << Start::getOperationName();
+  return done.emitOpError("(C1) operand must be the result of ") << Start::getOperationName();
 }
 LogicalResult AllGatherDoneOp::verify() {
   return verifyStarted<AllGatherStartOp>(*this);

@@ -1,5 +1,6 @@
 // Rotary embedding and attention: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/CudnnAttention.h"
 #include <algorithm>
 
 using namespace mlir;
@@ -22,6 +23,34 @@ LogicalResult RopeOp::verify() {
 
 int64_t RopeOp::getFlops() {
   return 3 * elementCount(getX());
+}
+
+/// What blocked attention needs on each device; the form without row statistics keeps them beside its scores.
+static ztc::Workspace attentionWorkspace(Value query, Value key, bool keepsStatistics, bool isGradient,
+                                         const ztc::WorkspaceLimits &limits) {
+  RankedTensorType q = tensorOf(query);
+  const uint64_t batch = q.getDimSize(0), seq = q.getDimSize(1), heads = q.getDimSize(2), width = q.getDimSize(3);
+  const uint64_t keyHeads = tensorOf(key).getDimSize(2);
+  const uint64_t block = std::min(ztc::defaultAttentionBlock(seq), limits.attentionBlock);
+  ztc::Workspace workspace;
+  if (keepsStatistics)
+    workspace.parts.push_back({"lse", /*isPerThread=*/false, 4 * batch * heads * seq});
+  const uint64_t bytes = isNarrow(q) ? ztc::narrowAttentionScratchBytes(seq, width, block, isGradient)
+                                     : ztc::attentionScratchBytes(seq, block, isGradient);
+  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient);
+  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width))
+    onGpu = std::max(onGpu, ztc::cudnnGradientWorkspaceBytes(seq, heads, keyHeads, width, limits.lossGpuBytes));
+  workspace.parts.push_back(
+      {"scores", /*isPerThread=*/true, bytes, onGpu ? std::optional(onGpu) : std::nullopt}); // a GPU has no threads
+  workspace.rows = int64_t(block);
+  return workspace;
+}
+
+ztc::Workspace AttentionOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
+  return attentionWorkspace(getQ(), getK(), !getLse(), /*isGradient=*/false, limits);
+}
+ztc::Workspace AttentionGradOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
+  return attentionWorkspace(getQ(), getK(), /*keepsStatistics=*/false, /*isGradient=*/true, limits);
 }
 
 /// (C1), (C2) and (C5) of attention; its gradient has the same operands.

@@ -4,8 +4,6 @@
 
 namespace ztc::graph {
 
-/// Role of an argument, and kind of a result: keys or values of all positions of a text, (Hkv, S, D).
-inline constexpr llvm::StringLiteral kCacheRole = "cache";
 /// Module: why there is no @decode.
 inline constexpr llvm::StringLiteral kNoCache = "graph.no_cache";
 /// Op of an attention that is written out, or of a choice of experts: a product adds up in f32 in every precision and

@@ -44,6 +44,10 @@ LogicalResult EmbeddingGradOp::verify() {
   return verifyRows(*this, getDtable(), getIndices(), getDy());
 }
 
+bool EmbeddingGradOp::canAccumulate(unsigned) {
+  return true;
+}
+
 int64_t EmbeddingOp::getFlops() {
   return 0;
 }

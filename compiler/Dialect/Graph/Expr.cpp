@@ -9,7 +9,7 @@ template <typename OpTy, typename... Args> Expr emit(const Expr &place, Args &&.
   return place.with(OpTy::create(place.builder(), place.loc(), std::forward<Args>(args)...)->getResult(0));
 }
 
-Expr compare(const Expr &a, const Expr &b, StringRef predicate) {
+Expr compare(const Expr &a, const Expr &b, Comparison predicate) {
   Type type = a.type().clone(a.builder().getI1Type());
   return emit<CompareOp>(a, type, a.value(), b.value(), predicate);
 }
@@ -59,22 +59,22 @@ Expr operator/(double a, const Expr &b) {
 }
 
 Expr operator>=(const Expr &a, const Expr &b) {
-  return compare(a, b, "ge");
+  return compare(a, b, Comparison::GreaterOrEqual);
 }
 Expr operator<=(const Expr &a, const Expr &b) {
-  return compare(a, b, "le");
+  return compare(a, b, Comparison::LessOrEqual);
 }
 Expr operator>(const Expr &a, const Expr &b) {
-  return compare(a, b, "gt");
+  return compare(a, b, Comparison::Greater);
 }
 Expr operator<(const Expr &a, const Expr &b) {
-  return compare(a, b, "lt");
+  return compare(a, b, Comparison::Less);
 }
 Expr operator==(const Expr &a, const Expr &b) {
-  return compare(a, b, "eq");
+  return compare(a, b, Comparison::Equal);
 }
 Expr operator&(const Expr &a, const Expr &b) {
-  return emit<LogicOp>(a, a.value(), b.value(), "and");
+  return emit<LogicOp>(a, a.value(), b.value(), Logic::And);
 }
 
 Expr select(const Expr &condition, const Expr &a, const Expr &b) {
@@ -112,7 +112,7 @@ Expr tanh(const Expr &x) {
   return emit<TanhOp>(x, x.value());
 }
 Expr truncate(const Expr &x) {
-  return emit<RoundOp>(x, x.value(), "truncate");
+  return emit<RoundOp>(x, x.value(), Rounding::Truncate);
 }
 
 Value makeConstant(OpBuilder &builder, Location loc, RankedTensorType type, double number) {

@@ -4,6 +4,28 @@
 using namespace mlir;
 using namespace ztc::graph;
 
+llvm::StringRef ztc::graph::reasonOf(FusionKind kind) {
+  switch (kind) {
+  case FusionKind::Single:
+    return "";
+  case FusionKind::Chain:
+    return "pointwise chain of one shape";
+  case FusionKind::Macro:
+    return "macro op, one kernel";
+  case FusionKind::Scalars:
+    return "scalars of one function, one kernel";
+  case FusionKind::ShardSum:
+    return "the rank's shard of a sum over ranks is kept";
+  case FusionKind::AddendCopy:
+    return "the addend of a sum has another reader";
+  case FusionKind::PartCopy:
+    return "a gradient that is reduced has another reader";
+  case FusionKind::Split:
+    return "fusion is off";
+  }
+  llvm_unreachable("every kind is above");
+}
+
 LogicalResult FusionOp::verify() {
   Block &block = getBody().front();
   // (C1)

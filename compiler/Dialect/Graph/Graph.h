@@ -29,11 +29,25 @@ int64_t visiblePairs(int64_t sequence, bool causal, int64_t window);
 /// Whether elements of the tensor type `type` hold those of `other`: the same element type, or a wider float.
 bool isAsWide(mlir::Type type, mlir::Type other);
 
+/// Whether elements of `type` are floats that ops compute on in a wider type.
+bool isNarrow(mlir::Type type);
+
 /// The type in which an op computes on elements of `type`: f32 for narrower floats.
 mlir::Type computeType(mlir::Type type);
 
 } // namespace ztc::graph
 
+#include "compiler/Dialect/Graph/GraphEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Graph/GraphAttributes.h.inc"
+
 #include "compiler/Dialect/Graph/GraphDialect.h.inc"
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphOps.h.inc"
+
+namespace ztc::graph {
+
+/// Why a group is what it is, for readers of a plan; empty of a single op.
+llvm::StringRef reasonOf(FusionKind kind);
+
+} // namespace ztc::graph

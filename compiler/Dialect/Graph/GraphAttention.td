@@ -20,7 +20,7 @@ def Graph_RopeOp : Graph_Op<"rope", [AllTypesMatch<["x", "y"]>, AllTypesMatch<["
   let hasVerifier = 1;
 }
 
-def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllTypesMatch<["k", "v"]>, DifferentiableWithResiduals, Decomposable, Costed, Mixed]> {
+def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllTypesMatch<["k", "v"]>, DifferentiableWithResiduals, Decomposable, Costed, Mixed, WithWorkspace]> {
   let summary = "Scaled dot-product attention with grouped heads, no (S, S) tensor.";
   let description = [{
     q is (B, S, Hq, D), k and v (B, S, Hkv, D); head h of q reads head h / (Hq/Hkv) of k and v.
@@ -37,7 +37,7 @@ def Graph_AttentionOp : Graph_Op<"attention", [AllTypesMatch<["q", "out"]>, AllT
   let hasVerifier = 1;
 }
 
-def Graph_AttentionGradOp : Graph_Op<"attention_grad", [AllTypesMatch<["q", "out", "dout", "dq"]>, AllTypesMatch<["k", "v", "dk", "dv"]>, Decomposable, Costed, Mixed]> {
+def Graph_AttentionGradOp : Graph_Op<"attention_grad", [AllTypesMatch<["q", "out", "dout", "dq"]>, AllTypesMatch<["k", "v", "dk", "dv"]>, Decomposable, Costed, Mixed, WithWorkspace]> {
   let summary = "Cotangents of attention from its operands, its result and its row statistics (Dao 2023, algorithm 2).";
   let description = [{
     p = exp(scale * q k^T - lse) under the mask; dv = p^T dout; dp = dout v^T; ds = p * (dp - rowsum(dout * out)) * scale;

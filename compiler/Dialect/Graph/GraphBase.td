@@ -4,8 +4,10 @@
 include "compiler/Interfaces/Cost.td"
 include "compiler/Interfaces/Decomposable.td"
 include "compiler/Interfaces/Differentiable.td"
+include "compiler/Interfaces/LibraryCall.td"
 include "compiler/Interfaces/Optimizer.td"
 include "compiler/Interfaces/Precision.td"
+include "compiler/Interfaces/StorageAlias.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -19,10 +21,15 @@ def Graph_Dialect : Dialect {
     (slots, accumulation in place) appear only in later phases. Constraints are numbered (C1, C2, ...):
     the number stands in the op's description, in its verifier and in its test.
   }];
-  let useDefaultAttributePrinterParser = 0;
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let hasConstantMaterializer = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }
+
+include "compiler/Dialect/Graph/GraphEnums.td"
 
 def Graph_Float : AnyTypeOf<[F16, BF16, F32, F64]>;
 def Graph_Integer : AnyTypeOf<[I1, I16, I32, I64]>;
@@ -41,5 +48,12 @@ def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buil
 def DifferentiableWithResiduals : DeclareOpInterfaceMethods<DifferentiableOpInterface, ["buildVjp", "withResiduals"]>;
 def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
 def Costed : DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>;
+def LibraryCall : DeclareOpInterfaceMethods<LibraryCallOpInterface>;
+def Accumulating : DeclareOpInterfaceMethods<LibraryCallOpInterface, ["canAccumulate"]>;
+def WithWorkspace : DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getWorkspace"]>;
+def AccumulatingWithWorkspace : DeclareOpInterfaceMethods<LibraryCallOpInterface, ["canAccumulate", "getWorkspace"]>;
+def Transient : DeclareOpInterfaceMethods<LibraryCallOpInterface, ["getTransientResult"]>;
+def Aliasing : DeclareOpInterfaceMethods<StorageAliasOpInterface>;
+def WholeAlias : DeclareOpInterfaceMethods<StorageAliasOpInterface, ["isWholeAlias"]>;
 def Mixed : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 #endif

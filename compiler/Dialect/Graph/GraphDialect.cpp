@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -18,11 +19,18 @@ static void printWiderType(OpAsmPrinter &printer, Operation *, Type type, Type w
 }
 
 #include "compiler/Dialect/Graph/GraphDialect.cpp.inc"
+#include "compiler/Dialect/Graph/GraphEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Graph/GraphAttributes.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphOps.cpp.inc"
 
 void GraphDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/Dialect/Graph/GraphAttributes.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphOps.cpp.inc"
@@ -45,6 +53,11 @@ bool ztc::graph::isAsWide(Type type, Type other) {
   Type element = getElementTypeOrSelf(type), narrow = getElementTypeOrSelf(other);
   return element == narrow || (isa<FloatType>(element) && isa<FloatType>(narrow) &&
                                element.getIntOrFloatBitWidth() > narrow.getIntOrFloatBitWidth());
+}
+
+bool ztc::graph::isNarrow(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return computeType(element) != element;
 }
 
 Type ztc::graph::computeType(Type type) {

@@ -84,9 +84,9 @@ def Graph_RoundOp : Graph_Op<"round", [Elementwise, SameOperandsAndResultType, D
   let summary = "A whole number beside x; the derivative is zero.";
   let description = [{
     `mode` says which: floor, ceil, even (the nearest, of two the even one) or truncate (toward zero).
-    (C1) `mode` is one of these. (C2) the element type is a float.
+    (C1) the element type is a float.
   }];
-  let arguments = (ins Graph_AnyTensor:$x, StrAttr:$mode);
+  let arguments = (ins Graph_AnyTensor:$x, Graph_RoundingAttr:$mode);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$mode `,` $x attr-dict `:` type($y)";
   let hasVerifier = 1;
@@ -103,8 +103,8 @@ def Graph_PowerOp : Graph_Op<"power", [Elementwise, SameOperandsAndResultType, D
 
 def Graph_CompareOp : Graph_Op<"compare", [Elementwise, AllTypesMatch<["a", "b"]>]> {
   let summary = "Elementwise comparison; any comparison with NaN is false, `ne` true.";
-  let description = [{ (C1) `predicate` is one of eq, ne, lt, le, gt, ge. (C2) the result is i1 of the operands' shape. }];
-  let arguments = (ins Graph_AnyTensor:$a, Graph_AnyTensor:$b, StrAttr:$predicate);
+  let description = [{ `predicate` is eq, ne, lt, le, gt or ge. (C1) the result is i1 of the operands' shape. }];
+  let arguments = (ins Graph_AnyTensor:$a, Graph_AnyTensor:$b, Graph_ComparisonAttr:$predicate);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$predicate `,` $a `,` $b attr-dict `:` type($a) `->` type($y)";
   let hasVerifier = 1;
@@ -122,8 +122,8 @@ def Graph_SelectOp : Graph_Op<"select", [AllTypesMatch<["a", "b", "y"]>, Element
 
 def Graph_LogicOp : Graph_Op<"logic", [Elementwise, SameOperandsAndResultType]> {
   let summary = "and, or, xor of the bits of integers; of i1, of truth values.";
-  let description = [{ (C1) `function` is one of and, or, xor. (C2) the element type is an integer. }];
-  let arguments = (ins Graph_AnyTensor:$a, Graph_AnyTensor:$b, StrAttr:$function);
+  let description = [{ `function` is and, or or xor. (C1) the element type is an integer. }];
+  let arguments = (ins Graph_AnyTensor:$a, Graph_AnyTensor:$b, Graph_LogicAttr:$function);
   let results = (outs Graph_AnyTensor:$y);
   let assemblyFormat = "$function `,` $a `,` $b attr-dict `:` type($y)";
   let hasVerifier = 1;

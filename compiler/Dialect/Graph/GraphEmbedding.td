@@ -3,7 +3,7 @@
 #define ZTC_GRAPH_EMBEDDING
 include "compiler/Dialect/Graph/GraphBase.td"
 
-def Graph_EmbeddingOp : Graph_Op<"embedding", [Differentiable, Costed]> {
+def Graph_EmbeddingOp : Graph_Op<"embedding", [Differentiable, Costed, LibraryCall]> {
   let summary = "y[..., :] = table[indices[...], :].";
   let description = [{ The table may be computed, as in a lookup by routing or position. Of tokens an index outside the table is refused
     by the data reader before it gets here; of computed indices it ends the run. Lookups of row `padding` give the table no gradient
@@ -18,7 +18,7 @@ def Graph_EmbeddingOp : Graph_Op<"embedding", [Differentiable, Costed]> {
   let hasVerifier = 1;
 }
 
-def Graph_EmbeddingGradOp : Graph_Op<"embedding_grad", [Differentiable, Costed, Mixed]> {
+def Graph_EmbeddingGradOp : Graph_Op<"embedding_grad", [Differentiable, Costed, Mixed, Accumulating]> {
   let summary = "dtable[v, :] = sum of dy[p, :] over the positions p with indices[p] = v, in order of p.";
   let description = [{ Also a sum scattered into rows of zeros by computed indices; its derivative is the lookup. The sums have dtable's type, which may be wider than dy's.
     (C1) dtable is (V, D). (C2) dy's shape is the indices' plus D. }];

@@ -8,13 +8,13 @@ def Graph_FusionOp : Graph_Op<"fusion", [IsolatedFromAbove, SingleBlockImplicitT
   let summary = "Primitive ops that become one kernel.";
   let description = [{
     The block arguments stand for the operands, graph.yield gives the results. `name` is a readable kernel name
-    (rms_norm, swiglu_grad); `reason` says why the group is what it is.
+    (rms_norm, swiglu_grad); `kind` says why the group is what it is.
     (C1) block arguments and operands agree in number and type. (C2) yielded values and results agree. (C3) only graph ops inside.
   }];
-  let arguments = (ins Variadic<Graph_AnyTensor>:$inputs, StrAttr:$name, OptionalAttr<StrAttr>:$reason);
+  let arguments = (ins Variadic<Graph_AnyTensor>:$inputs, StrAttr:$name, DefaultValuedAttr<Graph_FusionKindAttr, "FusionKind::Single">:$kind);
   let results = (outs Variadic<Graph_AnyTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$name `(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body";
+  let assemblyFormat = "$name `(` $inputs `)` (`is` $kind^)? attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body";
   let hasVerifier = 1;
 }
 

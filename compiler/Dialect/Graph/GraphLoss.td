@@ -26,7 +26,7 @@ def Graph_CrossEntropyGradOp : Graph_Op<"cross_entropy_grad", [AllTypesMatch<["l
   let hasVerifier = 1;
 }
 
-def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResultSegments, Decomposable, Costed, Mixed]> {
+def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResultSegments, Decomposable, Costed, Mixed, AccumulatingWithWorkspace]> {
   let summary = "cross_entropy(cap(logit_scale * hidden * head^T), targets) chunk by chunk, without the logits tensor; the root of the backward part.";
   let description = [{
     hidden is (T, D), head (V, D), targets (T) i32, loss a scalar sum. With a `softcap` c other than 0, cap(x) = c * tanh(x / c), else cap(x) = x.

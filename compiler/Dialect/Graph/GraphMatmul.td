@@ -3,7 +3,7 @@
 #define ZTC_GRAPH_MATMUL
 include "compiler/Dialect/Graph/GraphBase.td"
 
-def Graph_MatmulOp : Graph_Op<"matmul", [Differentiable, Costed, Mixed]> {
+def Graph_MatmulOp : Graph_Op<"matmul", [Differentiable, Costed, Mixed, AccumulatingWithWorkspace]> {
   let summary = "op(a) * op(b) over the last two dimensions.";
   let description = [{
     y[..., m, n] = sum_k op(a)[..., m, k] * op(b)[..., k, n]; op transposes the last two dimensions where the flag is set.

@@ -6,7 +6,7 @@ include "compiler/Dialect/Graph/GraphBase.td"
 /// The bytes of one weight, as runtime/Format/QuantizedWeight.h lays them out.
 def Graph_ByteTensor : 1DTensorOf<[I8]>;
 
-def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed]> {
+def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed, Transient]> {
   let summary = "The numbers of a frozen weight, from the bytes that hold it in fewer bits.";
   let description = [{
         %w = graph.dequantize %codes {format = "nf4"} : tensor<18004xi8> -> tensor<64x512xbf16>

@@ -21,7 +21,7 @@ def Graph_IotaOp : Graph_Op<"iota"> {
   let hasVerifier = 1;
 }
 
-def Graph_ReshapeOp : Graph_Op<"reshape", [Differentiable]> {
+def Graph_ReshapeOp : Graph_Op<"reshape", [Differentiable, WholeAlias]> {
   let summary = "Another shape for the same row-major elements: an alias, never a copy.";
   let description = [{ (C1) equal element counts. (C2) equal element types. }];
   let arguments = (ins Graph_Tensor:$x);
@@ -52,7 +52,7 @@ def Graph_BroadcastOp : Graph_Op<"broadcast", [Differentiable]> {
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_Op<"slice", [Differentiable]> {
+def Graph_SliceOp : Graph_Op<"slice", [Differentiable, Aliasing]> {
   let summary = "A box of the operand: offsets, and the sizes of the result type; stride 1.";
   let description = [{ (C1) one offset per dimension. (C2) offset + size <= the operand's dimension. }];
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$offsets);
@@ -97,7 +97,7 @@ class Graph_ReduceOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemon
 def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", [Differentiable, Mixed]> { let summary = "Sum over axes."; }
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", [Differentiable]> { let summary = "Maximum over axes; the cotangent is shared equally by the elements that have the maximum."; }
 
-def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable]> {
+def Graph_BarrierOp : Graph_Op<"recompute_barrier", [AllTypesMatch<["x", "y"]>, Differentiable, WholeAlias]> {
   let summary = "The operand, not before `after` exists: an alias that keeps a recomputed value apart from the saved one.";
   let description = [{ CSE cannot merge operations after the barrier with operations before it. (C1) operand and result have one type. }];
   let arguments = (ins Graph_StoredTensor:$x, Graph_AnyTensor:$after);

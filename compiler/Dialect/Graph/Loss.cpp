@@ -1,5 +1,7 @@
 // The loss: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/ScratchSizes.h"
+#include <algorithm>
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -30,6 +32,40 @@ static LogicalResult verifyLoss(Operation *op, Value loss, Value rows) {
   if (type.getRank() != 1 || type.getDimSize(0) < 1 || count % type.getDimSize(0) != 0)
     return op->emitOpError("loss is neither a scalar nor 1-D of a number that divides ") << count << " rows: " << type;
   return success();
+}
+
+/// Rows of the logits that linear_cross_entropy works on at a time on the host. The more rows a chunk has, the less
+/// often the head and its gradient are read and written: with 512 the products run at their full rate. What these take
+/// is bounded by half of what the parameters take in f32, an eighth of what they take with gradient and moments; 16 MiB
+/// are always granted. Neither the ZeRO stage nor recomputation play a part: with the chunk the order of additions in
+/// the head's gradient would change.
+static uint64_t chunkRows(uint64_t tokens, uint64_t vocabulary, const ztc::WorkspaceLimits &limits) {
+  constexpr uint64_t kFewestRows = 16, kWantedRows = 512, kGrantedBytes = 16 << 20, kBytesPerParameter = 2;
+  auto rowsIn = [&](uint64_t bytes) { return std::max(bytes / (4 * vocabulary), kFewestRows); };
+  uint64_t wanted = std::min(kWantedRows, rowsIn(kBytesPerParameter * limits.parameters));
+  uint64_t rows = limits.lossBytes ? rowsIn(limits.lossBytes) : std::max(rowsIn(kGrantedBytes), wanted);
+  uint64_t chunks = (tokens + rows - 1) / rows;
+  return (tokens + chunks - 1) / chunks;
+}
+
+/// The loss is added too: micro-steps of one step sum theirs.
+bool LinearCrossEntropyOp::canAccumulate(unsigned index) {
+  return index != 1;
+}
+
+ztc::Workspace LinearCrossEntropyOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
+  const uint64_t tokens = tensorOf(getHidden()).getDimSize(0), vocabulary = tensorOf(getHead()).getDimSize(0);
+  const uint64_t width = tensorOf(getHead()).getDimSize(1), chunk = chunkRows(tokens, vocabulary, limits);
+  const uint64_t gpuChunk = ztc::gpuLinearCrossEntropyChunk(tokens, vocabulary);
+  ztc::Workspace workspace;
+  workspace.parts.push_back({"logits", /*isPerThread=*/false, ztc::linearCrossEntropyScratchBytes(chunk, vocabulary),
+                             ztc::gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary)});
+  if (isNarrow(getHidden().getType()))
+    workspace.parts.push_back({"panels", /*isPerThread=*/true,
+                               ztc::linearCrossEntropyPanelBytes(chunk, width, vocabulary),
+                               ztc::kGpuProductWorkspaceBytes});
+  workspace.rows = int64_t(chunk);
+  return workspace;
 }
 
 LogicalResult CrossEntropyOp::verify() {

@@ -1,5 +1,6 @@
 // Matrix products: constraints, result type and cost.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/ScratchSizes.h"
 
 using namespace mlir;
 using namespace ztc::graph;
@@ -22,6 +23,19 @@ Type ztc::graph::matmulType(Type a, Type b, bool transposeA, bool transposeB) {
 static int64_t contraction(MatmulOp op) {
   RankedTensorType a = tensorOf(op.getA());
   return a.getDimSize(a.getRank() - (op.getTransposeA() ? 2 : 1));
+}
+
+bool MatmulOp::canAccumulate(unsigned) {
+  return true;
+}
+
+ztc::Workspace MatmulOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  if (!isNarrow(getA().getType()))
+    return {};
+  RankedTensorType y = tensorOf(getY());
+  const unsigned rank = y.getRank();
+  const uint64_t bytes = ztc::matmulScratchBytes(y.getDimSize(rank - 2), y.getDimSize(rank - 1), contraction(*this));
+  return {{{"panels", /*isPerThread=*/true, bytes, ztc::kGpuProductWorkspaceBytes}}};
 }
 
 LogicalResult MatmulOp::verify() {

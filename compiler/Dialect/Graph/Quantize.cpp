@@ -22,6 +22,10 @@ LogicalResult DequantizeOp::verify() {
   return success();
 }
 
+StringRef DequantizeOp::getTransientResult() {
+  return "the numbers of a weight in fewer bits";
+}
+
 int64_t DequantizeOp::getFlops() {
   return elementCount(getY());
 }

@@ -16,6 +16,35 @@ static LogicalResult verifySameElementType(Operation *op, Value x, Value y) {
   return success();
 }
 
+std::optional<ztc::Alias> ReshapeOp::getAlias() {
+  return ztc::Alias{getX()};
+}
+bool ReshapeOp::isWholeAlias() {
+  return true;
+}
+std::optional<ztc::Alias> BarrierOp::getAlias() {
+  return ztc::Alias{getX()};
+}
+bool BarrierOp::isWholeAlias() {
+  return true;
+}
+
+/// Its elements follow one another where, behind the first dimension that is cut, nothing but whole dimensions follow
+/// and before it only 1s.
+std::optional<ztc::Alias> SliceOp::getAlias() {
+  ArrayRef<int64_t> from = tensorOf(getX()).getShape(), to = tensorOf(getY()).getShape();
+  int64_t stride = 1, offset = 0;
+  bool cut = false;
+  for (int64_t i = int64_t(from.size()) - 1; i >= 0; --i) {
+    if (cut && to[i] != 1)
+      return std::nullopt;
+    cut |= to[i] != from[i];
+    offset += getOffsets()[i] * stride;
+    stride *= from[i];
+  }
+  return ztc::Alias{getX(), offset * ztc::elementBytes(getY().getType())};
+}
+
 LogicalResult IotaOp::verify() {
   RankedTensorType y = tensorOf(getY());
   int64_t dimension = getDimension();

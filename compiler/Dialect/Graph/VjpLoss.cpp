@@ -19,7 +19,7 @@ static Value withoutPadding(OpBuilder &builder, Location loc, Value g, Value ind
                                  DenseElementsAttr::get(wideType, builder.getIntegerAttr(element, padding)));
   Value zeros = ConstantOp::create(builder, loc, type,
                                    DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 0.0)));
-  Value isToken = CompareOp::create(builder, loc, boolType, wide, row, "ne");
+  Value isToken = CompareOp::create(builder, loc, boolType, wide, row, Comparison::NotEqual);
   return SelectOp::create(builder, loc, type, isToken, g, zeros);
 }
 

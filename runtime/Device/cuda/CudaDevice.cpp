@@ -294,7 +294,7 @@ public:
     ZTC_RETURN_IF_ERROR(made->create(stream(kCopyStream)));
     return std::unique_ptr<ArenaReader>(std::move(made));
   }
-  bool runsBehind() const override { return !options_.synchronous && !options_.timed; }
+  bool isAsynchronous() const override { return !options_.synchronous && !options_.timed; }
 
   Status synchronize() override {
     ZTC_RETURN_IF_ERROR(explain(ends_.waitForAll()));

@@ -1,5 +1,5 @@
 // What is known about a kind of step without a device: whether a record is valid, its text, what it moves, what bounds
-// it, who executes it. One file for each kind in this folder, one table: StepKinds.def.
+// it, who executes it. One file for each kind in this folder, one table: StepKinds.def, which plan.proto gives.
 #pragma once
 #include "runtime/Core/Status.h"
 #include "runtime/Format/Steps/StepCheck.h"

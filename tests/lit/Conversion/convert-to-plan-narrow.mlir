@@ -20,8 +20,8 @@ plan.slot @receive communication full 16 x bf16 {element_bytes = 2 : i64, only_i
 // CHECK-SAME:     to = bf16
 // CHECK:        plan.collective "reduce_scatter b" [#plan.operand<read_write @b.gradient, 0, 0>, #plan.operand<write @receive, 0, 0>]
 // CHECK-SAME:     type = bf16
-func.func @microstep(%p: tensor<?xbf16, #dist.full<@b>> {graph.bucket = @b, graph.role = "parameter_bucket", plan.place = #plan.place<@b.parameter, 0>},
-                     %x: tensor<4x4xbf16> {plan.place = #plan.place<@x, 0>}) {
+func.func @microstep(%p: tensor<?xbf16, #dist.full<@b>> {graph.bucket = @b, graph.role = #graph.role<parameter_bucket>, plan.place = #plan.place<@b.parameter, 0>},
+                     %x: tensor<4x4xbf16> {plan.place = #plan.place<@x, 0>}) attributes {graph.entry = #graph.entry<microstep>} {
   %w = dist.view %p[0] {plan.places = [#plan.place<@b.parameter, 0>]} : tensor<?xbf16, #dist.full<@b>> -> tensor<4x4xbf16>
   %y = graph.matmul %x, %w {plan.places = [#plan.place<@b.accumulated_gradient, 0>], plan.scratch = [#plan.place<@panels, 0>]}
     : tensor<4x4xbf16>, tensor<4x4xbf16> -> tensor<4x4xf32>

@@ -32,8 +32,8 @@ plan.slot @z activations constant 32 x f32 {element_bytes = 4 : i64}
 // CHECK-SAME:     transpose_b
 // A pack's gap is filled with zeros.
 // CHECK-NEXT:   plan.fill "gap" [#plan.operand<write @z, 64, 64>]
-func.func @eval(%p: tensor<20xf32> {graph.bucket = @b, graph.role = "parameter_bucket", plan.place = #plan.place<@b.parameter, 0>},
-                %x: tensor<4x4xf32> {plan.place = #plan.place<@y, 64>}) {
+func.func @eval(%p: tensor<20xf32> {graph.bucket = @b, graph.role = #graph.role<parameter_bucket>, plan.place = #plan.place<@b.parameter, 0>},
+                %x: tensor<4x4xf32> {plan.place = #plan.place<@y, 64>}) attributes {graph.entry = #graph.entry<eval>} {
   %w = dist.view %p[0] {plan.places = [#plan.place<@b.parameter, 0>]} : tensor<20xf32> -> tensor<4x4xf32>
   %y = graph.matmul %x, %w {transpose_b, plan.accumulate = [#plan.accumulate<add>], plan.places = [#plan.place<@y, 128>]}
     : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>

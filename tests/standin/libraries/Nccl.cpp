@@ -1,8 +1,8 @@
 // libztc-standin-nccl.so: collectives between the threads or processes of one host through shared memory, in the
 // threads of the stand-in driver's streams. Sums are taken in rank order. Ranks that are in different collectives are
 // an error here; the real one hangs or mixes their data.
-#include "runtime/Collective/nccl/NcclApi.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Device/cuda/nccl/NcclApi.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
 #include <atomic>

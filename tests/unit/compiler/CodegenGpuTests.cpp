@@ -113,7 +113,7 @@ TEST(CodegenGpu, FlatKernelsOfAnyLength) {
   Group group(R"(func.func @axpy(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xi1>) {
     %e = graph.exp %x : tensor<?xf32>
     %z = graph.add %e, %y : tensor<?xf32>
-    %i = graph.compare "lt", %x, %y : tensor<?xf32> -> tensor<?xi1>
+    %i = graph.compare lt, %x, %y : tensor<?xf32> -> tensor<?xi1>
     return %z, %i : tensor<?xf32>, tensor<?xi1>
   })");
   mlir::MLIRContext context;

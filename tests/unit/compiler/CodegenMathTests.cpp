@@ -159,7 +159,7 @@ TEST(CodegenMath, IntegersDivideWithoutTraps) {
     %m = graph.remainder %n, %b : tensor<37xi32>
     return %q, %r, %m : tensor<37xi32>, tensor<37xi32>, tensor<37xi32> })");
   expectLikeReference(R"(func.func @f(%a: tensor<5x7xi64>, %b: tensor<5x7xi64>) -> (tensor<5x7xi64>, tensor<5x1xi64>) {
-    %q = graph.logic "xor", %a, %b : tensor<5x7xi64>
+    %q = graph.logic xor, %a, %b : tensor<5x7xi64>
     %s = graph.reduce_sum %q, [1] : tensor<5x7xi64> -> tensor<5x1xi64>
     return %q, %s : tensor<5x7xi64>, tensor<5x1xi64> })");
 }

@@ -148,7 +148,7 @@ TEST(CodegenRow, MaskFromIota) {
       R"(func.func @mask(%x: tensor<2x9x9xf32>) -> (tensor<2x9x9xf32>, tensor<2x9x9xi1>, tensor<2x9x9xi64>) {
     %i = graph.iota 1 : tensor<2x9x9xi32>
     %j = graph.iota 2 : tensor<2x9x9xi32>
-    %v = graph.compare "le", %j, %i : tensor<2x9x9xi32> -> tensor<2x9x9xi1>
+    %v = graph.compare le, %j, %i : tensor<2x9x9xi32> -> tensor<2x9x9xi1>
     %h = graph.constant dense<0xFF800000> : tensor<2x9x9xf32>
     %m = graph.select %v, %x, %h : tensor<2x9x9xi1>, tensor<2x9x9xf32>
     %y = graph.softmax %m : tensor<2x9x9xf32>
@@ -170,7 +170,7 @@ TEST(CodegenRow, Scalars) {
     %one = graph.constant dense<1.0> : tensor<f32>
     %m = graph.minimum %q, %one : tensor<f32>
     %limit = graph.constant dense<3.0e38> : tensor<f32>
-    %f = graph.compare "le", %n, %limit : tensor<f32> -> tensor<i1>
+    %f = graph.compare le, %n, %limit : tensor<f32> -> tensor<i1>
     return %n, %f, %m : tensor<f32>, tensor<i1>, tensor<f32>
   })");
 }

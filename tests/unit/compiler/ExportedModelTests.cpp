@@ -115,7 +115,7 @@ void checkModel(const ExportedModel &model) {
   Tensor step({kStepParameterCount}, Float32Type::get(&context.context));
   step.reals[static_cast<size_t>(StepParameter::InverseCount)] = 1 / counted;
   Tensors arguments{tokens, targets, step};
-  SmallVector<unsigned> parameters = graph::argumentsWithRole(microstep, "parameter");
+  SmallVector<unsigned> parameters = graph::argumentsWithRole(microstep, graph::Role::Parameter);
   for (unsigned index : parameters)
     arguments.push_back(readParameter(microstep, index, std::filesystem::path(model.onnx).parent_path()));
 

@@ -66,8 +66,8 @@ void ignoreSomeTargets(Tensors &arguments) {
 /// x times a whole number beside it: the factor's own derivative is zero.
 #define ROUND(mode)                                                                                                    \
   {"graph.round " mode,                                                                                                \
-   "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %n = graph.round \"" mode                                   \
-   "\", %x : tensor<3x4xf64> %y = graph.mul %x, %n : tensor<3x4xf64> return %y : tensor<3x4xf64> }",                   \
+   "func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> { %n = graph.round " mode                                     \
+   ", %x : tensor<3x4xf64> %y = graph.mul %x, %n : tensor<3x4xf64> return %y : tensor<3x4xf64> }",                     \
    besideWholeNumbers}
 #define ONE(name, op, from, to)                                                                                        \
   {name " " from " -> " to,                                                                                            \

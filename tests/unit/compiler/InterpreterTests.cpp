@@ -74,8 +74,8 @@ TEST(Interpreter, ComparesNaNAsUnordered) {
   Tensors r = runText(R"(func.func @f() -> (tensor<3xi1>, tensor<3xi1>, tensor<3xf32>, tensor<3xi32>) {
     %x = graph.constant dense<[0x7FC00000, 1.0, 2.5]> : tensor<3xf32>
     %y = graph.constant dense<[0x7FC00000, 2.0, 2.0]> : tensor<3xf32>
-    %lt = graph.compare "lt", %x, %y : tensor<3xf32> -> tensor<3xi1>
-    %ne = graph.compare "ne", %x, %y : tensor<3xf32> -> tensor<3xi1>
+    %lt = graph.compare lt, %x, %y : tensor<3xf32> -> tensor<3xi1>
+    %ne = graph.compare ne, %x, %y : tensor<3xf32> -> tensor<3xi1>
     %s = graph.select %lt, %x, %y : tensor<3xi1>, tensor<3xf32>
     %t = graph.constant dense<[-1.7, 1.7, 0.2]> : tensor<3xf32>
     %c = graph.cast %t : tensor<3xf32> -> tensor<3xi32>

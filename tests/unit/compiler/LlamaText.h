@@ -52,11 +52,12 @@ inline std::string llamaText(bool tied, bool bias) {
   if (bias)
     parameters.push_back({"bias", "13"});
   std::string text = "module attributes {graph.batch = 2 : i64, graph.seq = 5 : i64, graph.vocabulary = 13 : i64} {\n"
-                     "  func.func @forward(%tokens: tensor<2x5xi32> {graph.role = \"tokens\"}";
+                     "  func.func @forward(%tokens: tensor<2x5xi32> {graph.role = #graph.role<tokens>}";
   for (const ArgumentText &p : parameters)
-    text +=
-        fmt::format(", %{0}: tensor<{1}xf32> {{graph.role = \"parameter\", graph.name = \"{0}\"}}", p.name, p.shape);
-  text += ") -> (tensor<2x5x13xf32> {graph.result = \"logits\"}) {\n";
+    text += fmt::format(", %{0}: tensor<{1}xf32> {{graph.role = #graph.role<parameter>, graph.name = \"{0}\"}}", p.name,
+                        p.shape);
+  text += ") -> (tensor<2x5x13xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = "
+          "#graph.entry<forward>} {\n";
   text += "    %cos = graph.constant dense<[[1.0, 1.0], [0.54, 0.99], [-0.42, 0.98], [-0.99, 0.96], [-0.65, 0.92]]> : "
           "tensor<5x2xf32>\n"
           "    %sin = graph.constant dense<[[0.0, 0.0], [0.84, 0.01], [0.91, 0.02], [0.14, 0.03], [-0.76, 0.04]]> : "

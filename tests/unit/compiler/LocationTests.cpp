@@ -1,9 +1,103 @@
-// Locations are names: scopeOf and layerOf.
+// Locations are names, scopeOf and layerOf read them; and they are only names: a plan without them is the same plan.
+#include "compiler/Analysis/Recomputation.h"
+#include "compiler/Analysis/TransformerBlocks.h"
+#include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Driver/Session.h"
 #include "compiler/Support/Location.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace mlir;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A small model of a family, as a Hugging Face folder.
+struct NamelessCase {
+  const char *folder, *recompute;
+  unsigned zero;
+  bool generates;
+};
+
+ztc::CompileOptions optionsOf(const NamelessCase &given) {
+  ztc::CompileOptions options;
+  options.input = fs::path(__FILE__).parent_path().parent_path().parent_path() / "folders" / given.folder;
+  options.batch = 2;
+  options.seq = 16;
+  options.zero = given.zero;
+  options.recompute = given.recompute;
+  options.generate = given.generates;
+  return options;
+}
+
+/// The plan without machine code and without what it says to people: names, reasons, and the blocks in reports.
+std::string planWithoutNames(const NamelessCase &given, bool isStripped) {
+  ztc::Session session(optionsOf(given));
+  for (int phase = 0; phase <= int(ztc::Phase::Assign); ++phase) {
+    EXPECT_TRUE(succeeded(session.run(ztc::Phase(phase))));
+    PassManager strip(session.module()->getContext());
+    strip.addPass(createStripDebugInfoPass());
+    if (isStripped)
+      EXPECT_TRUE(succeeded(strip.run(session.module())));
+  }
+  FailureOr<ztc::plan::Plan> plan = session.takePlan(/*withKernels=*/false);
+  EXPECT_TRUE(succeeded(plan));
+  for (auto &slot : *plan->mutable_slots()) {
+    slot.clear_name();
+    slot.clear_reason();
+    slot.clear_layer();
+  }
+  for (auto &program : *plan->mutable_programs())
+    for (auto &step : *program.mutable_steps()) {
+      step.clear_name();
+      step.clear_reason();
+      step.clear_layer();
+    }
+  return plan->SerializeAsString();
+}
+
+class NamelessPlan : public ::testing::TestWithParam<NamelessCase> {};
+
+} // namespace
+
+TEST_P(NamelessPlan, IsThePlan) {
+  const std::string named = planWithoutNames(GetParam(), false), nameless = planWithoutNames(GetParam(), true);
+  EXPECT_GT(named.size(), 1000u);
+  EXPECT_TRUE(named == nameless) << named.size() << " bytes with locations, " << nameless.size() << " without";
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, NamelessPlan,
+                         ::testing::Values(NamelessCase{"mistral", "layer", 3, false},
+                                           NamelessCase{"gpt-neox", "layer", 0, true},
+                                           NamelessCase{"gemma2", "cheap", 2, false},
+                                           NamelessCase{"mixtral", "layer", 1, false}),
+                         [](const auto &info) {
+                           std::string name = info.param.folder;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+/// The blocks that dataflow gives are those that the exporter's module paths name.
+TEST(TransformerBlocks, AreThoseOfTheModulePaths) {
+  for (const char *folder : {"mistral", "gpt-neox", "gemma2", "mixtral", "gpt2", "olmo2", "cohere2", "bloom"}) {
+    ztc::Session session(optionsOf({folder, "none", 0, false}));
+    ASSERT_TRUE(succeeded(session.run(ztc::Phase::Shard)));
+    func::FuncOp microstep = ztc::graph::findEntry(session.module(), ztc::graph::Entry::Microstep);
+    Operation *end = ztc::turningPointOf(microstep);
+    const ztc::TransformerBlocks blocks(microstep, end);
+    EXPECT_GE(blocks.last(), 1) << folder;
+    for (Operation &op : microstep.getBody().front()) {
+      if (&op == end)
+        break;
+      // What the exporter puts elsewhere: tables and masks, which are made of constants.
+      if (isa<ztc::LibraryCallOpInterface>(op) || isa<ztc::graph::RmsNormOp, ztc::graph::RopeOp>(op))
+        EXPECT_EQ(blocks.layerOf(&op), ztc::layerOf(op.getLoc())) << folder << ": " << ztc::scopeOf(op.getLoc());
+    }
+  }
+}
 
 TEST(Location, LayerIsTheNumberBehindLayersOrH) {
   EXPECT_EQ(ztc::layerOf("model.layers.3.self_attn.q_proj"), 3);

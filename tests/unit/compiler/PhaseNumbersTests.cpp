@@ -19,13 +19,13 @@ namespace {
 // Sizes that are no multiples of 16, so that buckets have gaps.
 constexpr const char *kModel = R"(
 module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary = 7 : i64} {
-  func.func @forward(%tokens: tensor<2x3xi32> {graph.role = "tokens"},
-      %embed: tensor<7x3xf32> {graph.role = "parameter", graph.name = "embed.weight"},
-      %norm: tensor<3xf32> {graph.role = "parameter", graph.name = "layers.0.norm.weight"},
-      %up: tensor<5x3xf32> {graph.role = "parameter", graph.name = "layers.0.mlp.up_proj.weight"},
-      %gate: tensor<5x3xf32> {graph.role = "parameter", graph.name = "layers.0.mlp.gate_proj.weight"},
-      %down: tensor<3x5xf32> {graph.role = "parameter", graph.name = "layers.0.mlp.down_proj.weight"})
-      -> (tensor<2x3x7xf32> {graph.result = "logits"}) {
+  func.func @forward(%tokens: tensor<2x3xi32> {graph.role = #graph.role<tokens>},
+      %embed: tensor<7x3xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
+      %norm: tensor<3xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.norm.weight"},
+      %up: tensor<5x3xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.mlp.up_proj.weight"},
+      %gate: tensor<5x3xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.mlp.gate_proj.weight"},
+      %down: tensor<3x5xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.mlp.down_proj.weight"})
+      -> (tensor<2x3x7xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<forward>} {
     %flat = graph.reshape %tokens : tensor<2x3xi32> -> tensor<6xi32>
     %x = graph.embedding %embed, %flat : tensor<7x3xf32>, tensor<6xi32> -> tensor<6x3xf32>
     %n = graph.rms_norm %x, %norm, 1.0e-5 : tensor<6x3xf32>, tensor<3xf32>
@@ -44,9 +44,12 @@ module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary 
 /// or bucket it belongs to.
 std::string keyOf(DictionaryAttr attributes) {
   std::string key;
-  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult), StringRef(graph::kState)})
-    if (auto role = attributes.getAs<StringAttr>(name))
-      key = role.getValue().str();
+  if (auto role = attributes.getAs<graph::RoleAttr>(graph::kRole))
+    key = graph::stringifyRole(role.getValue()).str();
+  if (auto kind = attributes.getAs<graph::ResultKindAttr>(graph::kResult))
+    key = graph::stringifyResultKind(kind.getValue()).str();
+  if (auto state = attributes.getAs<StringAttr>(graph::kState))
+    key = state.str();
   if (StringRef(key).ends_with("_bucket"))
     key.resize(key.size() - 7);
   if (auto name = attributes.getAs<StringAttr>(graph::kName))
@@ -75,7 +78,7 @@ protected:
         if (graph::argumentKind(function, i) == "exp_avg_sq")
           for (double &real : value.reals)
             real *= real;
-        if (graph::roleOf(function, i) == "step")
+        if (graph::roleOf(function, i) == graph::Role::Step)
           for (double &real : value.reals)
             real = 0.25 + 0.5 / (1 + std::abs(real));
         inputs.try_emplace(keyOf(function.getArgAttrDict(i)), value);

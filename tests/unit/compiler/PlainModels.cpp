@@ -9,11 +9,11 @@ namespace {
 /// One row of tokens, 3 of them, 5 words, width 4. `body` makes %h (3x4) of %x (3x4); `parameters` are its own.
 std::string model(const std::string &parameters, const std::string &body) {
   return R"(module attributes {graph.model = "plain", graph.batch = 1 : i64, graph.seq = 3 : i64, graph.vocabulary = 5 : i64, graph.layers = 1 : i64} {
-  func.func @forward(%tokens: tensor<1x3xi32> {graph.role = "tokens"},
-      %embed: tensor<5x4xf32> {graph.role = "parameter", graph.name = "embed.weight"},
+  func.func @forward(%tokens: tensor<1x3xi32> {graph.role = #graph.role<tokens>},
+      %embed: tensor<5x4xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
       )" +
          parameters +
-         R"() -> (tensor<1x3x5xf32> {graph.result = "logits"}) {
+         R"() -> (tensor<1x3x5xf32> {graph.result = #graph.result<logits>}) {
     %flat = graph.reshape %tokens : tensor<1x3xi32> -> tensor<3xi32>
     %x = graph.embedding %embed, %flat : tensor<5x4xf32>, tensor<3xi32> -> tensor<3x4xf32>
     )" + body +
@@ -42,11 +42,12 @@ void expectSteps(const std::string &text) {
 // Scores capped and biased by tables, a mask of truth values, a column that takes weight and gives nothing (a sink),
 // heads of 3 over keys of another length (the tokens twice).
 TEST(PlainModels, AttentionWithCapBiasMaskAndSink) {
-  expectSteps(model(R"(%wq: tensor<6x4xf32> {graph.role = "parameter", graph.name = "layers.0.q.weight"},
-      %wk: tensor<6x4xf32> {graph.role = "parameter", graph.name = "layers.0.k.weight"},
-      %sink: tensor<2xf32> {graph.role = "parameter", graph.name = "layers.0.sink"},
-      %wo: tensor<4x6xf32> {graph.role = "parameter", graph.name = "layers.0.o.weight"})",
-                    R"(
+  expectSteps(model(
+      R"(%wq: tensor<6x4xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.q.weight"},
+      %wk: tensor<6x4xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.k.weight"},
+      %sink: tensor<2xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.sink"},
+      %wo: tensor<4x6xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.o.weight"})",
+      R"(
     %q = graph.matmul %x, %wq {transpose_b} : tensor<3x4xf32>, tensor<6x4xf32> -> tensor<3x6xf32>
     %xx = graph.concat %x, %x axis 0 : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<6x4xf32>
     %k = graph.matmul %xx, %wk {transpose_b} : tensor<6x4xf32>, tensor<6x4xf32> -> tensor<6x6xf32>
@@ -81,22 +82,23 @@ TEST(PlainModels, AttentionWithCapBiasMaskAndSink) {
 // Two experts of three: ranks by comparison, probabilities of the others 0, all experts over all tokens in batched
 // products.
 TEST(PlainModels, MixtureOfExperts) {
-  expectSteps(model(R"(%router: tensor<3x4xf32> {graph.role = "parameter", graph.name = "layers.0.router.weight"},
-      %up: tensor<3x4x5xf32> {graph.role = "parameter", graph.name = "layers.0.experts.up"},
-      %down: tensor<3x5x4xf32> {graph.role = "parameter", graph.name = "layers.0.experts.down"})",
-                    R"(
+  expectSteps(model(
+      R"(%router: tensor<3x4xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.router.weight"},
+      %up: tensor<3x4x5xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.experts.up"},
+      %down: tensor<3x5x4xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.experts.down"})",
+      R"(
     %scores = graph.matmul %x, %router {transpose_b} : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x3xf32>
     %p = graph.softmax %scores : tensor<3x3xf32>
     %pa = graph.reshape %p : tensor<3x3xf32> -> tensor<3x3x1xf32>
     %pb = graph.reshape %p : tensor<3x3xf32> -> tensor<3x1x3xf32>
     %a = graph.broadcast %pa : tensor<3x3x1xf32> -> tensor<3x3x3xf32>
     %b = graph.broadcast %pb : tensor<3x1x3xf32> -> tensor<3x3x3xf32>
-    %greater = graph.compare "gt", %b, %a : tensor<3x3x3xf32> -> tensor<3x3x3xi1>
+    %greater = graph.compare gt, %b, %a : tensor<3x3x3xf32> -> tensor<3x3x3xi1>
     %ones = graph.cast %greater : tensor<3x3x3xi1> -> tensor<3x3x3xi32>
     %rank = graph.reduce_sum %ones, [2] : tensor<3x3x3xi32> -> tensor<3x3x1xi32>
     %rank2 = graph.reshape %rank : tensor<3x3x1xi32> -> tensor<3x3xi32>
     %two = graph.constant dense<2> : tensor<3x3xi32>
-    %chosen = graph.compare "lt", %rank2, %two : tensor<3x3xi32> -> tensor<3x3xi1>
+    %chosen = graph.compare lt, %rank2, %two : tensor<3x3xi32> -> tensor<3x3xi1>
     %zero = graph.constant dense<0.0> : tensor<3x3xf32>
     %kept = graph.select %chosen, %p, %zero : tensor<3x3xi1>, tensor<3x3xf32>
     %sum = graph.reduce_sum %kept, [1] : tensor<3x3xf32> -> tensor<3x1xf32>
@@ -118,8 +120,9 @@ TEST(PlainModels, MixtureOfExperts) {
 
 // Rows of the hidden state gathered by routing, and scattered back.
 TEST(PlainModels, RowsByComputedIndices) {
-  expectSteps(model(R"(%w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "layers.0.w.weight"})",
-                    R"(
+  expectSteps(model(
+      R"(%w: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.w.weight"})",
+      R"(
     %six = graph.constant dense<3> : tensor<3xi32>
     %one = graph.constant dense<1> : tensor<3xi32>
     %next = graph.add %flat, %one : tensor<3xi32>

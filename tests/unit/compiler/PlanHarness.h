@@ -19,16 +19,16 @@ namespace ztc::test {
 /// One block: attention with one head, a norm, a residual. The head is tied or not.
 inline std::string modelText(bool tied) {
   std::string head =
-      tied ? "" : ", %head: tensor<7x4xf32> {graph.role = \"parameter\", graph.name = \"lm_head.weight\"}";
+      tied ? "" : ", %head: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = \"lm_head.weight\"}";
   return fmt::format(R"(
 module attributes {{graph.model = "small", graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary = 7 : i64, graph.layers = 1 : i64}} {{
-  func.func @forward(%tokens: tensor<2x3xi32> {{graph.role = "tokens"}},
-      %embed: tensor<7x4xf32> {{graph.role = "parameter", graph.name = "embed.weight"}},
-      %norm: tensor<4xf32> {{graph.role = "parameter", graph.name = "layers.0.norm.weight"}},
-      %qnorm: tensor<4xf32> {{graph.role = "parameter", graph.name = "layers.0.q_norm.weight"}},
-      %q: tensor<4x4xf32> {{graph.role = "parameter", graph.name = "layers.0.q_proj.weight"}},
-      %k: tensor<4x4xf32> {{graph.role = "parameter", graph.name = "layers.0.k_proj.weight"}}{0})
-      -> (tensor<2x3x7xf32> {{graph.result = "logits"}}) {{
+  func.func @forward(%tokens: tensor<2x3xi32> {{graph.role = #graph.role<tokens>}},
+      %embed: tensor<7x4xf32> {{graph.role = #graph.role<parameter>, graph.name = "embed.weight"}},
+      %norm: tensor<4xf32> {{graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.norm.weight"}},
+      %qnorm: tensor<4xf32> {{graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.q_norm.weight"}},
+      %q: tensor<4x4xf32> {{graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.q_proj.weight"}},
+      %k: tensor<4x4xf32> {{graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "layers.0.k_proj.weight"}}{0})
+      -> (tensor<2x3x7xf32> {{graph.result = #graph.result<logits>}}) attributes {{graph.entry = #graph.entry<forward>}} {{
     %flat = graph.reshape %tokens : tensor<2x3xi32> -> tensor<6xi32>
     %x = graph.embedding %embed, %flat : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
     %n = graph.rms_norm %x, %norm, 1.0e-5 : tensor<6x4xf32>, tensor<4xf32>

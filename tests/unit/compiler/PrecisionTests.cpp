@@ -116,9 +116,12 @@ using Named = std::map<std::string, Tensor>;
 
 std::string keyOf(DictionaryAttr attributes) {
   std::string key;
-  for (StringRef name : {StringRef(graph::kRole), StringRef(graph::kResult), StringRef(graph::kState)})
-    if (auto role = attributes.getAs<StringAttr>(name))
-      key = role.getValue().str();
+  if (auto role = attributes.getAs<graph::RoleAttr>(graph::kRole))
+    key = graph::stringifyRole(role.getValue()).str();
+  if (auto kind = attributes.getAs<graph::ResultKindAttr>(graph::kResult))
+    key = graph::stringifyResultKind(kind.getValue()).str();
+  if (auto state = attributes.getAs<StringAttr>(graph::kState))
+    key = state.str();
   if (auto name = attributes.getAs<StringAttr>(graph::kName))
     key += " " + name.getValue().str();
   return key;
@@ -259,7 +262,7 @@ TEST(NarrowStep, KeptLayersAreF32) {
   ASSERT_TRUE(model.complete);
   auto function = model.module->lookupSymbol<func::FuncOp>("microstep");
   unsigned wide = 0, narrow = 0;
-  for (unsigned i : graph::argumentsWithRole(function, "parameter")) {
+  for (unsigned i : graph::argumentsWithRole(function, graph::Role::Parameter)) {
     bool kept = llvm::is_contained({"wg0", "wu0", "wd0", "norm"}, graph::argString(function, i, graph::kName));
     EXPECT_EQ(getElementTypeOrSelf(function.getArgumentTypes()[i]).isF32(), kept);
     ++(kept ? wide : narrow);

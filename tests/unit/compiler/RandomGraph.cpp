@@ -43,7 +43,8 @@ public:
     return fmt::format(
         "module attributes {{graph.model = \"random\", graph.batch = {} : i64, graph.seq = {} : i64, "
         "graph.vocabulary = {} : i64, graph.layers = 1 : i64}} {{\n  func.func @forward(%tokens: {} "
-        "{{graph.role = \"tokens\"}}{})\n      -> ({} {{graph.result = \"logits\"}}) {{\n{}    return {} : "
+        "{{graph.role = #graph.role<tokens>}}{})\n      -> ({} {{graph.result = #graph.result<logits>}}) "
+        "attributes {{graph.entry = #graph.entry<forward>}} {{\n{}    return {} : "
         "{}\n  }}\n}}\n",
         batch_, seq_, vocabulary_, type({batch_, seq_}, "i32"), parameters_, type({batch_, seq_, vocabulary_}), body_,
         logits_, type({batch_, seq_, vocabulary_}));
@@ -70,7 +71,8 @@ private:
   }
   Value parameter(const Shape &shape, const std::string &kind) {
     std::string name = fmt::format("%p{}", next_++);
-    parameters_ += fmt::format(",\n      {}: {} {{graph.role = \"parameter\", graph.name = \"layers.0.{}{}.weight\"}}",
+    parameters_ += fmt::format(",\n      {}: {} {{graph.role = #graph.role<parameter>, graph.layer = 0 : i64, "
+                               "graph.name = \"layers.0.{}{}.weight\"}}",
                                name, type(shape), kind, next_);
     return {name, shape};
   }
@@ -298,7 +300,7 @@ private:
 
   Value selectStep(const Value &x) {
     std::string condition = emit(
-        x.shape, "i1", fmt::format("graph.compare \"gt\", {}, {}", x.name, constant(x.shape, 0.1).name), type(x.shape));
+        x.shape, "i1", fmt::format("graph.compare gt, {}, {}", x.name, constant(x.shape, 0.1).name), type(x.shape));
     Value other = unary(x, "sin");
     std::string name = fmt::format("%v{}", next_++);
     body_ += fmt::format("    {} = graph.select {}, {}, {} : {}, {}\n", name, condition, x.name, other.name,
@@ -347,8 +349,7 @@ private:
     std::string column = emit({rows_, 1}, "i32", "graph.reshape " + tokens_, type({rows_}, "i32"));
     std::string rows = emit(square, "i32", "graph.broadcast " + column, type({rows_, 1}, "i32"));
     std::string numbers = emit(square, "i32", "graph.iota 1", "");
-    std::string later =
-        emit(square, "i1", fmt::format("graph.compare \"le\", {}, {}", numbers, rows), type(square, "i32"));
+    std::string later = emit(square, "i1", fmt::format("graph.compare le, {}, {}", numbers, rows), type(square, "i32"));
     std::string counts = emit(square, "i32", "graph.cast " + later, type(square, "i1"));
     std::string sums = emit({rows_, 1}, "i32", fmt::format("graph.reduce_sum {}, [1]", counts), type(square, "i32"));
     Value real = value({rows_, 1}, "graph.cast " + sums, type({rows_, 1}, "i32"));

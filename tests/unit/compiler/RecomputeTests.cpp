@@ -1,7 +1,9 @@
 // What is computed again: choices as text, the search on made-up and on real steps, without machine code.
 #include "compiler/Analysis/Recomputation.h"
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/Session.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/Recompute/Candidates.h"
 #include "passes/Recompute/Passes.h"
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -14,6 +16,10 @@ namespace {
 
 fs::path golden(const std::string &name) {
   return fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden" / name / "model.onnx";
+}
+
+fs::path folder(const std::string &name) {
+  return fs::path(__FILE__).parent_path().parent_path().parent_path() / "folders" / name;
 }
 
 /// A model as phase `shard` leaves it, with what a search needs.
@@ -58,6 +64,10 @@ struct Model {
         chooseRecomputed(elements, budget, [&](const RecomputeChoice &choice) { return FailureOr(measure(choice)); });
     EXPECT_TRUE(succeeded(decision));
     return *decision;
+  }
+  RecomputeChoice wholeLayers() {
+    func::FuncOp microstep = graph::findEntry(session.module(), graph::Entry::Microstep);
+    return RecomputeCandidates(microstep, turningPointOf(microstep)).wholeLayers();
   }
   RecomputeChoice all(RecomputeGroup last) const {
     RecomputeChoice choice;
@@ -199,6 +209,22 @@ TEST(ChooseRecomputed, KeepsCloseBudgetsOfTwoBlocks) {
 TEST(ChooseRecomputed, KeepsBudgetsOnRanks) {
   Model model(golden("head-norms"), 64, 16, 3, {3, 2, 2});
   sweep(model, 12);
+}
+
+/// Blocks of other kinds than a Llama's: a parallel residual, norms on both sides, a mixture of experts.
+TEST(ChooseRecomputed, OfOtherBlocksIsAtLeastAsGoodAsWholeLayers) {
+  for (const char *name : {"gpt-neox", "gemma2", "mixtral"}) {
+    Model model(folder(name), 32, 32);
+    const StepMeasure whole = model.measure(model.wholeLayers());
+    ASSERT_LT(whole.peakBytes, model.measure({}).peakBytes) << name;
+    const RecomputeDecision decision = model.decide(whole.peakBytes);
+    EXPECT_TRUE(decision.fits) << name << ": " << decision.chosen.peakBytes << " of " << whole.peakBytes << " bytes";
+    EXPECT_LE(decision.chosen.seconds, whole.seconds) << name << " " << decision.choice.text();
+    // The products of its inner width are worth computing again before attention's are.
+    EXPECT_TRUE(llvm::any_of(model.elements, [](const PricedElement &element) {
+      return element.group == RecomputeGroup::Mlp && element.layer == 0;
+    })) << name;
+  }
 }
 
 /// Real models, where ZTC_FIXTURES names their folder.

@@ -39,7 +39,7 @@ StepInputs drawInputs(func::FuncOp forward, int64_t vocabulary, bool narrow, uin
     inputs.targets.push_back(i % 5 == 3 ? -100 : int64_t(random() % uint64_t(vocabulary)));
   }
   std::normal_distribution<double> normal;
-  for (unsigned index : graph::argumentsWithRole(forward, "parameter")) {
+  for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
     auto type = cast<RankedTensorType>(forward.getArgumentTypes()[index]);
     double scale = type.getRank() > 1 ? 1.0 / std::sqrt(double(type.getShape().back())) : 0.5;
     std::vector<double> values(type.getNumElements());
@@ -64,7 +64,7 @@ FailureOr<SmallVector<Tensor>> interpretFunction(func::FuncOp function, const St
   Tensors arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
-    std::string role = graph::roleOf(function, i).str();
+    const StringRef role = graph::argumentKind(function, i);
     if (role == "parameter")
       arguments.push_back(tensorOf(type, inputs.parameters.at(graph::argString(function, i, graph::kName).str()), {}));
     else if (role == "step")

@@ -29,7 +29,7 @@ std::string stringAttr(func::FuncOp function, unsigned result, StringRef name) {
 /// `wq0` is called `layers.0.wq`: what one layer has becomes one bucket.
 void nameLayers(ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  for (unsigned i : graph::argumentsWithRole(forward, "parameter")) {
+  for (unsigned i : graph::argumentsWithRole(forward, graph::Role::Parameter)) {
     StringRef name = graph::argString(forward, i, graph::kName);
     if (llvm::isDigit(name.back()))
       forward.setArgAttr(
@@ -150,7 +150,7 @@ Named StepTest::whole(unsigned batchCount) {
   for (unsigned batch = 0; batch < batchCount; ++batch)
     addResults(microstep, *interpret(microstep, wholeArguments(microstep, batch, {}), interpreter));
   // The update takes a gradient in the type of the wire.
-  for (unsigned i : graph::argumentsWithRole(update, "gradient")) {
+  for (unsigned i : graph::argumentsWithRole(update, graph::Role::Gradient)) {
     Tensor &gradient = result.at(("gradient " + graph::argString(update, i, graph::kName)).str());
     gradient.elementType = getElementTypeOrSelf(update.getArgumentTypes()[i]);
     if (interpreter.precision != Precision::F64)
@@ -276,7 +276,7 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate, Las
       return result;
     }
     for (unsigned i = 0; i < microstep.getNumResults(); ++i) {
-      std::string kind = stringAttr(microstep, i, graph::kResult);
+      std::string kind = graph::resultKind(microstep, i).str();
       auto bucket = microstep.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
       for (unsigned rank = 0; rank < world; ++rank) {
         Tensor value = (*ranks)[rank][i];
@@ -295,7 +295,7 @@ Named StepTest::sharded(unsigned stage, unsigned world, unsigned accumulate, Las
   }
   for (auto &[name, tensors] : reduced)
     buckets[name] = tensors;
-  for (unsigned i : graph::argumentsWithRole(update, "gradient_bucket")) {
+  for (unsigned i : graph::argumentsWithRole(update, graph::Role::GradientBucket)) {
     auto bucket = update.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket).getValue();
     takeApart(*clone, "gradient", bucket, cast<RankedTensorType>(update.getArgumentTypes()[i]),
               buckets["gradient " + bucket.str()], result);

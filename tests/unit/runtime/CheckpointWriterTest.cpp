@@ -42,10 +42,10 @@ protected:
 
 TEST_F(CheckpointWriting, TrainingGoesOnUntilTheStateChanges) {
   CheckpointWriter writer(true);
-  EXPECT_FALSE(writer.isUnderWay());
+  EXPECT_FALSE(writer.isInFlight());
   writer.awaitReading(); // of nothing
   writer.begin(context, state, scratch.path("saves"));
-  EXPECT_TRUE(writer.isUnderWay());
+  EXPECT_TRUE(writer.isInFlight());
   EXPECT_FALSE(writer.isWritten());
   std::atomic<bool> hasRead = false;
   std::thread update([&] {
@@ -59,7 +59,7 @@ TEST_F(CheckpointWriting, TrainingGoesOnUntilTheStateChanges) {
   const StatusOr<std::string> written = writer.end();
   ASSERT_TRUE(written.isOk()) << written.status().message();
   EXPECT_EQ(*written, scratch.path("saves") + "/step-00000007");
-  EXPECT_FALSE(writer.isUnderWay());
+  EXPECT_FALSE(writer.isInFlight());
   const StatusOr<FoundCheckpoint> found = findCheckpoint(scratch.path("saves"), staging);
   ASSERT_TRUE(found.isOk()) << found.status().message();
   EXPECT_EQ(found->state.step, 7u);

@@ -1,9 +1,9 @@
 // Our own declarations of NVIDIA's libraries against their headers, where this machine has them: functions by their
 // types, constants by their values, structs by their sizes.
-#include "runtime/Collective/nccl/NcclApi.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "runtime/Device/cuda/CudaApi.h"
 #include "runtime/Device/cuda/NvmlApi.h"
+#include "runtime/Device/cuda/nccl/NcclApi.h"
 #include <gtest/gtest.h>
 #ifdef ZTC_CUDA_HEADERS
 #include <cublasLt.h>

@@ -1,7 +1,7 @@
 // Runs hand-written steps on the CUDA device over the stand-ins of tests/standin: no GPU is needed, and none is used.
 #pragma once
-#include "runtime/Collective/nccl/NcclCommunicator.h"
 #include "runtime/Device/cuda/CudaDevice.h"
+#include "runtime/Device/cuda/nccl/NcclCommunicator.h"
 #include "tests/conformance/CommunicatorFactories.h"
 #include "tests/conformance/StepRunner.h"
 #include <cstdlib>

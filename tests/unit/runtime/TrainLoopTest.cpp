@@ -347,19 +347,19 @@ TEST(TrainLoop, ASaveOnItsWayIsJudgedBehindALaterStep) {
   ToyRun run;
   run.settings.saveEvery = 2;
   int asked = 0;
-  bool isUnderWay = false;
+  bool isInFlight = false;
   std::vector<std::string> events;
   run.hooks.save = [&](const LoopPosition &state) {
     events.push_back("save " + std::to_string(state.step));
-    isUnderWay = true;
+    isInFlight = true;
     asked = 0;
     return Status::ok();
   };
   run.hooks.beforeUpdate = [&] { events.push_back("update"); };
-  run.hooks.isSaved = [&] { return isUnderWay && ++asked == 2; };
+  run.hooks.isSaved = [&] { return isInFlight && ++asked == 2; };
   run.hooks.endSave = [&] {
     events.push_back("end");
-    isUnderWay = false;
+    isInFlight = false;
     return Status::ok();
   };
   ASSERT_TRUE(run.go(1, 1).isOk());

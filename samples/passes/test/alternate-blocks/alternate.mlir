@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @microstep
 // CHECK:         graph.exp {{.*}} {graph.recomputed}
 // CHECK-NOT:     graph.recomputed
-func.func @microstep(%x: tensor<4x8xf32>, %head: tensor<16x8xf32>, %targets: tensor<4xi32>, %scale: tensor<f32>) -> (tensor<f32>, tensor<4x8xf32>) {
+func.func @microstep(%x: tensor<4x8xf32>, %head: tensor<16x8xf32>, %targets: tensor<4xi32>, %scale: tensor<f32>) -> (tensor<f32>, tensor<4x8xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %a = graph.exp %x : tensor<4x8xf32> loc("model.layers.0.mlp")
   %b = graph.add %x, %a : tensor<4x8xf32> loc("model.layers.0.mlp")
   %c = graph.exp %b : tensor<4x8xf32> loc("model.layers.1.mlp")

@@ -1,6 +1,6 @@
 // RUN: ztc-opt --load-pass-plugin=%plugin --pass-pipeline='builtin.module(ztc-overlap-collectives,ztc-order-collectives,delay-gathers,ztc-verify-schedule)' %s | FileCheck %s
-dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
-dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 
 // CHECK-LABEL: func.func @gathers
 // CHECK:         dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64}

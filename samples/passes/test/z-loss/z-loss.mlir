@@ -13,7 +13,7 @@
 // CHECK:         dense<2.500000e-01>
 // CHECK:         %[[SUM:.*]] = graph.add %[[LOSS]]
 // CHECK:         return %[[SUM]]
-func.func @eval(%hidden: tensor<4x8xf32>, %head: tensor<16x8xf32>, %targets: tensor<4xi32>) -> tensor<f32> {
+func.func @eval(%hidden: tensor<4x8xf32>, %head: tensor<16x8xf32>, %targets: tensor<4xi32>) -> tensor<f32> attributes {graph.entry = #graph.entry<eval>} {
   %loss = graph.linear_cross_entropy %hidden, %head, %targets : tensor<4x8xf32>, tensor<16x8xf32>, tensor<4xi32> -> tensor<f32>
   return %loss : tensor<f32>
 }

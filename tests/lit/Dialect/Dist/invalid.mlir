@@ -227,7 +227,7 @@ func.func @all_reduce_start(%x: tensor<f32>) {
 // -----
 
 func.func @done(%p: !dist.pending<tensor<?xf32, #dist.full<@b>>>) {
-  // expected-error @+1 {{(C1) waits for what is no dist.all_gather_start}}
+  // expected-error @+1 {{(C1) operand must be the result of dist.all_gather_start}}
   %0 = dist.all_gather_done %p : !dist.pending<tensor<?xf32, #dist.full<@b>>>
   return
 }
@@ -235,7 +235,7 @@ func.func @done(%p: !dist.pending<tensor<?xf32, #dist.full<@b>>>) {
 // -----
 
 func.func @done(%p: !dist.pending<tensor<?xf32, #dist.shard<@b>>>) {
-  // expected-error @+1 {{(C1) waits for what is no dist.reduce_scatter_start}}
+  // expected-error @+1 {{(C1) operand must be the result of dist.reduce_scatter_start}}
   %0 = dist.reduce_scatter_done %p : !dist.pending<tensor<?xf32, #dist.shard<@b>>>
   return
 }
@@ -243,7 +243,7 @@ func.func @done(%p: !dist.pending<tensor<?xf32, #dist.shard<@b>>>) {
 // -----
 
 func.func @done(%p: !dist.pending<tensor<f32>>) {
-  // expected-error @+1 {{(C1) waits for what is no dist.all_reduce_start}}
+  // expected-error @+1 {{(C1) operand must be the result of dist.all_reduce_start}}
   %0 = dist.all_reduce_done %p : !dist.pending<tensor<f32>>
   return
 }

@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s | ztc-opt | FileCheck %s
 
-// CHECK: dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64
-dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, trainable,
+// CHECK: dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, layer = 0 : i64
+dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, layer = 0 : i64, trainable,
   parameters = [{name = "a.weight", offset = 0 : i64, shape = array<i64: 8, 6>}, {name = "n.weight", offset = 48 : i64, shape = array<i64: 4>, tied = ["m.weight"]}]}
 
 // CHECK-LABEL: func.func @views

@@ -10,28 +10,28 @@ func.func @power(%x: tensor<2xi32>) {
 
 // -----
 
-// compare (C1)
+// compare: predicate
 func.func @compare(%x: tensor<2xf32>) {
-  // expected-error @+1 {{unknown predicate 'less'}}
-  %0 = graph.compare "less", %x, %x : tensor<2xf32> -> tensor<2xi1>
+  // expected-error @+1 {{to be one of: eq, ne, lt, le, gt, ge}}
+  %0 = graph.compare less, %x, %x : tensor<2xf32> -> tensor<2xi1>
   return
 }
 
 // -----
 
-// compare (C2): element type
+// compare (C1): element type
 func.func @compare(%x: tensor<2xf32>) {
   // expected-error @+1 {{result element type is not i1: 'f32'}}
-  %0 = graph.compare "lt", %x, %x : tensor<2xf32> -> tensor<2xf32>
+  %0 = graph.compare lt, %x, %x : tensor<2xf32> -> tensor<2xf32>
   return
 }
 
 // -----
 
-// compare (C2): shape
+// compare (C1): shape
 func.func @compare(%x: tensor<2xf32>) {
   // expected-error @+1 {{all non-scalar operands/results must have the same shape and base type}}
-  %0 = graph.compare "lt", %x, %x : tensor<2xf32> -> tensor<3xi1>
+  %0 = graph.compare lt, %x, %x : tensor<2xf32> -> tensor<3xi1>
   return
 }
 
@@ -55,37 +55,37 @@ func.func @select(%c: tensor<3xi1>, %x: tensor<2xf32>) {
 
 // -----
 
-// logic (C1)
+// logic: function
 func.func @logic(%x: tensor<2xi1>) {
-  // expected-error @+1 {{unknown function 'nand'}}
-  %0 = graph.logic "nand", %x, %x : tensor<2xi1>
+  // expected-error @+1 {{to be one of: and, or, xor}}
+  %0 = graph.logic nand, %x, %x : tensor<2xi1>
   return
 }
 
 // -----
 
-// logic (C2)
+// logic (C1)
 func.func @logic(%x: tensor<2xf32>) {
   // expected-error @+1 {{element type is not an integer: 'f32'}}
-  %0 = graph.logic "and", %x, %x : tensor<2xf32>
+  %0 = graph.logic and, %x, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+// round: mode
+func.func @round(%x: tensor<2xf32>) {
+  // expected-error @+1 {{to be one of: floor, ceil, even, truncate}}
+  %0 = graph.round up, %x : tensor<2xf32>
   return
 }
 
 // -----
 
 // round (C1)
-func.func @round(%x: tensor<2xf32>) {
-  // expected-error @+1 {{unknown mode 'up'}}
-  %0 = graph.round "up", %x : tensor<2xf32>
-  return
-}
-
-// -----
-
-// round (C2)
 func.func @round(%x: tensor<2xi32>) {
   // expected-error @+1 {{element type is not a float: 'i32'}}
-  %0 = graph.round "floor", %x : tensor<2xi32>
+  %0 = graph.round floor, %x : tensor<2xi32>
   return
 }
 

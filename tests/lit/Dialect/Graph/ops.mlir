@@ -42,10 +42,10 @@ func.func @elementwise(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %flag: tensor<2
   %17 = graph.cos %16 : tensor<2x3xf32>
   // CHECK: graph.power %{{.*}}, 3.000000e+00 : tensor<2x3xf32>
   %18 = graph.power %17, 3.0 : tensor<2x3xf32>
-  // CHECK: graph.compare "lt", %{{.*}}, %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi1>
-  %19 = graph.compare "lt", %18, %b : tensor<2x3xf32> -> tensor<2x3xi1>
-  // CHECK: graph.logic "and", %{{.*}}, %{{.*}} : tensor<2x3xi1>
-  %20 = graph.logic "and", %19, %flag : tensor<2x3xi1>
+  // CHECK: graph.compare lt, %{{.*}}, %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi1>
+  %19 = graph.compare lt, %18, %b : tensor<2x3xf32> -> tensor<2x3xi1>
+  // CHECK: graph.logic and, %{{.*}}, %{{.*}} : tensor<2x3xi1>
+  %20 = graph.logic and, %19, %flag : tensor<2x3xi1>
   // CHECK: graph.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x3xi1>, tensor<2x3xf32>
   %21 = graph.select %20, %18, %b : tensor<2x3xi1>, tensor<2x3xf32>
   // CHECK: graph.atan
@@ -54,8 +54,8 @@ func.func @elementwise(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %flag: tensor<2
   %24 = graph.expm1 %23 : tensor<2x3xf32>
   // CHECK: graph.log1p
   %25 = graph.log1p %24 : tensor<2x3xf32>
-  // CHECK: graph.round "floor", %{{.*}} : tensor<2x3xf32>
-  %26 = graph.round "floor", %25 : tensor<2x3xf32>
+  // CHECK: graph.round floor, %{{.*}} : tensor<2x3xf32>
+  %26 = graph.round floor, %25 : tensor<2x3xf32>
   // CHECK: graph.remainder %{{.*}}, %{{.*}} : tensor<2x3xf32>
   %27 = graph.remainder %26, %b : tensor<2x3xf32>
   // CHECK: graph.tensor_power %{{.*}}, %{{.*}} : tensor<2x3xf32>
@@ -156,7 +156,7 @@ func.func @ends(%table: tensor<11x4xf32>, %tokens: tensor<2x3xi32>, %targets: te
 // The length of a flat bucket may be unknown.
 // CHECK-LABEL: func @update
 func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>, %hyper: tensor<16xf32>, %scale: tensor<f32>,
-                  %proceed: tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>) {
+                  %proceed: tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>) attributes {graph.entry = #graph.entry<update>} {
   // CHECK: graph.accumulate %{{.*}}, %{{.*}} {first_writes} : tensor<?xf32>
   %0 = graph.accumulate %g, %g {first_writes} : tensor<?xf32>
   // CHECK: graph.sum_squares %{{.*}} : tensor<?xf32> -> tensor<f32>
@@ -204,8 +204,8 @@ func.func @quantized(%w: tensor<1140xi8>) -> tensor<4x8xbf16> {
 
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %0 = graph.fusion "gate"(%x, %y) attributes {reason = "pointwise"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) is chain : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.fusion "gate"(%x, %y) is chain : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
     %1 = graph.mul %a, %b : tensor<4xf32>
     // CHECK: graph.yield %{{.*}} : tensor<4xf32>

@@ -6,16 +6,16 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "model.layers
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>
 // CHECK-SAME: %[[W:.*]]: tensor<6x8xf32> {graph.frozen, graph.name = "model.layers.0.q.weight"
-// CHECK-SAME: %[[A:.*]]: tensor<2x8xf32> {graph.name = "base_model.model.model.layers.0.q.lora_A.weight", graph.role = "parameter", graph.source = {range = 0.35355{{.*}} : f64, start = "uniform"}}
-// CHECK-SAME: %[[B:.*]]: tensor<6x2xf32> {graph.name = "base_model.model.model.layers.0.q.lora_B.weight", graph.role = "parameter", graph.source = {range = 0.000000e+00 : f64, start = "zero"}}
+// CHECK-SAME: %[[A:.*]]: tensor<2x8xf32> {graph.name = "base_model.model.model.layers.0.q.lora_A.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.35355{{.*}} : f64, start = "uniform"}}
+// CHECK-SAME: %[[B:.*]]: tensor<6x2xf32> {graph.name = "base_model.model.model.layers.0.q.lora_B.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.000000e+00 : f64, start = "zero"}}
 // CHECK: %[[Y:.*]] = graph.matmul %[[X]], %[[W]] {transpose_b}
 // CHECK: %[[H:.*]] = graph.matmul %[[X]], %[[A]] {transpose_b}
 // CHECK: %[[S:.*]] = graph.mul %[[H]]
 // CHECK: %[[D:.*]] = graph.matmul %[[S]], %[[B]] {transpose_b}
 // CHECK: %[[Z:.*]] = graph.add %[[Y]], %[[D]]
 // CHECK: return %[[Z]]
-func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
-                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "model.layers.0.q.weight"}) -> tensor<4x6xf32> {
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.layer = 0 : i64, graph.name = "model.layers.0.q.weight"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
   %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
@@ -31,9 +31,9 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "k.weight", m
 // CHECK: %[[D:.*]] = graph.matmul %{{.*}}, %[[B]] {transpose_b}
 // CHECK: %[[P:.*]] = graph.pad %[[D]], [0, 6] : tensor<4x4xf32> -> tensor<4x10xf32>
 // CHECK: graph.add %[[Y]], %[[P]]
-func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
-                   %q: tensor<8x6xf32> {graph.role = "parameter", graph.name = "q.weight"},
-                   %k: tensor<8x4xf32> {graph.role = "parameter", graph.name = "k.weight"}) -> tensor<4x10xf32> {
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %q: tensor<8x6xf32> {graph.role = #graph.role<parameter>, graph.name = "q.weight"},
+                   %k: tensor<8x4xf32> {graph.role = #graph.role<parameter>, graph.name = "k.weight"}) -> tensor<4x10xf32> attributes {graph.entry = #graph.entry<forward>} {
   %w = graph.concat %q, %k axis 1 : tensor<8x6xf32>, tensor<8x4xf32> -> tensor<8x10xf32>
   %y = graph.matmul %x, %w : tensor<4x8xf32>, tensor<8x10xf32> -> tensor<4x10xf32>
   return %y : tensor<4x10xf32>
@@ -46,8 +46,8 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "qk.weight", 
 // CHECK-LABEL: func.func @forward
 // CHECK-DAG: graph.slice %{{.*}}, [0, 0] : tensor<6x2xf32> -> tensor<2x2xf32>
 // CHECK-DAG: graph.slice %{{.*}}, [2, 0] : tensor<6x2xf32> -> tensor<4x2xf32>
-func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
-                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "qk.weight"}) -> (tensor<4x2xf32>, tensor<4x4xf32>) {
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "qk.weight"}) -> (tensor<4x2xf32>, tensor<4x4xf32>) attributes {graph.entry = #graph.entry<forward>} {
   %a = graph.slice %w, [0, 0] : tensor<6x8xf32> -> tensor<2x8xf32>
   %b = graph.slice %w, [2, 0] : tensor<6x8xf32> -> tensor<4x8xf32>
   %y = graph.matmul %x, %a {transpose_b} : tensor<4x8xf32>, tensor<2x8xf32> -> tensor<4x2xf32>
@@ -64,8 +64,8 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "w.weight", m
 // CHECK: %[[D:.*]] = graph.mul %[[BA]]
 // CHECK: %[[S:.*]] = graph.add %{{.*}}, %[[D]] : tensor<6x8xf32>
 // CHECK: graph.exp %[[S]]
-func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
-                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "w.weight"}) -> tensor<4x6xf32> {
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w.weight"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
   %e = graph.exp %w : tensor<6x8xf32>
   %y = graph.matmul %x, %e {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
@@ -79,7 +79,7 @@ module attributes {graph.adapters = [{kind = "embedding", parameter = "embed.wei
                                      {kind = "train", parameter = "head.bias", module = "head", name = "base_model.model.head.bias"}]} {
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<6x8xf32> {graph.frozen, graph.name = "embed.weight"
-// CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6xf32> {graph.name = "base_model.model.head.bias", graph.role = "parameter"}
+// CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<6xf32> {graph.name = "base_model.model.head.bias", graph.role = #graph.role<parameter>}
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x6xf32> {graph.name = "base_model.model.embed.lora_embedding_A"
 // CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<8x2xf32> {graph.name = "base_model.model.embed.lora_embedding_B"
 // CHECK-SAME: %[[H:[a-z0-9]+]]: tensor<6x8xf32> {graph.name = "base_model.model.head.weight"
@@ -87,9 +87,9 @@ module attributes {graph.adapters = [{kind = "embedding", parameter = "embed.wei
 // CHECK: %[[AT:.*]] = graph.transpose %[[A]]
 // CHECK: graph.embedding %[[AT]]
 // CHECK: graph.matmul %{{.*}}, %[[H]] {transpose_b}
-func.func @forward(%t: tensor<1x4xi32> {graph.role = "tokens"},
-                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "embed.weight"},
-                   %b: tensor<6xf32> {graph.role = "parameter", graph.name = "head.bias"}) -> tensor<4x6xf32> {
+func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
+                   %b: tensor<6xf32> {graph.role = #graph.role<parameter>, graph.name = "head.bias"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
   %x = graph.embedding %w, %t : tensor<6x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
   %r = graph.reshape %x : tensor<1x4x8xf32> -> tensor<4x8xf32>
   %y = graph.matmul %r, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>

@@ -2,14 +2,14 @@
 
 // The head's product and the loss become one op; the logits are gone. Each sequence has its loss.
 // CHECK-LABEL: func.func @eval(
-// CHECK-SAME:    %[[TOKENS:.*]]: tensor<2x4xi32> {graph.role = "tokens"}, %[[TARGETS:.*]]: tensor<2x4xi32> {graph.role = "targets"},
-// CHECK-SAME:    %[[W:.*]]: tensor<16x8xf32> {graph.name = "w", graph.role = "parameter"}) -> (tensor<2xf32> {graph.result = "loss"})
+// CHECK-SAME:    %[[TOKENS:.*]]: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %[[TARGETS:.*]]: tensor<2x4xi32> {graph.role = #graph.role<targets>},
+// CHECK-SAME:    %[[W:.*]]: tensor<16x8xf32> {graph.name = "w", graph.role = #graph.role<parameter>}) -> (tensor<2xf32> {graph.result = #graph.result<loss>})
 // CHECK:         %[[HIDDEN:.*]] = graph.embedding
 // CHECK:         %[[FLAT:.*]] = graph.reshape %[[TARGETS]] : tensor<2x4xi32> -> tensor<8xi32>
 // CHECK:         %[[LOSS:.*]] = graph.linear_cross_entropy %[[HIDDEN]], %[[W]], %[[FLAT]] : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<2xf32>
 // CHECK-NEXT:    return %[[LOSS]] : tensor<2xf32>
-func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"})
-    -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
+func.func @forward(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"})
+    -> (tensor<2x4x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<forward>} {
   %flat = graph.reshape %tokens : tensor<2x4xi32> -> tensor<8xi32>
   %hidden = graph.embedding %w, %flat : tensor<16x8xf32>, tensor<8xi32> -> tensor<8x8xf32>
   %y = graph.matmul %hidden, %w {transpose_b} : tensor<8x8xf32>, tensor<16x8xf32> -> tensor<8x16xf32>
@@ -23,8 +23,8 @@ func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<
 // CHECK-LABEL: func.func @eval(
 // CHECK-NOT:     graph.matmul
 // CHECK:         graph.linear_cross_entropy %{{.*}} {logit_scale = 5.000000e-01 : f64, softcap = 4.000000e+00 : f64} : tensor<8x8xf32>, tensor<16x8xf32>
-func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"})
-    -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
+func.func @forward(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"})
+    -> (tensor<2x4x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<forward>} {
   %flat = graph.reshape %tokens : tensor<2x4xi32> -> tensor<8xi32>
   %hidden = graph.embedding %w, %flat : tensor<16x8xf32>, tensor<8xi32> -> tensor<8x8xf32>
   %y = graph.matmul %hidden, %w {transpose_b} : tensor<8x8xf32>, tensor<16x8xf32> -> tensor<8x16xf32>
@@ -46,8 +46,8 @@ func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<
 // CHECK-DAG:     %[[FLAT:.*]] = graph.reshape %{{.*}} : tensor<2x4xi32> -> tensor<8xi32>
 // CHECK-DAG:     %[[ROWS:.*]] = graph.reshape %[[LOGITS]] : tensor<2x4x16xf32> -> tensor<8x16xf32>
 // CHECK:         graph.cross_entropy %[[ROWS]], %[[FLAT]] : tensor<8x16xf32>, tensor<8xi32> -> tensor<2xf32>
-func.func @forward(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %w: tensor<16x16xf32> {graph.role = "parameter", graph.name = "w"})
-    -> (tensor<2x4x16xf32> {graph.result = "logits"}) {
+func.func @forward(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %w: tensor<16x16xf32> {graph.role = #graph.role<parameter>, graph.name = "w"})
+    -> (tensor<2x4x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<forward>} {
   %y = graph.embedding %w, %tokens : tensor<16x16xf32>, tensor<2x4xi32> -> tensor<2x4x16xf32>
   %logits = graph.tanh %y : tensor<2x4x16xf32>
   return %logits : tensor<2x4x16xf32>

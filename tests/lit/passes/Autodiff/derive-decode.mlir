@@ -2,13 +2,13 @@
 
 // One token at one position: tables are looked up there, attention reads the rows that are kept and the one of the position.
 // CHECK-LABEL: func.func @generate(
-// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = #graph.result<cache>})
 // CHECK:         %[[FIRST:.*]] = graph.slice %{{.*}}, [0, 0, 0, 0] : tensor<3x4x2x2xf32> -> tensor<1x4x2x2xf32>
 // CHECK:         graph.transpose %[[FIRST]], [0, 2, 1, 3] : tensor<1x4x2x2xf32> -> tensor<1x2x4x2xf32>
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME:    %[[TOKEN:[a-z0-9]+]]: tensor<1x1xi32> {graph.role = "tokens"}, %[[POSITION:[a-z0-9]+]]: tensor<1xi32> {graph.role = "position"}
-// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}, %[[VALUES:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "values.0", graph.role = "cache"})
-// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK-SAME:    %[[TOKEN:[a-z0-9]+]]: tensor<1x1xi32> {graph.role = #graph.role<tokens>}, %[[POSITION:[a-z0-9]+]]: tensor<1xi32> {graph.role = #graph.role<position>}
+// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "keys.0", graph.role = #graph.role<cache>}, %[[VALUES:[a-z0-9]+]]: tensor<2x4x2xf32> {graph.name = "values.0", graph.role = #graph.role<cache>})
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}, tensor<2x4x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>}, tensor<2x4x2xf32> {graph.name = "values.0", graph.result = #graph.result<cache>})
 // CHECK:         graph.embedding %{{.*}}, %[[TOKEN]] : tensor<16x8xf32>, tensor<1x1xi32> -> tensor<1x1x8xf32>
 // CHECK:         graph.embedding %{{.*}}, %[[POSITION]] : tensor<4x1xf32>, tensor<1xi32> -> tensor<1x1xf32>
 // CHECK:         graph.rope %{{.*}} : tensor<1x1x4x2xf32>, tensor<1x1xf32>
@@ -18,10 +18,10 @@
 // CHECK:         graph.softmax %{{.*}} {graph.wide} : tensor<2x2x4xf32>
 // CHECK:         graph.matmul %{{.*}}, %[[NEWVALUES]] : tensor<2x2x4xf32>, tensor<2x4x2xf32> -> tensor<2x2x2xf32>
 // CHECK:         return %{{.*}}, %[[NEWKEYS]], %[[NEWVALUES]]
-func.func @generate(%tokens: tensor<3x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"}, %k: tensor<4x8xf32> {graph.role = "parameter", graph.name = "k"},
-                    %places: tensor<4x8xf32> {graph.role = "parameter", graph.name = "places"})
-    -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<3x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %k: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "k"},
+                    %places: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "places"})
+    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %cos = graph.constant dense<[[1.0], [0.5], [0.25], [0.125]]> : tensor<4x1xf32>
   %words = graph.embedding %w, %tokens : tensor<16x8xf32>, tensor<3x4xi32> -> tensor<3x4x8xf32>
   %learned = graph.broadcast %places : tensor<4x8xf32> -> tensor<3x4x8xf32>
@@ -46,8 +46,8 @@ func.func @generate(%tokens: tensor<3x4xi32> {graph.role = "tokens"}, %position:
 // CHECK:         %[[LOCAL:.*]] = graph.sub %[[PLACE]], %{{.*}} : tensor<1x1xi32>
 // CHECK:         %[[TABLE:.*]] = graph.embedding_grad %[[LOCAL]], %{{.*}} {graph.wide} : tensor<1x1xi32>, tensor<1x1x1xf32> -> tensor<2x1xf32>
 // CHECK:         graph.reshape %[[TABLE]] {graph.wide} : tensor<2x1xf32> -> tensor<1x1x1x2xf32>
-func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %two = graph.constant dense<2> : tensor<1x4xi32>
   %row = graph.iota 1 : tensor<1x4xi32>
   %begin = graph.mul %row, %two : tensor<1x4xi32>
@@ -68,8 +68,8 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
 // Attention that sees later positions has no cache: they change what earlier rows are.
 // CHECK-LABEL: module attributes {graph.no_cache = "graph.attention sees later positions"}
 // CHECK-NOT: @decode
-func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
   %heads = graph.reshape %x : tensor<1x4x2xf32> -> tensor<1x4x1x2xf32>
   %out = graph.attention %heads, %heads, %heads, 1.0 : tensor<1x4x1x2xf32>, tensor<1x4x1x2xf32>
@@ -84,8 +84,8 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
 // Nor has a model that mixes positions in another way: here by the difference of neighbours.
 // CHECK-LABEL: module attributes {graph.no_cache = "graph.slice takes some of the positions"}
 // CHECK-NOT: @decode
-func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<1x4xi32> -> tensor<1x4x2xf32>
   %before = graph.slice %x, [0, 0, 0] : tensor<1x4x2xf32> -> tensor<1x3x2xf32>
   %shifted = graph.pad %before, [0, 1, 0] : tensor<1x3x2xf32> -> tensor<1x4x2xf32>
@@ -100,16 +100,16 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
 
 // Attention that is written out: keys, here also the values, are kept before heads are repeated; the mask hides what is later.
 // CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32>
-// CHECK-SAME:    tensor<1x4x1x2xf32> {graph.name = "keys.0", graph.result = "cache"})
+// CHECK-SAME:    tensor<1x4x1x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>})
 // CHECK-LABEL: func.func @decode(
 // CHECK:         %[[NEWKEYS:.*]] = graph.select %{{.*}} : tensor<1x4x1x2xi1>, tensor<1x4x1x2xf32>
 // CHECK:         graph.broadcast %{{.*}} : tensor<1x1x4x2xf32> -> tensor<1x2x4x2xf32>
 // CHECK:         graph.matmul %{{.*}} {transpose_b} : tensor<1x2x1x2xf32>, tensor<1x2x4x2xf32> -> tensor<1x2x1x4xf32>
-// CHECK:         %[[HERE:.*]] = graph.compare "le", %{{.*}} : tensor<1x4xi32> -> tensor<1x4xi1>
+// CHECK:         %[[HERE:.*]] = graph.compare le, %{{.*}} : tensor<1x4xi32> -> tensor<1x4xi1>
 // CHECK:         graph.broadcast %[[HERE]] : tensor<1x4xi1> -> tensor<1x2x1x4xi1>
 // CHECK:         graph.softmax %{{.*}} : tensor<1x2x1x4xf32>
-func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %x = graph.embedding %w, %tokens : tensor<16x4xf32>, tensor<2x4xi32> -> tensor<2x4x4xf32>
   %q = graph.reshape %x : tensor<2x4x4xf32> -> tensor<2x4x2x2xf32>
   %queries = graph.transpose %q, [0, 2, 1, 3] : tensor<2x4x2x2xf32> -> tensor<2x2x4x2xf32>
@@ -119,7 +119,7 @@ func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position:
   %scores = graph.matmul %queries, %keys {transpose_b} : tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32> -> tensor<2x2x4x4xf32>
   %i = graph.iota 0 : tensor<4x4xi32>
   %j = graph.iota 1 : tensor<4x4xi32>
-  %seen = graph.compare "le", %j, %i : tensor<4x4xi32> -> tensor<4x4xi1>
+  %seen = graph.compare le, %j, %i : tensor<4x4xi32> -> tensor<4x4xi1>
   %seenAll = graph.broadcast %seen : tensor<4x4xi1> -> tensor<2x2x4x4xi1>
   %lowest = graph.constant dense<0xFF800000> : tensor<2x2x4x4xf32>
   %masked = graph.select %seenAll, %scores, %lowest : tensor<2x2x4x4xi1>, tensor<2x2x4x4xf32>
@@ -137,15 +137,15 @@ func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position:
 // Where the mask lets rows see the position behind theirs there is none.
 // CHECK-LABEL: module attributes {graph.no_cache = "graph.softmax runs over positions that no mask is seen to hide"}
 // CHECK-NOT: @decode
-func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position: tensor<1xi32> {graph.role = "position"},
-                    %w: tensor<16x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %x = graph.embedding %w, %tokens : tensor<16x4xf32>, tensor<1x4xi32> -> tensor<1x4x4xf32>
   %scores = graph.matmul %x, %x {transpose_b} : tensor<1x4x4xf32>, tensor<1x4x4xf32> -> tensor<1x4x4xf32>
   %one = graph.constant dense<1> : tensor<1x4x4xi32>
   %i = graph.iota 1 : tensor<1x4x4xi32>
   %next = graph.add %i, %one : tensor<1x4x4xi32>
   %j = graph.iota 2 : tensor<1x4x4xi32>
-  %seen = graph.compare "le", %j, %next : tensor<1x4x4xi32> -> tensor<1x4x4xi1>
+  %seen = graph.compare le, %j, %next : tensor<1x4x4xi32> -> tensor<1x4x4xi1>
   %lowest = graph.constant dense<0xFF800000> : tensor<1x4x4xf32>
   %masked = graph.select %seen, %scores, %lowest : tensor<1x4x4xi1>, tensor<1x4x4xf32>
   %p = graph.softmax %masked : tensor<1x4x4xf32>
@@ -159,28 +159,28 @@ func.func @generate(%tokens: tensor<1x4xi32> {graph.role = "tokens"}, %position:
 // -----
 
 // Several sequences go on together: a token, a position and a cache of each; one that rests keeps its cache. Rows meet a weight in one product.
-// CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32> {graph.role = "tokens"}, %arg1: tensor<2xi32> {graph.role = "position"}
-// CHECK-SAME:    %[[BEFORE:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}
-// CHECK:         %[[REFILLED:.*]] = graph.compare "ge", %arg1, %{{.*}} : tensor<2xi32> -> tensor<2xi1>
+// CHECK-LABEL: func.func @generate(%arg0: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %arg1: tensor<2xi32> {graph.role = #graph.role<position>}
+// CHECK-SAME:    %[[BEFORE:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = #graph.role<cache>}
+// CHECK:         %[[REFILLED:.*]] = graph.compare ge, %arg1, %{{.*}} : tensor<2xi32> -> tensor<2xi1>
 // CHECK:         graph.select %{{.*}}, %{{.*}}, %[[BEFORE]] : tensor<2x1x4x2xi1>, tensor<2x1x4x2xf32>
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME:    tensor<1x1xi32> {graph.role = "tokens"}, %{{[a-z0-9]+}}: tensor<1xi32> {graph.role = "position"}
-// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = "logits"}, tensor<1x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}
+// CHECK-SAME:    tensor<1x1xi32> {graph.role = #graph.role<tokens>}, %{{[a-z0-9]+}}: tensor<1xi32> {graph.role = #graph.role<position>}
+// CHECK-SAME:    -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}, tensor<1x4x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>}
 // CHECK-LABEL: func.func @decode_rows(
-// CHECK-SAME:    %[[TOKENS:[a-z0-9]+]]: tensor<2x1xi32> {graph.role = "tokens"}, %[[POSITIONS:[a-z0-9]+]]: tensor<2xi32> {graph.role = "position"}, %[[W:[a-z0-9]+]]:
-// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = "cache"}, %{{[a-z0-9]+}}: tensor<2x1x4x2xf32> {graph.name = "values.0", graph.role = "cache"})
-// CHECK-SAME:    -> (tensor<2x16xf32> {graph.result = "logits"}, tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.result = "cache"}, tensor<2x1x4x2xf32> {graph.name = "values.0", graph.result = "cache"})
+// CHECK-SAME:    %[[TOKENS:[a-z0-9]+]]: tensor<2x1xi32> {graph.role = #graph.role<tokens>}, %[[POSITIONS:[a-z0-9]+]]: tensor<2xi32> {graph.role = #graph.role<position>}, %[[W:[a-z0-9]+]]:
+// CHECK-SAME:    %[[KEYS:[a-z0-9]+]]: tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.role = #graph.role<cache>}, %{{[a-z0-9]+}}: tensor<2x1x4x2xf32> {graph.name = "values.0", graph.role = #graph.role<cache>})
+// CHECK-SAME:    -> (tensor<2x16xf32> {graph.result = #graph.result<logits>}, tensor<2x1x4x2xf32> {graph.name = "keys.0", graph.result = #graph.result<cache>}, tensor<2x1x4x2xf32> {graph.name = "values.0", graph.result = #graph.result<cache>})
 // CHECK:         %[[COLUMN:.*]] = graph.reshape %[[POSITIONS]] : tensor<2xi32> -> tensor<2x1xi32>
-// CHECK:         %[[ACTIVE:.*]] = graph.compare "ge", %[[COLUMN]], %{{.*}} : tensor<2x1xi32> -> tensor<2x1xi1>
+// CHECK:         %[[ACTIVE:.*]] = graph.compare ge, %[[COLUMN]], %{{.*}} : tensor<2x1xi32> -> tensor<2x1xi1>
 // CHECK:         graph.select %[[ACTIVE]], %[[COLUMN]]
 // CHECK:         graph.embedding %[[W]], %{{.*}} : tensor<16x2xf32>, tensor<2x1x1xi32> -> tensor<2x1x1x2xf32>
 // CHECK:         graph.rope %{{.*}} : tensor<1x2x1x2xf32>, tensor<2x1xf32>
-// CHECK:         %[[GUARDED:.*]] = graph.logic "and", %{{.*}} : tensor<2x1x4x2xi1>
+// CHECK:         %[[GUARDED:.*]] = graph.logic and, %{{.*}} : tensor<2x1x4x2xi1>
 // CHECK:         graph.select %[[GUARDED]], %{{.*}}, %[[KEYS]]
 // CHECK:         graph.matmul %{{.*}} {graph.wide, transpose_b} : tensor<2x1x2xf32>, tensor<2x4x2xf32> -> tensor<2x1x4xf32>
 // CHECK:         graph.matmul %{{.*}}, %[[W]] {transpose_b} : tensor<2x2xf32>, tensor<16x2xf32> -> tensor<2x16xf32>
-func.func @generate(%tokens: tensor<2x4xi32> {graph.role = "tokens"}, %position: tensor<2xi32> {graph.role = "position"},
-                    %w: tensor<16x2xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<2x16xf32> {graph.result = "logits"}) {
+func.func @generate(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<2xi32> {graph.role = #graph.role<position>},
+                    %w: tensor<16x2xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<2x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {
   %cos = graph.constant dense<[[1.0], [0.5], [0.25], [0.125]]> : tensor<4x1xf32>
   %x = graph.embedding %w, %tokens : tensor<16x2xf32>, tensor<2x4xi32> -> tensor<2x4x2xf32>
   %heads = graph.reshape %x : tensor<2x4x2xf32> -> tensor<2x4x1x2xf32>

@@ -2,10 +2,10 @@
 
 // A tied parameter: the embedding's rows are added to what the loss wrote. The backward part comes in reverse order.
 // CHECK-LABEL: func.func @microstep(
-// CHECK-SAME:    %[[TOKENS:.*]]: tensor<8xi32> {graph.role = "tokens"}, %[[TARGETS:.*]]: tensor<8xi32> {graph.role = "targets"},
-// CHECK-SAME:    %[[STEP:.*]]: tensor<20xf32> {graph.role = "step"}, %[[W:.*]]: tensor<16x8xf32> {{.*}}, %[[N:.*]]: tensor<8xf32>
-// CHECK-SAME:    -> (tensor<f32> {graph.result = "loss"}, tensor<16x8xf32> {graph.name = "w", graph.result = "gradient"},
-// CHECK-SAME:        tensor<8xf32> {graph.name = "n", graph.result = "gradient"})
+// CHECK-SAME:    %[[TOKENS:.*]]: tensor<8xi32> {graph.role = #graph.role<tokens>}, %[[TARGETS:.*]]: tensor<8xi32> {graph.role = #graph.role<targets>},
+// CHECK-SAME:    %[[STEP:.*]]: tensor<20xf32> {graph.role = #graph.role<step>}, %[[W:.*]]: tensor<16x8xf32> {{.*}}, %[[N:.*]]: tensor<8xf32>
+// CHECK-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<16x8xf32> {graph.name = "w", graph.result = #graph.result<gradient>},
+// CHECK-SAME:        tensor<8xf32> {graph.name = "n", graph.result = #graph.result<gradient>})
 // CHECK:         %[[X:.*]] = graph.embedding %[[W]], %[[TOKENS]]
 // CHECK:         %[[H:.*]] = graph.rms_norm %[[X]], %[[N]]
 // CHECK:         %[[FIELD:.*]] = graph.slice %[[STEP]], [0] : tensor<20xf32> -> tensor<1xf32>
@@ -15,9 +15,9 @@
 // CHECK:         %[[ROWS:.*]] = graph.embedding_grad %[[TOKENS]], %[[DX]]
 // CHECK:         %[[SUM:.*]] = graph.accumulate %[[DW]], %[[ROWS]] : tensor<16x8xf32>
 // CHECK:         return %[[LOSS]], %[[SUM]], %[[DN]]
-func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
-                %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w"},
-                %n: tensor<8xf32> {graph.role = "parameter", graph.name = "n"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"},
+                %n: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "n"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %w, %tokens : tensor<16x8xf32>, tensor<8xi32> -> tensor<8x8xf32>
   %h = graph.rms_norm %x, %n, 1.0e-5 : tensor<8x8xf32>, tensor<8xf32>
   %loss = graph.linear_cross_entropy %h, %w, %targets : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<f32>
@@ -29,9 +29,9 @@ func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor
 // A frozen head has no cotangent.
 // CHECK-LABEL: func.func @microstep(
 // CHECK:         %{{.*}}, %{{.*}} = graph.linear_cross_entropy {{.*}} scale {{.*}} -> tensor<f32>, tensor<8x8xf32>{{$}}
-func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
-                %e: tensor<16x8xf32> {graph.role = "parameter", graph.name = "e"},
-                %w: tensor<16x8xf32> {graph.role = "parameter", graph.name = "w", graph.frozen}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>},
+                %e: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "e"},
+                %w: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w", graph.frozen}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<16x8xf32>, tensor<8xi32> -> tensor<8x8xf32>
   %loss = graph.linear_cross_entropy %x, %w, %targets : tensor<8x8xf32>, tensor<16x8xf32>, tensor<8xi32> -> tensor<f32>
   return %loss : tensor<f32>
@@ -41,15 +41,15 @@ func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor
 
 // Attention is replaced by its form with row statistics; a frozen parameter gets no gradient and needs no code.
 // CHECK-LABEL: func.func @microstep(
-// CHECK-SAME:    -> (tensor<f32> {graph.result = "loss"}, tensor<4x4xf32> {graph.name = "q", graph.result = "gradient"})
+// CHECK-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<4x4xf32> {graph.name = "q", graph.result = #graph.result<gradient>})
 // CHECK:         %[[OUT:.*]], %[[LSE:.*]] = graph.attention
 // CHECK-SAME:    -> tensor<1x1x8xf32>
 // CHECK:         graph.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[OUT]], %[[LSE]]
 // CHECK-NOT:     graph.embedding_grad
 // CHECK:         return
-func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
-                %w: tensor<16x4xf32> {graph.role = "parameter", graph.name = "w", graph.frozen},
-                %q: tensor<4x4xf32> {graph.role = "parameter", graph.name = "q"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w", graph.frozen},
+                %q: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.name = "q"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %w, %tokens : tensor<16x4xf32>, tensor<8xi32> -> tensor<8x4xf32>
   %xq = graph.matmul %x, %q {transpose_b} : tensor<8x4xf32>, tensor<4x4xf32> -> tensor<8x4xf32>
   %x4 = graph.reshape %x : tensor<8x4xf32> -> tensor<1x8x1x4xf32>
@@ -69,9 +69,9 @@ func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor
 // CHECK:         graph.cross_entropy_grad %{{.*}}, %{{.*}}, %[[SCALE]]
 // An unused parameter is not trained.
 // CHECK:         return %[[LOSS]], %{{[^,]*}} : tensor<f32>, tensor<16x16xf32>
-func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
-                %w: tensor<16x16xf32> {graph.role = "parameter", graph.name = "w"},
-                %unused: tensor<4xf32> {graph.role = "parameter", graph.name = "unused"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>},
+                %w: tensor<16x16xf32> {graph.role = #graph.role<parameter>, graph.name = "w"},
+                %unused: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "unused"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %w, %tokens : tensor<16x16xf32>, tensor<8xi32> -> tensor<8x16xf32>
   %loss = graph.cross_entropy %x, %targets : tensor<8x16xf32>, tensor<8xi32> -> tensor<f32>
   return %loss : tensor<f32>

@@ -2,9 +2,9 @@
 
 // CHECK-NOT:   @forward
 // CHECK:       func.func @eval
-func.func @forward() {
+func.func @forward() attributes {graph.entry = #graph.entry<forward>} {
   return
 }
-func.func @eval() {
+func.func @eval() attributes {graph.entry = #graph.entry<eval>} {
   return
 }

@@ -8,7 +8,7 @@
 // CHECK-DAG:     %[[NONE:.*]] = graph.constant dense<> : tensor<1x0x4xf32>
 // CHECK:         return %[[K]], %[[SUM]], %[[MAX]], %[[PRODUCT]], %[[NONE]]
 func.func @forward(%k: tensor<1x8x4xf32>, %past: tensor<1x0x4xf32>, %a: tensor<2x0xf32>, %b: tensor<0x3xf32>)
-    -> (tensor<1x8x4xf32>, tensor<1x1xf32>, tensor<1x1xf32>, tensor<2x3xf32>, tensor<1x0x4xf32>) {
+    -> (tensor<1x8x4xf32>, tensor<1x1xf32>, tensor<1x1xf32>, tensor<2x3xf32>, tensor<1x0x4xf32>) attributes {graph.entry = #graph.entry<forward>} {
   %scaled = graph.neg %past : tensor<1x0x4xf32>
   %y = graph.concat %scaled, %k axis 1 : tensor<1x0x4xf32>, tensor<1x8x4xf32> -> tensor<1x8x4xf32>
   %sum = graph.reduce_sum %a, [0, 1] : tensor<2x0xf32> -> tensor<1x1xf32>

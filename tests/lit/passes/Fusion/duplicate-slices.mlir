@@ -13,7 +13,7 @@
 // CHECK:         %[[G2:.*]] = graph.slice %[[B]], [0, 0]
 // CHECK:         graph.exp %[[G2]]
 func.func @microstep(%y: tensor<8x32xf32>, %h: tensor<5x16xf32>, %t: tensor<8xi32>, %scale: tensor<f32>)
-    -> (tensor<f32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<5x16xf32>) {
+    -> (tensor<f32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<5x16xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %z = graph.exp %y : tensor<8x32xf32>
   %g = graph.slice %z, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
   %u = graph.slice %z, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
@@ -32,7 +32,7 @@ func.func @microstep(%y: tensor<8x32xf32>, %h: tensor<5x16xf32>, %t: tensor<8xi3
 // CHECK-COUNT-2: graph.slice
 // CHECK-NOT:     graph.slice
 func.func @microstep(%y: tensor<8x32xf32>, %h: tensor<5x16xf32>, %t: tensor<8xi32>, %scale: tensor<f32>)
-    -> (tensor<f32>, tensor<8x16xf32>, tensor<5x16xf32>) {
+    -> (tensor<f32>, tensor<8x16xf32>, tensor<5x16xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %z = graph.exp %y : tensor<8x32xf32>
   %g = graph.slice %z, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
   %u = graph.slice %z, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>

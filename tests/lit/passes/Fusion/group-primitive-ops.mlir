@@ -3,7 +3,7 @@
 // A chain of one shape is one group, with its constants; a producer with another reader stays apart.
 // CHECK-LABEL: func.func @chain
 // CHECK:         %[[E:.*]] = graph.fusion "exp"
-// CHECK:         graph.fusion "mul_add"(%{{.*}}, %[[E]]) attributes {reason = "pointwise chain of one shape"}
+// CHECK:         graph.fusion "mul_add"(%{{.*}}, %[[E]]) is chain
 // CHECK:           graph.constant dense<2.000000e+00>
 // CHECK:           graph.mul
 // CHECK:           graph.add
@@ -28,7 +28,7 @@ func.func @scalars(%x: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tens
   %s = graph.slice %step, [3] : tensor<16xf32> -> tensor<1xf32>
   %c = graph.reshape %s : tensor<1xf32> -> tensor<f32>
   %r = graph.sqrt %x : tensor<f32>
-  %f = graph.compare "lt", %r, %c : tensor<f32> -> tensor<i1>
+  %f = graph.compare lt, %r, %c : tensor<f32> -> tensor<i1>
   return %r, %f : tensor<f32>, tensor<i1>
 }
 
@@ -45,7 +45,7 @@ func.func @norm(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>) -> (tensor<f3
   %abc = graph.add %ab, %c : tensor<f32>
   %all = dist.all_reduce %abc axis "data" : tensor<f32>
   %r = graph.sqrt %all : tensor<f32>
-  %f = graph.compare "lt", %r, %all : tensor<f32> -> tensor<i1>
+  %f = graph.compare lt, %r, %all : tensor<f32> -> tensor<i1>
   return %r, %f : tensor<f32>, tensor<i1>
 }
 
@@ -83,7 +83,7 @@ func.func @copied(%bucket: tensor<16xf32>, %x: tensor<4x4xf32>) -> (tensor<4x4xf
 
 // What a reduce_scatter gives is kept by a kernel over the shard; a gradient that something else reads is copied: it is reduced in place.
 // CHECK-LABEL: func.func @reduced
-// CHECK:         graph.fusion "copy"(%[[X:.*]]) attributes {reason = "a gradient that is reduced has another reader"}
+// CHECK:         graph.fusion "copy"(%[[X:.*]]) is part_copy
 // CHECK:         %[[SUM:.*]] = dist.reduce_scatter
 // CHECK:         graph.fusion "accumulate"(%[[SUM]])
 // CHECK:         graph.accumulate

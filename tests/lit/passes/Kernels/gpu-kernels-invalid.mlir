@@ -2,7 +2,7 @@
 // RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" > /dev/null
 
 // CHECK: error: 'graph.attention' op there is no attention kernel for a GPU with heads of 516 elements, the most are 512; compile for the host alone (--target=host)
-func.func @eval(%q: tensor<1x8x1x516xf32>) -> tensor<1x8x1x516xf32> {
+func.func @eval(%q: tensor<1x8x1x516xf32>) -> tensor<1x8x1x516xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.attention %q, %q, %q, 5.0e-1 : tensor<1x8x1x516xf32>, tensor<1x8x1x516xf32>
   return %a : tensor<1x8x1x516xf32>
 }

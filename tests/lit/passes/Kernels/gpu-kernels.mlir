@@ -11,7 +11,7 @@
 // GPU-NOT:  softmax
 // GPU:      plan.kernel @gpu_gather_8 "service" [{block_threads = 128 : i64, image = @image.simt,
 // GPU:      plan.kernel @gpu_attention_4 "service" [{block_threads = 128 : i64, image = @image.simt, {{.*}}units_per_block = 64
-func.func @eval(%table: tensor<11x2xf32>, %ids: tensor<3xi32>, %q: tensor<1x8x1x4xf32>) -> (tensor<3x2xf32>, tensor<1x8x1x4xf32>) {
+func.func @eval(%table: tensor<11x2xf32>, %ids: tensor<3xi32>, %q: tensor<1x8x1x4xf32>) -> (tensor<3x2xf32>, tensor<1x8x1x4xf32>) attributes {graph.entry = #graph.entry<eval>} {
   %rows = graph.embedding %table, %ids : tensor<11x2xf32>, tensor<3xi32> -> tensor<3x2xf32>
   %a = graph.attention %q, %q, %q, 5.0e-1 : tensor<1x8x1x4xf32>, tensor<1x8x1x4xf32>
   return %rows, %a : tensor<3x2xf32>, tensor<1x8x1x4xf32>

@@ -8,7 +8,7 @@
 // CHECK:         llvm.func @doubled
 // CHECK-SAME:      nvvm.kernel, nvvm.minctasm = 2 : i32, nvvm.reqntid = array<i32: 128>
 // CHECK:           llvm.br {{.*}} {loop_annotation = #{{[a-z_]*}}}
-func.func @eval(%x: f32) -> f32 {
+func.func @eval(%x: f32) -> f32 attributes {graph.entry = #graph.entry<eval>} {
   %y = arith.addf %x, %x : f32
   return %y : f32
 }

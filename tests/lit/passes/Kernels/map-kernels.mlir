@@ -24,7 +24,7 @@
 // GPU:         module @gpu
 // HOST:        module @host
 // HOST-NOT:    module @gpu
-func.func @eval(%x: tensor<8x64xf32>, %y: tensor<8x64xbf16>) -> (tensor<8x64xf32>, tensor<8x64xbf16>) {
+func.func @eval(%x: tensor<8x64xf32>, %y: tensor<8x64xbf16>) -> (tensor<8x64xf32>, tensor<8x64xbf16>) attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>

@@ -30,9 +30,9 @@ dist.bucket @b {decayed = 32 : i64, elements = 36 : i64, trainable,
 // CHECK:         graph.embedding_grad
 // CHECK-SAME:      plan.accumulate = [#plan.accumulate<add>], plan.places = [#plan.place<@b.gradient, 0>]
 // CHECK:         dist.pack {{.*}}plan.places = [#plan.place<@b.gradient, 0>]
-func.func @microstep(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"}, %step: tensor<16xf32> {graph.role = "step"},
-    %p: tensor<36xf32> {graph.role = "parameter_bucket", graph.bucket = @b}, %g: tensor<36xf32> {graph.role = "gradient_bucket", graph.bucket = @b})
-    -> (tensor<f32> {graph.result = "loss"}, tensor<36xf32> {graph.result = "gradient", graph.bucket = @b}) {
+func.func @microstep(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>}, %step: tensor<16xf32> {graph.role = #graph.role<step>},
+    %p: tensor<36xf32> {graph.role = #graph.role<parameter_bucket>, graph.bucket = @b}, %g: tensor<36xf32> {graph.role = #graph.role<gradient_bucket>, graph.bucket = @b})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<36xf32> {graph.result = #graph.result<gradient>, graph.bucket = @b}) attributes {graph.entry = #graph.entry<microstep>} {
   %e = dist.view %p[0] : tensor<36xf32> -> tensor<8x4xf32>
   %n = dist.view %p[32] : tensor<36xf32> -> tensor<4xf32>
   %x = graph.embedding %e, %tokens : tensor<8x4xf32>, tensor<8xi32> -> tensor<8x4xf32>

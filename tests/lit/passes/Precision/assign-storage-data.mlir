@@ -7,8 +7,8 @@
 // CHECK-NEXT:    %[[SIN:.*]] = graph.sin %[[ALL]] : tensor<8x4xf32>
 // CHECK-NEXT:    %[[COS:.*]] = graph.cos %[[ALL]] : tensor<8x4xf32>
 // CHECK-NEXT:    graph.add %[[SIN]], %[[COS]] : tensor<8x4xf32>
-func.func @eval(%tokens: tensor<8xi32> {graph.role = "tokens"}, %targets: tensor<8xi32> {graph.role = "targets"},
-    %w: tensor<5x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<8xi32> {graph.role = #graph.role<tokens>}, %targets: tensor<8xi32> {graph.role = #graph.role<targets>},
+    %w: tensor<5x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %w, %tokens : tensor<5x4xf32>, tensor<8xi32> -> tensor<8x4xf32>
   %column = graph.reshape %tokens : tensor<8xi32> -> tensor<8x1xi32>
   %real = graph.cast %column : tensor<8x1xi32> -> tensor<8x1xf32>

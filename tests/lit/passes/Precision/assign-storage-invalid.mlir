@@ -8,8 +8,8 @@
 // FP32: a precision policy that keeps layers fp32 changes nothing in precision fp32
 // UNKNOWN: there is no precision fp8, only fp32, bf16 and fp16
 // TWICE: 'graph.embedding' op reads 'tensor<7x4xbf16>' where a precision is chosen for f32
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"})
-    -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %loss = graph.linear_cross_entropy %x, %e, %tokens : tensor<6x4xf32>, tensor<7x4xf32>, tensor<6xi32> -> tensor<f32>
   return %loss : tensor<f32>

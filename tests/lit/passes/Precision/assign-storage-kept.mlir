@@ -9,8 +9,8 @@
 // CHECK:       graph.swiglu %[[N]], %{{.*}} : tensor<6x4xf32>
 // CHECK:       graph.cast %{{.*}} : tensor<6x4xf32> -> tensor<6x4xf16>
 // CHECK:       graph.add %{{.*}} : tensor<6x4xf16>
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"},
-                %n: tensor<4xf32> {graph.role = "parameter", graph.name = "n"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"},
+                %n: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "n"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %y = graph.rms_norm %x, %n, 1.0e-5 : tensor<6x4xf32>, tensor<4xf32>
   %s = graph.swiglu %y, %x : tensor<6x4xf32> loc("model.layers.0.mlp")

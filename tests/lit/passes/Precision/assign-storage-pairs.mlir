@@ -5,7 +5,7 @@
 // CHECK:         %[[TURNED:.*]] = graph.mul %{{.*}}, %{{.*}} : tensor<6x2x1xf32>
 // CHECK:         graph.cast %[[TURNED]] : tensor<6x2x1xf32> -> tensor<6x2x1xbf16>
 // CHECK:         graph.linear_cross_entropy
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %pairs = graph.reshape %x : tensor<6x4xf32> -> tensor<6x2x2xf32>
   %a = graph.slice %pairs, [0, 0, 0] : tensor<6x2x2xf32> -> tensor<6x2x1xf32>
@@ -27,7 +27,7 @@ func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf
 // CHECK:         %[[SCALED:.*]] = graph.mul %[[SUM]], %{{.*}} : tensor<6x1xf32>
 // CHECK-NOT:     tensor<6x1xbf16>
 // CHECK:         graph.linear_cross_entropy
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %sum = graph.reduce_sum %x, [1] : tensor<6x4xf32> -> tensor<6x1xf32>
   %third = graph.constant dense<0.3> : tensor<6x1xf32>

@@ -10,10 +10,10 @@
 // CHECK:       graph.sigmoid %[[SCORES]] {graph.wide} : tensor<6x4xf32>
 // CHECK:       graph.matmul %{{.*}}, %[[WIDE]] {graph.wide, transpose_b} : tensor<6x4xf32>, tensor<4x4xf32> -> tensor<6x4xf32>
 // CHECK:       graph.matmul %[[X]], %{{.*}} {transpose_b} : tensor<6x4xbf16>, tensor<4x4xbf16> -> tensor<6x4xbf16>
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"},
-                %r: tensor<4x4xf32> {graph.role = "parameter", graph.name = "r"},
-                %g: tensor<4x4xf32> {graph.role = "parameter", graph.name = "g", graph.wide},
-                %p: tensor<4x4xf32> {graph.role = "parameter", graph.name = "p"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"},
+                %r: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.name = "r"},
+                %g: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.name = "g", graph.wide},
+                %p: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.name = "p"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %scores = graph.matmul %x, %r {transpose_b, graph.wide} : tensor<6x4xf32>, tensor<4x4xf32> -> tensor<6x4xf32>
   %shares = graph.sigmoid %scores {graph.wide} : tensor<6x4xf32>

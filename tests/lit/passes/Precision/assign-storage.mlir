@@ -5,7 +5,7 @@
 // CHECK:       module attributes {graph.precision = "bf16"}
 // CHECK-LABEL: func.func @microstep(
 // CHECK-SAME:  %[[W:[^:]*]]: tensor<4x4xbf16> {graph.name = "w"
-// CHECK-SAME:  -> (tensor<f32> {graph.result = "loss"}, tensor<4x4xf32> {graph.name = "w", graph.result = "gradient"})
+// CHECK-SAME:  -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<4x4xf32> {graph.name = "w", graph.result = #graph.result<gradient>})
 // CHECK:         graph.embedding %{{.*}} : tensor<7x4xbf16>, tensor<6xi32> -> tensor<6x4xbf16>
 // CHECK:         %[[Y:.*]] = graph.matmul %{{.*}}, %[[W]] {transpose_b} : tensor<6x4xbf16>, tensor<4x4xbf16> -> tensor<6x4xbf16>
 // CHECK:         %{{.*}}, %{{.*}}, %{{.*}} = graph.linear_cross_entropy %[[Y]], %{{.*}} -> tensor<f32>, tensor<6x4xbf16> and tensor<7x4xf32>
@@ -13,10 +13,10 @@
 // CHECK:         return %{{.*}}, %[[D]] : tensor<f32>, tensor<4x4xf32>
 // FP32:        module attributes {graph.precision = "fp32"}
 // FP32-NOT:    bf16
-func.func @microstep(%tokens: tensor<6xi32> {graph.role = "tokens"}, %step: tensor<16xf32> {graph.role = "step"},
-                     %w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "w"},
-                     %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e", graph.frozen})
-    -> (tensor<f32> {graph.result = "loss"}, tensor<4x4xf32> {graph.result = "gradient", graph.name = "w"}) {
+func.func @microstep(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %step: tensor<16xf32> {graph.role = #graph.role<step>},
+                     %w: tensor<4x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"},
+                     %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e", graph.frozen})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<4x4xf32> {graph.result = #graph.result<gradient>, graph.name = "w"}) attributes {graph.entry = #graph.entry<microstep>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %y = graph.matmul %x, %w {transpose_b} : tensor<6x4xf32>, tensor<4x4xf32> -> tensor<6x4xf32>
   %s = graph.slice %step, [0] : tensor<16xf32> -> tensor<1xf32>
@@ -39,8 +39,8 @@ func.func @microstep(%tokens: tensor<6xi32> {graph.role = "tokens"}, %step: tens
 // bf16 holds 0.5, not 0.3.
 // CHECK:         graph.mul %{{.*}}, %{{.*}} : tensor<6x4xbf16>
 // CHECK:         graph.mul %{{.*}}, %{{.*}} : tensor<6x4xf32>
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"},
-                %n: tensor<4xf32> {graph.role = "parameter", graph.name = "n"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"},
+                %n: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "n"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %count = graph.constant dense<4.0> : tensor<6x1xf32>
   %half = graph.constant dense<0.5> : tensor<6x4xf32>
   %part = graph.constant dense<0.3> : tensor<6x4xf32>
@@ -68,9 +68,9 @@ func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf
 // CHECK:         graph.mul %{{.*}}, %[[ROWS]] : tensor<6x4xf32>
 // CHECK:         %[[DX:.*]], %[[DW:.*]] = graph.rms_norm_grad %{{.*}}, %[[SUM]], {{.*}} : tensor<6x4xbf16>, tensor<4xf32>
 // CHECK:         return %{{.*}}, %[[DW]]
-func.func @microstep(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e", graph.frozen},
-                     %n: tensor<4xf32> {graph.role = "parameter", graph.name = "n"})
-    -> (tensor<f32> {graph.result = "loss"}, tensor<4xf32> {graph.result = "gradient", graph.name = "n"}) {
+func.func @microstep(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e", graph.frozen},
+                     %n: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "n"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<4xf32> {graph.result = #graph.result<gradient>, graph.name = "n"}) attributes {graph.entry = #graph.entry<microstep>} {
   %one = graph.constant dense<1.0> : tensor<4xf32>
   %scale = graph.constant dense<0.25> : tensor<f32>
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
@@ -93,8 +93,8 @@ func.func @microstep(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<
 // CHECK-NOT:     %[[SHIFTED]]
 // CHECK:         graph.rms_norm %[[STORED]]
 // CHECK:         graph.cast %[[STORED]] : tensor<6x4xbf16> -> tensor<6x4xf32>
-func.func @eval(%tokens: tensor<6xi32> {graph.role = "tokens"}, %e: tensor<7x4xf32> {graph.role = "parameter", graph.name = "e"},
-                %n: tensor<4xf32> {graph.role = "parameter", graph.name = "n"}) -> (tensor<f32> {graph.result = "loss"}) {
+func.func @eval(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, %e: tensor<7x4xf32> {graph.role = #graph.role<parameter>, graph.name = "e"},
+                %n: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "n"}) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<eval>} {
   %x = graph.embedding %e, %tokens : tensor<7x4xf32>, tensor<6xi32> -> tensor<6x4xf32>
   %sum = graph.reduce_sum %x, [1] : tensor<6x4xf32> -> tensor<6x1xf32>
   %b = graph.broadcast %sum : tensor<6x1xf32> -> tensor<6x4xf32>

@@ -13,11 +13,11 @@
 
 // The kept parameter has no master; its gradient comes in f32.
 // CHECK-LABEL: func.func @update(
-// CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = "parameter"}, {{[^:]*}}: tensor<8xf32> {graph.name = "n"
-// CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = "gradient"}, {{[^:]*}}: tensor<8xf32> {graph.name = "n", graph.role = "gradient"}
-// CHECK-SAME:    tensor<4x8xf32> {graph.name = "w", graph.role = "state", graph.state = "exp_avg"}
-// CHECK-SAME:    %[[M:[^:]*]]: tensor<4x8xi16> {graph.name = "w", graph.role = "master"})
-// CHECK-SAME:    tensor<4x8xi16> {graph.name = "w", graph.result = "master"}, tensor<f32> {graph.result = "gradient_norm"}
+// CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = #graph.role<parameter>}, {{[^:]*}}: tensor<8xf32> {graph.name = "n"
+// CHECK-SAME:    tensor<4x8xbf16> {graph.name = "w", graph.role = #graph.role<gradient>}, {{[^:]*}}: tensor<8xf32> {graph.name = "n", graph.role = #graph.role<gradient>}
+// CHECK-SAME:    tensor<4x8xf32> {graph.name = "w", graph.role = #graph.role<state>, graph.state = "exp_avg"}
+// CHECK-SAME:    %[[M:[^:]*]]: tensor<4x8xi16> {graph.name = "w", graph.role = #graph.role<master>})
+// CHECK-SAME:    tensor<4x8xi16> {graph.name = "w", graph.result = #graph.result<master>}, tensor<f32> {graph.result = #graph.result<gradient_norm>}
 // CHECK:         %[[R:.*]] = graph.reshape %[[M]]
 // CHECK:         graph.optimizer_step "adamw" {{.*}}, %[[R]]) {{.*}} decayed 32 : (tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>, tensor<32xf32>, tensor<32xi16>,
 // CHECK:         graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<8xf32>, tensor<8xf32>,
@@ -28,7 +28,7 @@
 // FP16:          graph.slice %{{.*}}, [12]
 // FP16:          %[[UNSCALED:.*]] = graph.mul %[[NORM]], %[[INVERSE:.*]] : tensor<f32>
 // FP16:          %[[SHARE:.*]] = graph.mul %[[UNSCALED]],
-// FP16:          graph.compare "lt", %[[SHARE]]
+// FP16:          graph.compare lt, %[[SHARE]]
 // FP16:          %[[CLIP:.*]] = graph.minimum
 // FP16:          %[[FACTOR:.*]] = graph.mul %[[CLIP]], %[[INVERSE]]
 // FP16:          graph.optimizer_step "adamw" {{.*}}, %[[FACTOR]], {{.*}} decayed 32 numbered %{{.*}} from [0] : (tensor<32xf16>, tensor<32xf16>, tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>,
@@ -42,7 +42,7 @@
 // WITHOUT:         %[[N:.*]] = graph.constant dense<{{.*}}> : tensor<1xi64>
 // WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 32 numbered %[[N]] from [0] : (tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>, tensor<32xf32>,
 // WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<8xf32>, tensor<8xf32>,
-func.func @microstep(%step: tensor<16xf32> {graph.role = "step"}, %w: tensor<4x8xf32> {graph.role = "parameter", graph.name = "w"},
-                     %n: tensor<8xf32> {graph.role = "parameter", graph.name = "n", graph.no_decay}) {
+func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>}, %w: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"},
+                     %n: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "n", graph.no_decay}) attributes {graph.entry = #graph.entry<microstep>} {
   return
 }

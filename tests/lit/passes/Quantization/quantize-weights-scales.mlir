@@ -8,8 +8,8 @@
 // OWN: %[[ROW:.*]] = graph.dequantize %{{.*}} {format = "nf4"} : tensor<1188xi8> -> tensor<1x128xf32>
 // OWN: %[[W:.*]] = graph.reshape %[[ROW]] : tensor<1x128xf32> -> tensor<8x16xf32>
 // OWN: graph.matmul %{{.*}}, %[[W]] {transpose_b}
-func.func @microstep(%x: tensor<4x16xf32> {graph.role = "tokens"},
-                     %w: tensor<8x16xf32> {graph.role = "parameter", graph.name = "w.weight", graph.frozen, graph.quantized = "nf4"}) -> tensor<4x8xf32> {
+func.func @microstep(%x: tensor<4x16xf32> {graph.role = #graph.role<tokens>},
+                     %w: tensor<8x16xf32> {graph.role = #graph.role<parameter>, graph.name = "w.weight", graph.frozen, graph.quantized = "nf4"}) -> tensor<4x8xf32> attributes {graph.entry = #graph.entry<microstep>} {
   %y = graph.matmul %x, %w {transpose_b} : tensor<4x16xf32>, tensor<8x16xf32> -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }

@@ -30,7 +30,7 @@
 // KEPT:          graph.linear_cross_entropy
 // KEPT-NEXT:     graph.recompute_barrier
 // KEPT-NEXT:     graph.rms_norm
-func.func @microstep(%t: tensor<4xi32>, %s: tensor<f32>, %w: tensor<4xf32>, %e: tensor<4x4xf32>) -> (tensor<f32>, tensor<4x4xf32>) {
+func.func @microstep(%t: tensor<4xi32>, %s: tensor<f32>, %w: tensor<4xf32>, %e: tensor<4x4xf32>) -> (tensor<f32>, tensor<4x4xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %x = graph.embedding %e, %t : tensor<4x4xf32>, tensor<4xi32> -> tensor<4x4xf32>
   %n = graph.rms_norm %x, %w, 1.0e-5 {graph.recomputed} : tensor<4x4xf32>, tensor<4xf32>
   %r = graph.reshape %n : tensor<4x4xf32> -> tensor<1x4x4xf32>
@@ -44,7 +44,7 @@ func.func @microstep(%t: tensor<4xi32>, %s: tensor<f32>, %w: tensor<4xf32>, %e: 
 }
 
 // ZERO3-LABEL: func.func @microstep
-// ZERO3-SAME:    %[[SHARD:[a-z0-9]+]]: tensor<?xf32, #dist.shard<@block0>> {graph.bucket = @block0, graph.role = "parameter_bucket"}
+// ZERO3-SAME:    %[[SHARD:[a-z0-9]+]]: tensor<?xf32, #dist.shard<@block0>> {graph.bucket = @block0, graph.role = #graph.role<parameter_bucket>}
 // ZERO3:         dist.all_gather %[[SHARD]]
 // ZERO3:         %[[LOSS:.*]], %{{.*}}, %{{.*}} = graph.linear_cross_entropy
 // ZERO3:         graph.recompute_barrier

@@ -10,7 +10,7 @@
 // CHECK-NEXT:    %[[W:.*]] = dist.view %{{.*}}[0]
 // CHECK-NEXT:    %[[DX:.*]] = graph.matmul %[[DY]], %[[W]]
 // CHECK-NEXT:    return %[[DX]], %[[S]]
-func.func @microstep(%bucket: tensor<32xf32>, %gradient: tensor<32xf32>, %x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+func.func @microstep(%bucket: tensor<32xf32>, %gradient: tensor<32xf32>, %x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %w = dist.view %bucket[0] : tensor<32xf32> -> tensor<4x4xf32>
   %v = dist.view %gradient[16] : tensor<32xf32> -> tensor<4x4xf32>
   %dy = graph.fusion "exp"(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {

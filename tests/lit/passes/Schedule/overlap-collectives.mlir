@@ -1,9 +1,9 @@
 // RUN: ztc-opt %s --ztc-overlap-collectives --ztc-order-collectives --ztc-verify-schedule | FileCheck %s
 // RUN: ztc-opt %s --ztc-overlap-collectives=prefetch=0 --ztc-order-collectives --ztc-verify-schedule | FileCheck %s --check-prefix=NONE
 // RUN: ztc-opt %s --ztc-overlap-collectives=prefetch=2 --ztc-order-collectives --ztc-verify-schedule | FileCheck %s --check-prefix=TWO
-dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
-dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
-dist.bucket @block2 {decayed = 16 : i64, elements = 16 : i64, trainable, parameters = [{name = "c", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+dist.bucket @block2 {decayed = 16 : i64, elements = 16 : i64, layer = 2 : i64, trainable, parameters = [{name = "c", offset = 0 : i64, shape = array<i64: 4, 4>}]}
 dist.bucket @rest {decayed = 8 : i64, elements = 8 : i64, trainable, parameters = [{name = "d", offset = 0 : i64, shape = array<i64: 4, 2>}]}
 dist.bucket @head {decayed = 256 : i64, elements = 256 : i64, trainable, parameters = [{name = "e", offset = 0 : i64, shape = array<i64: 4, 64>}]}
 
@@ -108,7 +108,7 @@ func.func @gradients(%x: tensor<4x4xf32>, %g: tensor<?xf32, #dist.shard<@block0>
 // CHECK-NEXT:    dist.all_gather_done
 // CHECK-NEXT:    return
 func.func @update(%n: tensor<f32>, %a: tensor<?xf32, #dist.shard<@block0>>, %b: tensor<?xf32, #dist.shard<@block1>>)
-    -> (tensor<f32>, tensor<?xf32, #dist.full<@block0>>, tensor<?xf32, #dist.full<@block1>>) {
+    -> (tensor<f32>, tensor<?xf32, #dist.full<@block0>>, tensor<?xf32, #dist.full<@block1>>) attributes {graph.entry = #graph.entry<update>} {
   %norm = dist.all_reduce %n axis "data" : tensor<f32>
   %x = graph.mul %a, %a : tensor<?xf32, #dist.shard<@block0>>
   %fx = dist.all_gather %x axis "data" : tensor<?xf32, #dist.shard<@block0>> -> tensor<?xf32, #dist.full<@block0>>

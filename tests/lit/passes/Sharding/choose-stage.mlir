@@ -6,7 +6,7 @@
 // CHECK-NEXT:   dist.mesh @mesh ["data"]
 // DEFAULT:    module attributes {dist.zero = 0 : i64} {
 module {
-  func.func @eval() {
+  func.func @eval() attributes {graph.entry = #graph.entry<eval>} {
     return
   }
 }

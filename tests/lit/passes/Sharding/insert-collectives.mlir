@@ -37,11 +37,11 @@
 
 // A gather stands right before the first use of its bucket ...
 // CHECK-LABEL: func.func @microstep(
-// CHECK-SAME:    %[[P0:[^:]*]]: tensor<?xf32, #dist.shard<@block0>> {graph.bucket = @block0, graph.role = "parameter_bucket"}
-// CHECK-SAME:    %[[P1:[^:]*]]: tensor<?xf32, #dist.shard<@block1>> {graph.bucket = @block1, graph.role = "parameter_bucket"}
-// CHECK-SAME:    %[[PH:[^:]*]]: tensor<?xf32, #dist.shard<@head>> {graph.bucket = @head, graph.role = "parameter_bucket"}
-// CHECK-SAME:    %[[G1:[^:]*]]: tensor<?xf32, #dist.shard<@block1>> {graph.bucket = @block1, graph.role = "gradient_bucket"}
-// CHECK-SAME:    %[[GH:[^:]*]]: tensor<?xf32, #dist.shard<@head>> {graph.bucket = @head, graph.role = "gradient_bucket"}
+// CHECK-SAME:    %[[P0:[^:]*]]: tensor<?xf32, #dist.shard<@block0>> {graph.bucket = @block0, graph.role = #graph.role<parameter_bucket>}
+// CHECK-SAME:    %[[P1:[^:]*]]: tensor<?xf32, #dist.shard<@block1>> {graph.bucket = @block1, graph.role = #graph.role<parameter_bucket>}
+// CHECK-SAME:    %[[PH:[^:]*]]: tensor<?xf32, #dist.shard<@head>> {graph.bucket = @head, graph.role = #graph.role<parameter_bucket>}
+// CHECK-SAME:    %[[G1:[^:]*]]: tensor<?xf32, #dist.shard<@block1>> {graph.bucket = @block1, graph.role = #graph.role<gradient_bucket>}
+// CHECK-SAME:    %[[GH:[^:]*]]: tensor<?xf32, #dist.shard<@head>> {graph.bucket = @head, graph.role = #graph.role<gradient_bucket>}
 // CHECK:         graph.embedding
 // CHECK:         dist.all_gather %[[P0]] axis "data"
 // CHECK:         graph.rms_norm

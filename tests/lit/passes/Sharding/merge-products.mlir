@@ -17,7 +17,7 @@
 // CHECK:         %[[A:.*]] = graph.accumulate %[[SLOT]], %[[DW]] {first_writes} : tensor<32x4xf32>
 // CHECK:         %[[P:.*]] = dist.pack %[[A]], %{{.*}} at [0, 128] : tensor<32x4xf32>, tensor<4x16xf32> -> tensor<192xf32>
 // CHECK:         return %[[SUM]], %[[P]]
-func.func @microstep(%x: tensor<8x4xf32>, %dl: tensor<8x4xf32>, %b: tensor<192xf32>, %gb: tensor<192xf32>) -> (tensor<8x4xf32>, tensor<192xf32>) {
+func.func @microstep(%x: tensor<8x4xf32>, %dl: tensor<8x4xf32>, %b: tensor<192xf32>, %gb: tensor<192xf32>) -> (tensor<8x4xf32>, tensor<192xf32>) attributes {graph.entry = #graph.entry<microstep>} {
   %wg = dist.view %b[0] : tensor<192xf32> -> tensor<16x4xf32>
   %wu = dist.view %b[64] : tensor<192xf32> -> tensor<16x4xf32>
   %wd = dist.view %b[128] : tensor<192xf32> -> tensor<4x16xf32>
@@ -53,7 +53,7 @@ func.func @microstep(%x: tensor<8x4xf32>, %dl: tensor<8x4xf32>, %b: tensor<192xf
 // CHECK:         graph.slice %[[Y]], [0, 32] : tensor<8x64xf32> -> tensor<8x16xf32>
 // CHECK:         graph.slice %[[Y]], [0, 48] : tensor<8x64xf32> -> tensor<8x16xf32>
 // CHECK:         graph.attention
-func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %t: tensor<8x8xf32>) -> tensor<1x8x2x16xf32> {
+func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %t: tensor<8x8xf32>) -> tensor<1x8x2x16xf32> attributes {graph.entry = #graph.entry<eval>} {
   %wq = dist.view %b[0] : tensor<1024xf32> -> tensor<32x16xf32>
   %wk = dist.view %b[512] : tensor<1024xf32> -> tensor<16x16xf32>
   %wv = dist.view %b[768] : tensor<1024xf32> -> tensor<16x16xf32>
@@ -77,7 +77,7 @@ func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %t: tensor<8x8xf32>)
 // CHECK-COUNT-2: graph.matmul {{.*}} -> tensor<8x16xf32>
 // CHECK-NOT:     graph.matmul
 // CHECK-NOT:     graph.slice
-func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %c: tensor<512xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
+func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %c: tensor<512xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) attributes {graph.entry = #graph.entry<eval>} {
   %w0 = dist.view %b[0] : tensor<1024xf32> -> tensor<16x16xf32>
   %w2 = dist.view %b[512] : tensor<1024xf32> -> tensor<16x16xf32>
   %other = dist.view %c[256] : tensor<512xf32> -> tensor<16x16xf32>
@@ -99,7 +99,7 @@ func.func @eval(%x: tensor<8x16xf32>, %b: tensor<1024xf32>, %c: tensor<512xf32>)
 // CHECK-LABEL: func.func @microstep
 // CHECK-NOT:     graph.concat
 // CHECK:         graph.add
-func.func @microstep(%dy: tensor<8x4xf32>, %b: tensor<192xf32>, %c: tensor<128xf32>) -> tensor<8x4xf32> {
+func.func @microstep(%dy: tensor<8x4xf32>, %b: tensor<192xf32>, %c: tensor<128xf32>) -> tensor<8x4xf32> attributes {graph.entry = #graph.entry<microstep>} {
   %wg = dist.view %b[0] : tensor<192xf32> -> tensor<16x4xf32>
   %wu = dist.view %b[64] : tensor<192xf32> -> tensor<16x4xf32>
   %v0 = dist.view %c[0] : tensor<128xf32> -> tensor<4x16xf32>

@@ -10,9 +10,9 @@
 // ZERO1-LABEL: func.func @microstep(
 // ZERO1-SAME:    tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}"parameter_bucket"}
 // ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"gradient_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}"gradient_bucket"}
-// ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = "gradient"}
-// ZERO1-SAME:    tensor<?xbf16, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = "reduced_gradient"}
-// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest_f32>> {graph.bucket = @rest_f32, graph.result = "reduced_gradient"}
+// ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>}
+// ZERO1-SAME:    tensor<?xbf16, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<reduced_gradient>}
+// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest_f32>> {graph.bucket = @rest_f32, graph.result = #graph.result<reduced_gradient>}
 // ZERO1:         %[[PACK:.*]] = dist.pack %{{.*}} at [0] : tensor<5x8xf32> -> tensor<?xf32, #dist.full<@rest>>
 // ZERO1-NEXT:    %[[WIRE:.*]] = graph.cast %[[PACK]] : tensor<?xf32, #dist.full<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO1-NEXT:    %[[SUM:.*]] = dist.reduce_scatter %[[WIRE]] axis "data" {only_last} : tensor<?xbf16, #dist.full<@rest>>
@@ -50,19 +50,19 @@
 // ZERO2-LABEL: func.func @update(
 // ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
 // ZERO2:         graph.sum_squares %[[G]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<f32>
-func.func @microstep(%step: tensor<16xf32> {graph.role = "step"},
-    %w: tensor<5x8xbf16> {graph.role = "parameter", graph.name = "w"}, %k: tensor<8xf32> {graph.role = "parameter", graph.name = "kept"})
-    -> (tensor<f32> {graph.result = "loss"}, tensor<5x8xf32> {graph.result = "gradient", graph.name = "w"},
-        tensor<8xf32> {graph.result = "gradient", graph.name = "kept"}) {
+func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>},
+    %w: tensor<5x8xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}, %k: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "kept"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<5x8xf32> {graph.result = #graph.result<gradient>, graph.name = "w"},
+        tensor<8xf32> {graph.result = #graph.result<gradient>, graph.name = "kept"}) attributes {graph.entry = #graph.entry<microstep>} {
   %loss = graph.constant dense<0.0> : tensor<f32>
   %x = graph.exp %w : tensor<5x8xbf16>
   %a = graph.cast %x : tensor<5x8xbf16> -> tensor<5x8xf32>
   %b = graph.exp %k : tensor<8xf32>
   return %loss, %a, %b : tensor<f32>, tensor<5x8xf32>, tensor<8xf32>
 }
-func.func @update(%step: tensor<16xf32> {graph.role = "step"},
-    %w: tensor<5x8xbf16> {graph.role = "parameter", graph.name = "w"}, %k: tensor<8xf32> {graph.role = "parameter", graph.name = "kept"},
-    %m: tensor<5x8xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"}, %r: tensor<5x8xi16> {graph.role = "master", graph.name = "w"})
-    -> (tensor<5x8xbf16> {graph.result = "parameter", graph.name = "w"}) {
+func.func @update(%step: tensor<16xf32> {graph.role = #graph.role<step>},
+    %w: tensor<5x8xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}, %k: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "kept"},
+    %m: tensor<5x8xf32> {graph.role = #graph.role<state>, graph.state = "exp_avg", graph.name = "w"}, %r: tensor<5x8xi16> {graph.role = #graph.role<master>, graph.name = "w"})
+    -> (tensor<5x8xbf16> {graph.result = #graph.result<parameter>, graph.name = "w"}) attributes {graph.entry = #graph.entry<update>} {
   return %w : tensor<5x8xbf16>
 }

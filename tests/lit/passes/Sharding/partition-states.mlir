@@ -8,15 +8,15 @@
 // Parameters are whole buckets up to stage 2. At stage 3 a microstep takes shards, and views stand on a gather.
 // ZERO0-LABEL: func.func @microstep(
 // ZERO0-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}"gradient_bucket"}
-// ZERO0-SAME:    -> (tensor<f32> {graph.result = "loss"},
-// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = "gradient"},
-// ZERO0-SAME:    tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = "reduced_gradient"})
+// ZERO0-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>},
+// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>},
+// ZERO0-SAME:    tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<reduced_gradient>})
 // ZERO1-LABEL: func.func @microstep(
 // ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest>> {{{.*}}"gradient_bucket"}
-// ZERO1-SAME:    graph.result = "reduced_gradient"
+// ZERO1-SAME:    graph.result = #graph.result<reduced_gradient>
 // ZERO2-LABEL: func.func @microstep(
 // ZERO2-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"gradient_bucket"}
-// ZERO2-SAME:    -> (tensor<f32> {graph.result = "loss"}, tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = "gradient"})
+// ZERO2-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>})
 // ZERO3-LABEL: func.func @microstep(
 // ZERO3-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"gradient_bucket"}
 // ZERO3-NEXT:    %[[FULL:.*]] = dist.all_gather %[[P]] axis "data"
@@ -58,15 +58,15 @@
 // ZERO3:         graph.optimizer_step "adamw" {{.*}} decayed 40 : (tensor<?xf32, #dist.shard<@rest>>
 // ZERO3-NOT:     dist.full
 // ZERO3:         return
-func.func @microstep(%step: tensor<16xf32> {graph.role = "step"},
-    %w: tensor<5x8xf32> {graph.role = "parameter", graph.name = "w"})
-    -> (tensor<f32> {graph.result = "loss"}, tensor<5x8xf32> {graph.result = "gradient", graph.name = "w"}) {
+func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>},
+    %w: tensor<5x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<5x8xf32> {graph.result = #graph.result<gradient>, graph.name = "w"}) attributes {graph.entry = #graph.entry<microstep>} {
   %loss = graph.constant dense<0.0> : tensor<f32>
   %a = graph.exp %w : tensor<5x8xf32>
   %b = graph.mul %a, %w : tensor<5x8xf32>
   %sum = graph.accumulate %a, %b : tensor<5x8xf32>
   return %loss, %sum : tensor<f32>, tensor<5x8xf32>
 }
-func.func @update(%step: tensor<16xf32> {graph.role = "step"}, %w: tensor<5x8xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<5x8xf32> {graph.result = "parameter", graph.name = "w"}) {
+func.func @update(%step: tensor<16xf32> {graph.role = #graph.role<step>}, %w: tensor<5x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<5x8xf32> {graph.result = #graph.result<parameter>, graph.name = "w"}) attributes {graph.entry = #graph.entry<update>} {
   return %w : tensor<5x8xf32>
 }

@@ -40,7 +40,7 @@ func.func @a3(%x: tensor<4x4xf32> {plan.place = #plan.place<@x, 0>}) -> tensor<4
 
 plan.slot @x activations constant 4 x f32 {element_bytes = 4 : i64}
 // expected-error @+1 {{A4: result 0 does not lie in slot b.gradient}}
-func.func @a4(%x: tensor<4xf32> {plan.place = #plan.place<@x, 0>}) -> (tensor<4xf32> {graph.result = "gradient", graph.bucket = @b}) {
+func.func @a4(%x: tensor<4xf32> {plan.place = #plan.place<@x, 0>}) -> (tensor<4xf32> {graph.result = #graph.result<gradient>, graph.bucket = @b}) {
   return %x : tensor<4xf32>
 }
 

@@ -30,7 +30,7 @@ func.func @f3(%x: tensor<4xf32>, %a: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @f4(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
-  %y = graph.fusion "exp_broadcast_mul"(%x, %w) attributes {reason = "pointwise chain of one shape"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+  %y = graph.fusion "exp_broadcast_mul"(%x, %w) is chain : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
   ^bb0(%a: tensor<4x8xf32>, %b: tensor<8xf32>):
     // expected-error @+1 {{F4: stands in a pointwise chain that may not take it in}}
     %e = graph.exp %b : tensor<8xf32>
@@ -44,7 +44,7 @@ func.func @f4(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
 // -----
 
 func.func @f4(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %y, %z = graph.fusion "exp_neg"(%x) attributes {reason = "pointwise chain of one shape"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %y, %z = graph.fusion "exp_neg"(%x) is chain : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   ^bb0(%a: tensor<4xf32>):
     %e = graph.exp %a : tensor<4xf32>
     %n = graph.neg %e : tensor<4xf32>

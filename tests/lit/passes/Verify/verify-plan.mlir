@@ -9,7 +9,7 @@ plan.program @eval {
 // -----
 
 // expected-error @+1 {{stands in a module of phase `plan`, where only plan ops belong}}
-func.func @eval() {
+func.func @eval() attributes {graph.entry = #graph.entry<eval>} {
   return
 }
 

@@ -8,7 +8,7 @@ module attributes {graph.precision = "fp8"} {
 // -----
 
 module attributes {graph.precision = "bf16"} {
-  func.func @microstep(%x: tensor<4xf16>) {
+  func.func @microstep(%x: tensor<4xf16>) attributes {graph.entry = #graph.entry<microstep>} {
     // expected-error @+1 {{N1: gives 'tensor<4xf16>' in precision 'bf16'}}
     %y = graph.exp %x : tensor<4xf16>
     return
@@ -18,7 +18,7 @@ module attributes {graph.precision = "bf16"} {
 // -----
 
 module attributes {graph.precision = "bf16"} {
-  func.func @eval(%x: tensor<2x3x2x4xf32>, %t: tensor<3x2xf32>) {
+  func.func @eval(%x: tensor<2x3x2x4xf32>, %t: tensor<3x2xf32>) attributes {graph.entry = #graph.entry<eval>} {
     // expected-error @+1 {{N2: an operand is 'tensor<2x3x2x4xf32>', the policy says 'bf16'}}
     %y = graph.rope %x, %t, %t : tensor<2x3x2x4xf32>, tensor<3x2xf32>
     return
@@ -29,7 +29,7 @@ module attributes {graph.precision = "bf16"} {
 
 module attributes {graph.precision = "bf16"} {
   // expected-error @+1 {{N3: parameter 'w' is 'f32', expected 'bf16'}}
-  func.func @eval(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}) {
+  func.func @eval(%w: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) attributes {graph.entry = #graph.entry<eval>} {
     return
   }
 }
@@ -38,7 +38,7 @@ module attributes {graph.precision = "bf16"} {
 
 module attributes {graph.precision = "bf16"} {
   // expected-error @+1 {{N3: result 0 (gradient) is 'tensor<4xbf16>'}}
-  func.func @microstep(%w: tensor<4xbf16> {graph.role = "parameter", graph.name = "w"}) -> (tensor<4xbf16> {graph.result = "gradient", graph.name = "w"}) {
+  func.func @microstep(%w: tensor<4xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<4xbf16> {graph.result = #graph.result<gradient>, graph.name = "w"}) attributes {graph.entry = #graph.entry<microstep>} {
     return %w : tensor<4xbf16>
   }
 }
@@ -47,7 +47,7 @@ module attributes {graph.precision = "bf16"} {
 
 module attributes {graph.precision = "bf16"} {
   // expected-error @+1 {{N4: the gradient of 'w' has not the type of the parameter}}
-  func.func @update(%w: tensor<4xbf16> {graph.role = "parameter", graph.name = "w"}, %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"}) {
+  func.func @update(%w: tensor<4xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}, %g: tensor<4xf32> {graph.role = #graph.role<gradient>, graph.name = "w"}) attributes {graph.entry = #graph.entry<update>} {
     return
   }
 }
@@ -56,8 +56,8 @@ module attributes {graph.precision = "bf16"} {
 
 module attributes {graph.precision = "bf16"} {
   // expected-error @+1 {{N4: the master of 'w' does not fit a parameter of 'bf16'}}
-  func.func @update(%w: tensor<4xbf16> {graph.role = "parameter", graph.name = "w"}, %g: tensor<4xbf16> {graph.role = "gradient", graph.name = "w"},
-                    %m: tensor<4xf32> {graph.role = "master", graph.name = "w"}) {
+  func.func @update(%w: tensor<4xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}, %g: tensor<4xbf16> {graph.role = #graph.role<gradient>, graph.name = "w"},
+                    %m: tensor<4xf32> {graph.role = #graph.role<master>, graph.name = "w"}) attributes {graph.entry = #graph.entry<update>} {
     return
   }
 }
@@ -66,8 +66,8 @@ module attributes {graph.precision = "bf16"} {
 
 module attributes {graph.precision = "fp32"} {
   // expected-error @+1 {{N4: the states of 'w' have not one type of f32 and bf16}}
-  func.func @update(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w"}, %g: tensor<4xf32> {graph.role = "gradient", graph.name = "w"},
-                    %m: tensor<4xf32> {graph.role = "state", graph.state = "exp_avg", graph.name = "w"}, %v: tensor<4xbf16> {graph.role = "state", graph.state = "exp_avg_sq", graph.name = "w"}) {
+  func.func @update(%w: tensor<4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}, %g: tensor<4xf32> {graph.role = #graph.role<gradient>, graph.name = "w"},
+                    %m: tensor<4xf32> {graph.role = #graph.role<state>, graph.state = "exp_avg", graph.name = "w"}, %v: tensor<4xbf16> {graph.role = #graph.role<state>, graph.state = "exp_avg_sq", graph.name = "w"}) attributes {graph.entry = #graph.entry<update>} {
     return
   }
 }
@@ -75,7 +75,7 @@ module attributes {graph.precision = "fp32"} {
 // -----
 
 module attributes {graph.precision = "bf16"} {
-  func.func @eval(%x: tensor<4x4xbf16>) {
+  func.func @eval(%x: tensor<4x4xbf16>) attributes {graph.entry = #graph.entry<eval>} {
     %y = graph.cast %x : tensor<4x4xbf16> -> tensor<4x4xf32>
     // expected-error @+1 {{N5: rounds what was widened from the same type}}
     %z = graph.cast %y : tensor<4x4xf32> -> tensor<4x4xbf16>
@@ -86,7 +86,7 @@ module attributes {graph.precision = "bf16"} {
 // -----
 
 module attributes {graph.precision = "bf16"} {
-  func.func @eval(%x: tensor<4x4xf32>) {
+  func.func @eval(%x: tensor<4x4xf32>) attributes {graph.entry = #graph.entry<eval>} {
     // expected-error @+1 {{N5: rounds a value that is rounded to this type elsewhere too}}
     %y = graph.cast %x : tensor<4x4xf32> -> tensor<4x4xbf16>
     %z = graph.cast %x : tensor<4x4xf32> -> tensor<4x4xbf16>
@@ -97,7 +97,7 @@ module attributes {graph.precision = "bf16"} {
 // -----
 
 module attributes {graph.precision = "bf16"} {
-  func.func @microstep(%x: tensor<4x4xbf16>, %w: tensor<7x4xbf16>, %t: tensor<4xi32>) -> (tensor<f32> {graph.result = "loss"}) {
+  func.func @microstep(%x: tensor<4x4xbf16>, %w: tensor<7x4xbf16>, %t: tensor<4xi32>) -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<microstep>} {
     // expected-error @+1 {{N6: gives an f32 activation that the backward part reads: 'tensor<4x4xf32>'}}
     %y = graph.cast %x : tensor<4x4xbf16> -> tensor<4x4xf32>
     %loss = graph.linear_cross_entropy %x, %w, %t : tensor<4x4xbf16>, tensor<7x4xbf16>, tensor<4xi32> -> tensor<f32>

@@ -1,5 +1,5 @@
-#include "runtime/Collective/nccl/NcclCommunicator.h"
-#include "runtime/Collective/nccl/NcclApi.h"
+#include "runtime/Device/cuda/nccl/NcclCommunicator.h"
+#include "runtime/Device/cuda/nccl/NcclApi.h"
 #include "runtime/Format/PlanValidator.h"
 #include <atomic>
 #include <chrono>
