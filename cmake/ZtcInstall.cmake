@@ -22,7 +22,7 @@ endif()
 install(TARGETS Ztc LIBRARY DESTINATION lib COMPONENT compiler)
 foreach(folder ${ztc_public_folders})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.def")
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.def" PATTERN "*.pdll")
   install(DIRECTORY ${CMAKE_BINARY_DIR}/${folder}/ DESTINATION include/ztc/${folder} COMPONENT compiler
           FILES_MATCHING PATTERN "*.inc" PATTERN "*.h" PATTERN "*.def" PATTERN "CMakeFiles" EXCLUDE)
 endforeach()

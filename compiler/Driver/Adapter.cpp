@@ -71,7 +71,8 @@ public:
     if (failed(checkUse()))
       return failure();
     root->setAttr(adapters::kAdapters, builder.getArrayAttr(entries));
-    root->setAttr(adapters::kConfig, builder.getStringAttr(writtenAdapterConfig(config, writtenTargets(), base())));
+    root->setAttr(adapters::kConfig,
+                  builder.getStringAttr(writtenAdapterConfig(config, writtenTargets(), base(), isInputFirst)));
     return success();
   }
 
@@ -230,6 +231,8 @@ private:
         text("start", "orthogonal");
       if (kind == "linear" && config.hasBias)
         entry.append("has_bias", builder.getUnitAttr());
+      if (kind == "linear" && config.dropout > 0) // PEFT's embeddings have none
+        entry.append("dropout", builder.getF64FloatAttr(config.dropout));
     }
     if (kind == "copy" && module.isTied)
       text("uses", module.isHead ? "products" : "lookups");
@@ -256,6 +259,8 @@ private:
         addEntry(module, "embedding", module.weight, name,
                  {{"a", name + ".lora_embedding_A"}, {"b", name + ".lora_embedding_B"}});
       } else {
+        if (auto products = adapters::productsOf(module.weight))
+          isInputFirst |= !products->front().isOutputFirst;
         SmallVector<std::pair<StringRef, std::string>> sources{{"a", name + ".lora_A.weight"},
                                                                {"b", name + ".lora_B.weight"}};
         if (config.hasBias)
@@ -354,6 +359,7 @@ private:
   AdapterConfig config;
   std::string prefix;        ///< of transformers' names, with its dot; empty: the family is not known
   bool anyHasPrefix = false; ///< the checkpoint's names have it
+  bool isInputFirst = false; ///< a target's weight is stored as (inputs, outputs)
   std::optional<SafetensorsFile> tensors;
   std::vector<Module> modules;
   SmallVector<Attribute> entries;

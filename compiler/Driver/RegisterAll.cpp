@@ -13,6 +13,7 @@
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
+#include "passes/Patterns/Passes.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Quantization/Passes.h"
@@ -32,6 +33,7 @@ void ztc::registerAllDialects(DialectRegistry &registry) {
 
 void ztc::registerAllPasses() {
   registerTransformsPasses();
+  registerPatternsPasses();
   registerAdaptersPasses();
   registerAutodiffPasses();
   registerPrecisionPasses();

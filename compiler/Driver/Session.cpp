@@ -5,6 +5,7 @@
 #include "compiler/Driver/Adapter.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/ExplainPasses.h"
+#include "compiler/Driver/PatternOptions.h"
 #include "compiler/Driver/PhaseOptions.h"
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Driver/Quantized.h"
@@ -20,6 +21,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Adapters/Names.h"
+#include "passes/Autodiff/Passes.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
@@ -161,6 +163,8 @@ Session::Session(CompileOptions options) : opts(std::move(options)) {
     valid &= succeeded(loadPlugin(file, hooks, registry, &identity));
     pluginIdentities.push_back(std::move(identity));
   }
+  for (const std::string &text : opts.patterns)
+    valid &= succeeded(registerPatterns(text, hooks, patternIdentities.emplace_back()));
   valid = valid && areRegistered(opts);
   valid &= succeeded(MlirOptions::parse(opts.mlirOptions));
   mlirOptions = std::make_unique<MlirOptions>();
@@ -429,6 +433,24 @@ FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
   return buildPlan(copy, planOptions(/*withKernels=*/false));
 }
 
+LogicalResult Session::differentiateByDefault(ModuleOp copy) {
+  if (copy.lookupSymbol("microstep"))
+    return success();
+  PassManager pm(context.get(), ModuleOp::getOperationName());
+  pm.enableVerifier(false);
+  if (copy.lookupSymbol("eval"))
+    pm.addPass(createDifferentiate());
+  else
+    addPhase(Phase::Backward, pm, opts);
+  Remarks::Silence silence(remarks); // what is tried here is not what is done
+  return pm.run(copy);
+}
+
+void Session::verify(PassVerifier &verifier) {
+  passVerifier = &verifier;
+  verifier.differentiateBy([this](ModuleOp copy) { return differentiateByDefault(copy); });
+}
+
 StepProbe Session::probe() {
   return StepProbe(*moduleRef, [this](ModuleOp copy, const RecomputeChoice &choice) -> FailureOr<ProbedPlan> {
     if (isSearching())
@@ -485,7 +507,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(true);
   hooks.forgetPasses();
-  if (!opts.plugins.empty())
+  if (!opts.plugins.empty() || !opts.patterns.empty())
     pm.addInstrumentation(notePasses(hooks, info.phase));
   const bool isFollowed = passVerifier && info.phase <= Phase::Schedule;
   if (isFollowed && !passVerifier->hasBegun())
@@ -605,6 +627,8 @@ PlanOptions Session::planOptions(bool withKernels) const {
     options.options[name] = value;
   if (!pluginIdentities.empty())
     options.options["load-pass-plugin"] = llvm::join(pluginIdentities, ",");
+  if (!patternIdentities.empty())
+    options.options["patterns"] = llvm::join(patternIdentities, ",");
   if (!freshWeights.empty())
     options.options["fresh-weights"] = "normal:" + freshWeights;
   options.withKernels = withKernels;

@@ -47,7 +47,7 @@ public:
   };
   void collect(Messages &messages);
   /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
-  void verify(PassVerifier &verifier) { passVerifier = &verifier; }
+  void verify(PassVerifier &verifier);
   PhaseHooks &phaseHooks() { return hooks; }
   /// What --explain-passes has found out; null without it.
   const PassExplainer *explanation() const { return explainer.get(); }
@@ -88,7 +88,9 @@ public:
 private:
   llvm::LogicalResult importInput();
   /// Who uses this session works on the compiler: messages name ops as they are in the IR.
-  bool seesIr() const { return !opts.from.empty() || !opts.to.empty() || !opts.plugins.empty(); }
+  bool seesIr() const {
+    return !opts.from.empty() || !opts.to.empty() || !opts.plugins.empty() || !opts.patterns.empty();
+  }
   /// The input is IR after phase --from. Options that come too late make the session invalid.
   llvm::LogicalResult readIr();
   llvm::LogicalResult addPhaseWithHooks(Phase phase, mlir::OpPassManager &pm);
@@ -98,6 +100,8 @@ private:
   /// A plan without machine code of a copy of the step before phase `next`: by ztc's own passes, and by the options
   /// that say what is trained; those that say how are as by default.
   llvm::FailureOr<plan::Plan> finishByDefault(mlir::ModuleOp copy, Phase next);
+  /// Gives gradients to a copy of the step before phase `precision` that has none, by ztc's own passes.
+  llvm::LogicalResult differentiateByDefault(mlir::ModuleOp copy);
   /// For which ranks --mem holds: those of --gpus, else the usual numbers of a node.
   llvm::SmallVector<PlanShape> budgetShapes() const;
   llvm::LogicalResult runPhase(const PhaseInfo &phase);
@@ -107,7 +111,8 @@ private:
 
   CompileOptions opts;
   PhaseHooks hooks;
-  std::vector<std::string> pluginIdentities; ///< "name version (hash)", as the plan keeps them
+  std::vector<std::string> pluginIdentities;  ///< "name version (hash)", as the plan keeps them
+  std::vector<std::string> patternIdentities; ///< "file after phase (hash)"
   mlir::DialectRegistry registry;
   std::unique_ptr<mlir::MLIRContext> context;
   Remarks remarks;

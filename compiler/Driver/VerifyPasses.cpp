@@ -1,23 +1,19 @@
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Driver/Session.h"
+#include "compiler/Driver/SmallModel.h"
 #include "compiler/Driver/VerifyPlan.h"
 #include "compiler/Verification/KernelVerifier.h"
-#include "frontends/huggingface/Folder.h"
-#include "frontends/huggingface/SmallForm.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/Core/File.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "runtime/Core/Print.h"
 #include "runtime/Format/PlanValidator.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 
 using namespace mlir;
 
 namespace ztc {
-
-/// Rows and tokens of the small form.
-static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
 
 /// What a pass of ztc's own promises.
 static Keeps keepsOf(const Pass &pass) {
@@ -43,25 +39,35 @@ public:
     ++owner.passes;
     owner.pluginPasses += origin != nullptr;
     const Keeps keeps = origin && origin->keeps != Keeps::Meaning ? origin->keeps : keepsOf(*pass);
-    owner.changedLate |= keeps == Keeps::Changes && phase > Phase::Backward;
+    if (keeps == Keeps::Changes && phase > Phase::Backward)
+      owner.changeReference(origin ? nullptr : pass);
     std::optional<StepDifference> difference = owner.verifier->afterPass(moduleOf(op), keeps, *before);
     // Between ztc's own passes a phase may be half way; where a plugin's pass runs it is not.
     if (!difference && origin)
       difference = owner.verifier->onRanksAndRounded(moduleOf(op), precision);
-    if (!difference)
+    if (!difference && phase > Phase::Backward)
       return;
-    std::string pipeline;
-    const std::string who = describePass(*pass, origin ? StringRef(origin->plugin) : StringRef()) + " in phase " +
-                            allPhases()[size_t(phase)].name;
-    llvm::raw_string_ostream stream(pipeline);
-    const bool onFunction = !isa<ModuleOp>(op);
-    stream << "builtin.module(" << (onFunction ? "func.func(" : "");
-    pass->printAsTextualPipeline(stream);
-    stream << (onFunction ? "))" : ")");
-    owner.report(who, pass, *difference, *before, pipeline);
+    Ran ran = describe(*pass, origin, !isa<ModuleOp>(op));
+    if (difference)
+      owner.report(ran.who, &ran, *difference, "has changed what the step computes");
+    else
+      owner.history.push_back(std::move(ran));
   }
 
 private:
+  Ran describe(Pass &pass, const PhaseHooks::Origin *origin, bool isOnFunction) {
+    Ran ran;
+    ran.who = describePass(pass, origin ? StringRef(origin->plugin) : StringRef()) + " in phase " +
+              allPhases()[size_t(phase)].name;
+    ran.name = pass.getArgument().empty() ? "pass" : pass.getArgument().str();
+    ran.isPlugins = origin;
+    llvm::raw_string_ostream stream(ran.pipeline);
+    stream << "builtin.module(" << (isOnFunction ? "func.func(" : "");
+    pass.printAsTextualPipeline(stream);
+    stream << (isOnFunction ? "))" : ")");
+    ran.before = std::move(before);
+    return ran;
+  }
   static bool isAdaptor(Pass *pass) { return pass->getName().contains("OpToOpPassAdaptor"); }
   static ModuleOp moduleOf(Operation *op) {
     auto module = dyn_cast<ModuleOp>(op);
@@ -78,77 +84,83 @@ std::unique_ptr<PassInstrumentation> PassVerifier::instrumentation(Phase phase, 
   return std::make_unique<Instrumentation>(*this, phase, precision);
 }
 
-void PassVerifier::report(const std::string &who, const Pass *pass, const StepDifference &difference, ModuleOp before,
-                          const std::string &pipeline) {
+void PassVerifier::report(const std::string &who, const Ran *ran, const StepDifference &difference, StringRef what) {
   broken = true;
-  std::string text = "ztc: --verify: " + who + " has changed what the step computes: " + difference.text;
-  if (before) {
-    std::string name = pass && !pass->getArgument().empty() ? pass->getArgument().str() : "pass";
-    std::string file = reproducer + "." + name + ".mlir";
+  std::string text = ("ztc: --verify: " + who + " " + what + ": " + difference.text).str();
+  if (ran) {
+    std::string file = reproducer + "." + ran->name + ".mlir";
     std::error_code error;
     llvm::raw_fd_ostream out(file, error);
     if (!error) {
       OpPrintingFlags flags;
       flags.enableDebugInfo(true, false);
-      before.print(out, flags);
+      ran->before.get().print(out, flags);
       text += "\n  the step before it is in " + file + "; the pass by itself: ztc-opt";
       for (const std::string &plugin : plugins)
         text += " --load-pass-plugin=" + plugin;
-      text += " --pass-pipeline='" + pipeline + "' " + file;
+      text += " --pass-pipeline='" + ran->pipeline + "' " + file;
     }
   }
-  if (pass && hooks.originOf(pass))
+  if (ran && ran->isPlugins)
     text += "\n  a pass that is meant to change the step says so: PhaseHooks::after(phase, factory, Keeps::Changes)";
   llvm::errs() << printable(text, std::string::npos) << "\n";
+}
+
+const PassVerifier::Ran *PassVerifier::firstWithWrongGradients(ModuleOp after) {
+  if (history.empty() || !differentiate)
+    return nullptr;
+  auto stepBehind = [&](size_t count) { return count < history.size() ? history[count].before.get() : after; };
+  auto isWrong = [&](size_t count) {
+    OwningOpRef<ModuleOp> copy = stepBehind(count).clone();
+    ScopedDiagnosticHandler silence(copy->getContext(), [](Diagnostic &) { return success(); });
+    if (failed(differentiate(*copy)))
+      return false; // half way: a later one tells
+    StepVerifier step(*copy);
+    return step.wrongGradient(*copy).has_value();
+  };
+  if (isWrong(0)) {
+    for (size_t count = 0; count < history.size(); ++count)
+      if (stepBehind(count + 1).lookupSymbol("microstep"))
+        return &history[count];
+    return nullptr;
+  }
+  size_t right = 0, wrong = history.size();
+  while (wrong - right > 1) {
+    const size_t middle = (right + wrong) / 2;
+    (isWrong(middle) ? wrong : right) = middle;
+  }
+  return &history[right];
+}
+
+void PassVerifier::changeReference(Pass *pass) {
+  if (!pass || !afterBackward) {
+    changedLate = true;
+    return;
+  }
+  MLIRContext *context = afterBackward->getContext();
+  ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); }); // the step's own run has spoken
+  std::string pipeline;
+  llvm::raw_string_ostream stream(pipeline);
+  pass->printAsTextualPipeline(stream);
+  PassManager pm(context, ModuleOp::getOperationName());
+  changedLate |= failed(parsePassPipeline(pipeline, pm)) || failed(pm.run(*afterBackward));
 }
 
 LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StringRef precision) {
   if (broken)
     return failure();
-  if (std::optional<StepDifference> difference = verifier->afterPhase(module, precision))
-    report(llvm::formatv("phase {0}", allPhases()[size_t(phase)].name), nullptr, *difference, ModuleOp(), "");
-  if (phase == Phase::Backward)
+  const std::string name = llvm::formatv("phase {0}", allPhases()[size_t(phase)].name);
+  if (std::optional<StepDifference> difference = verifier->afterPhase(module, precision)) {
+    const Ran *ran = difference->isGradient ? firstWithWrongGradients(module) : nullptr;
+    report(ran ? ran->who : name, ran, *difference,
+           difference->isGradient ? "has brought a wrong gradient" : "has changed what the step computes");
+  }
+  if (phase == Phase::Backward) {
     afterBackward = module.clone();
+    history.clear();
+  }
   return success(!broken);
 }
-
-/// The sizes that `options` leave open, small; a search for what fits a budget makes no sense of them.
-static CompileOptions smallForm(CompileOptions options) {
-  options.memoryBudget = 0;
-  if (options.recompute == "auto")
-    options.recompute = "cheap";
-  options.dumpFolder.clear();
-  options.remarks.clear();
-  options.remarksFile.clear();
-  options.saveOnnx.clear();
-  options.printPipeline = false;
-  options.explainPasses = false;
-  options.targets = {"host"};
-  options.batch = kSmallBatch;
-  options.seq = kSmallSequence;
-  return options;
-}
-
-/// A folder with the configuration of a small model, removed with this.
-class SmallFolder {
-public:
-  /// Of `folder`; `path` is empty where that cannot be read or written.
-  explicit SmallFolder(const std::string &folder) {
-    StatusOr<std::string> config = readWholeFile(folder + "/config.json");
-    llvm::SmallString<128> made;
-    if (!config.isOk() || llvm::sys::fs::createUniqueDirectory("ztc-verify", made))
-      return;
-    path = made.str().str();
-    std::error_code error;
-    llvm::raw_fd_ostream(path + "/config.json", error) << huggingface::smallForm(*config);
-  }
-  ~SmallFolder() {
-    if (!path.empty())
-      (void)llvm::sys::fs::remove_directories(path);
-  }
-  SmallFolder(const SmallFolder &) = delete;
-  std::string path;
-};
 
 /// Runs the kernels of the session's module, which has been through phase `schedule`. Where one is wrong, the first
 /// plugin's pass over kernels with which it is so is named; false then.
@@ -188,14 +200,6 @@ static bool planHolds(Session &session, ModuleOp reference, const CompileOptions
     found.gaps.push_back("the plan in a run: a pass behind phase backward changes what the step computes");
     return true;
   }
-  if (!options.adapter.empty() || !options.lora.empty()) {
-    found.gaps.push_back("the plan in a run: it has adapters");
-    return true;
-  }
-  if (!options.quantize.empty()) {
-    found.gaps.push_back("the plan in a run: it has weights in fewer bits");
-    return true;
-  }
   if (failed(session.run(Phase::Plan)))
     return false;
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
@@ -227,22 +231,18 @@ int verifyPasses(const CompileOptions &options) {
       return 2;
     last = std::min(last, *to);
   }
-  std::optional<SmallFolder> folder;
-  if (options.from.empty() && huggingface::isModelFolder(options.input))
-    folder.emplace(options.input);
+  std::optional<SmallModel> model;
+  if (options.from.empty())
+    model.emplace(options);
   const bool isForGpus =
       llvm::any_of(options.targets, [](const std::string &target) { return isGpuTarget(target) || target == "simt"; });
   // A graph whose sizes the exporter fixed is taken as it is, and so is IR.
   for (const bool isSmall : {true, false}) {
     if (isSmall && !options.from.empty())
       continue;
-    CompileOptions small = smallForm(options);
+    CompileOptions small = isSmall ? model->options() : withoutOutputs(options);
     if (isForGpus && !standInFolder().empty())
       small.targets.push_back("simt");
-    if (!isSmall)
-      small.batch = options.batch, small.seq = options.seq;
-    else if (folder && !folder->path.empty())
-      small.input = folder->path, small.weights.clear();
     Session session(small);
     if (!session.isValid())
       return 2;

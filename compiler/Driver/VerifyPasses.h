@@ -17,6 +17,10 @@ public:
   PassVerifier(const PhaseHooks &hooks, std::string reproducer, std::vector<std::string> plugins)
       : hooks(hooks), reproducer(std::move(reproducer)), plugins(std::move(plugins)) {}
 
+  /// How a copy of a step whose gradients are not there yet gets them, by ztc's own passes.
+  using Differentiate = std::function<llvm::LogicalResult(mlir::ModuleOp copy)>;
+  void differentiateBy(Differentiate rest) { differentiate = std::move(rest); }
+
   /// The module has been imported.
   void begin(mlir::ModuleOp module) { verifier.emplace(module); }
   /// To be added to the pass manager of `phase`.
@@ -28,19 +32,33 @@ public:
   unsigned passes = 0, pluginPasses = 0;
   const StepVerifier &step() const { return *verifier; }
   bool hasBegun() const { return verifier.has_value(); }
-  /// The module after phase `backward`; null where that was not reached, or a pass behind it has changed on purpose
-  /// what the step computes.
+  /// The module after phase `backward`; null where that was not reached, or a plugin's pass behind it has changed on
+  /// purpose what the step computes. What passes of ztc's own change behind it (weights in fewer bits) is changed in
+  /// it too.
   mlir::ModuleOp reference() const { return changedLate || !afterBackward ? mlir::ModuleOp() : *afterBackward; }
 
 private:
   class Instrumentation;
-  void report(const std::string &who, const mlir::Pass *pass, const StepDifference &difference, mlir::ModuleOp before,
-              const std::string &pipeline);
+  /// A pass that has run, with the step as it found it.
+  struct Ran {
+    std::string who, name, pipeline;
+    bool isPlugins = false;
+    mlir::OwningOpRef<mlir::ModuleOp> before;
+  };
+  /// Says what is wrong; `ran` is null where no pass is known to be to blame.
+  void report(const std::string &who, const Ran *ran, const StepDifference &difference, llvm::StringRef what);
+  /// The pass with which gradients became wrong: that of ztc-differentiate where they are so without any other.
+  const Ran *firstWithWrongGradients(mlir::ModuleOp after);
+  /// A pass behind phase `backward` changes on purpose what the step computes: so does its like in the reference. Null
+  /// for a pass of which nobody knows whether it can.
+  void changeReference(mlir::Pass *pass);
 
   const PhaseHooks &hooks;
   std::string reproducer;
   std::vector<std::string> plugins;
+  Differentiate differentiate;
   std::optional<StepVerifier> verifier;
+  std::vector<Ran> history; ///< of the passes up to where gradients are held against finite differences
   mlir::OwningOpRef<mlir::ModuleOp> afterBackward;
   bool changedLate = false;
   bool broken = false;

@@ -3,10 +3,13 @@
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/LibraryFolder.h"
 #include "compiler/Verification/StepValues.h"
+#include "passes/Adapters/Names.h"
+#include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/File.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/StepParameters.h"
+#include "runtime/Format/StochasticRounding.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -26,7 +29,7 @@ constexpr unsigned kUpdates = 2, kMostRanks = 2;
 constexpr double kRate = 1.0 / 1024, kBeta1 = 0.875, kBeta2 = 0.96875, kDecay = 0.125, kMomentum = 0.75;
 /// As large as gradients are: an update is smooth in them then, and small ones are not blown up.
 constexpr double kEpsilon = 1.0 / 64;
-constexpr unsigned kSecondsOfARun = 120;
+constexpr unsigned kSecondsOfARun = 120, kSeed = 0;
 
 /// How far a run may be from what is computed without rounding, relative, L2 over all elements.
 struct Limits {
@@ -75,10 +78,12 @@ class Problem {
 public:
   Problem(ModuleOp reference, const StepInputs &inputs) : reference(reference) {
     auto number = [&](StringRef name) { return reference->getAttrOfType<IntegerAttr>(name).getInt(); };
+    if (auto config = reference->getAttrOfType<StringAttr>(adapters::kConfig))
+      adapterConfig = config.str();
     batch = number(graph::kBatch), sequence = number(graph::kSequence), vocabulary = number(graph::kVocabulary);
     auto microstep = graph::findEntry(reference, graph::Entry::Microstep);
     for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
-      auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
+      const RankedTensorType type = fullType(microstep, index);
       const std::string name = graph::argString(microstep, index, graph::kName).str();
       parameters[name] = inputs.value("parameter", name, type);
       if (!graph::isFrozen(microstep, index))
@@ -95,15 +100,13 @@ public:
       }
   }
 
-  bool write(const std::string &weights, const std::string &data) const {
-    std::vector<SafetensorsSpec> specs;
-    std::string bytes;
-    for (const auto &[name, tensor] : parameters) {
-      specs.push_back({name, plan::F32, {tensor.shape.begin(), tensor.shape.end()}});
-      for (double x : tensor.reals)
-        append(bytes, float(x));
-    }
-    if (!writeFile(weights, layoutSafetensors(specs).header + bytes))
+  /// The files that a run reads, of these names in a folder.
+  bool write(const ScratchFolder &folder) const {
+    if (!writeTensors(folder / kWeights, /*ofAdapter=*/false))
+      return false;
+    if (isAdapter() && (llvm::sys::fs::create_directory(folder / kAdapter) ||
+                        !writeFile(folder / kAdapter + "/" + kAdapterConfigName, adapterConfig) ||
+                        !writeTensors(folder / kAdapter + "/" + kAdapterStem + ".safetensors", /*ofAdapter=*/true)))
       return false;
     const std::vector<int64_t> shape{kUpdates * kMostRanks, batch, sequence};
     std::string inputs, labels;
@@ -113,8 +116,9 @@ public:
     }
     const std::string header =
         layoutSafetensors({{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}}).header;
-    return writeFile(data, header + inputs + labels);
+    return writeFile(folder / kData, header + inputs + labels);
   }
+  bool isAdapter() const { return !adapterConfig.empty(); }
 
   /// Rows [first, first + batch) as the model takes them.
   Tensor rows(ArrayRef<int64_t> from, RankedTensorType type, unsigned first) const {
@@ -123,11 +127,36 @@ public:
     return tensor;
   }
 
+  static constexpr StringLiteral kWeights = "weights.safetensors", kData = "data.safetensors", kAdapter = "adapter";
+
   ModuleOp reference;
   int64_t batch, sequence, vocabulary;
   std::map<std::string, Tensor> parameters; ///< of all, by name
   std::vector<std::string> trained;
   std::vector<int64_t> tokens, targets;
+  std::string adapterConfig; ///< adapter_config.json; empty: the model itself is trained
+
+private:
+  /// Of a weight in fewer bits the type of what these are made of.
+  static RankedTensorType fullType(func::FuncOp function, unsigned index) {
+    auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
+    auto source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
+    auto shape = source ? source.getAs<DenseI64ArrayAttr>("quantized_shape") : DenseI64ArrayAttr();
+    return shape ? RankedTensorType::get(shape, Float32Type::get(type.getContext())) : type;
+  }
+
+  bool writeTensors(const std::string &path, bool ofAdapter) const {
+    std::vector<SafetensorsSpec> specs;
+    std::string bytes;
+    for (const auto &[name, tensor] : parameters) {
+      if ((isAdapter() && StringRef(name).starts_with(kAdapterPrefix)) != ofAdapter)
+        continue;
+      specs.push_back({name, plan::F32, {tensor.shape.begin(), tensor.shape.end()}});
+      for (double x : tensor.reals)
+        append(bytes, float(x));
+    }
+    return writeFile(path, layoutSafetensors(specs).header + bytes);
+  }
 };
 
 /// What two updates come to.
@@ -170,6 +199,8 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
         set(StepParameter::Momentum, kMomentum);
         set(StepParameter::LossScale, 1);
         set(StepParameter::InverseLossScale, 1);
+        set(StepParameter::RandomSeed, randomField(kSeed));
+        set(StepParameter::RandomStep, randomField(update));
         return step;
       }
       if (auto found = state.find((role + " " + name).str()); found != state.end())
@@ -197,10 +228,11 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
   return outcome;
 }
 
-/// The f32 tensors of a file or folder that `like` names; none that it lacks.
-NamedValues readTensors(const std::string &path, const NamedValues &like) {
+/// The f32 tensors of a file, or of the files of a folder whose names begin with `stem`, that `like` names; none that
+/// they lack.
+NamedValues readTensors(const std::string &path, const NamedValues &like, const std::string &stem = "model") {
   NamedValues found;
-  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(path);
+  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(path, stem);
   if (!files.isOk())
     return found;
   for (const auto &[name, expected] : like) {
@@ -328,9 +360,9 @@ std::vector<std::string> Runs::commandLine(const Way &way) const {
   std::vector<std::string> words{runner,
                                  folder / "plan.bin",
                                  "--data",
-                                 folder / "data.safetensors",
+                                 folder / Problem::kData,
                                  "--weights",
-                                 folder / "weights.safetensors",
+                                 folder / Problem::kWeights,
                                  "--schedule=constant",
                                  "--clip=0",
                                  "--save-every=2",
@@ -340,8 +372,11 @@ std::vector<std::string> Runs::commandLine(const Way &way) const {
                                  file(way, ".jsonl"),
                                  "--dump-gradients",
                                  file(way, ".safetensors"),
+                                 llvm::formatv("--seed={0}", kSeed),
                                  llvm::formatv("--steps={0}", kUpdates)};
   words.push_back(llvm::formatv("--{0}={1}", way.onGpus ? "gpus" : "ranks", way.world));
+  if (problem.isAdapter())
+    words.insert(words.end(), {"--adapter", folder / Problem::kAdapter});
   if (!way.onGpus)
     words.insert(words.end(), {"--device=cpu", "--threads=1", "--poison"});
   for (auto [option, value] :
@@ -392,7 +427,8 @@ bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
   if (status != 0 || losses.size() != kUpdates)
     return differs(llvm::formatv("it ends with status {0}: {1}", status, why).str());
   const NamedValues gradients = readTensors(file(way, ".safetensors"), expected.gradients);
-  const NamedValues weights = readTensors(file(way, "") + "/step-00000002", expected.weights);
+  const NamedValues weights =
+      readTensors(file(way, "") + "/step-00000002", expected.weights, problem.isAdapter() ? kAdapterStem : "model");
   (way.onGpus ? report.gpuRuns : report.runs) += 1;
   if (gradients.size() != expected.gradients.size() || weights.size() != expected.weights.size()) {
     report.gaps.push_back("gradients and weights of the plan in a run " + way.text() +
@@ -426,8 +462,7 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::str
   ScratchFolder folder;
   StepInputs inputs(reference);
   const Problem problem(reference, inputs);
-  if (folder.path.empty() || !problem.write(folder / "weights.safetensors", folder / "data.safetensors") ||
-      !writePlanFile(plan, folder / "plan.bin").isOk()) {
+  if (folder.path.empty() || !problem.write(folder) || !writePlanFile(plan, folder / "plan.bin").isOk()) {
     report.gaps.push_back("the plan in a run: the folder for temporary files cannot be written");
     return report;
   }

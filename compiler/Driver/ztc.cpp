@@ -111,6 +111,12 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       "add programs that generate text a row at a time, with keys and values kept in planned memory; of several "
       "prompts as many at a time as --batch says");
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
+  app.add_option(
+         "--patterns", o.patterns,
+         "rewrites without C++: a file of PDLL, or of the PDL dialect; behind it where they apply (after=import, "
+         "before=fuse, after=loss) and what they keep (keeps=changes); repeatable")
+      ->type_name("FILE[,after=PHASE]")
+      ->allow_extra_args(false);
   app.add_option("--disable-pass", o.disabledPasses, "skip a pass")->type_name("NAME");
   app.add_option("--pass-option", o.passOptions, "an option of a pass, as in ztc-opt; repeatable")
       ->type_name("PASS.OPTION=VALUE")

@@ -301,6 +301,7 @@ StepInputs::StepInputs(ModuleOp module) {
   };
   vocabulary = number(graph::kVocabulary, 2);
   positions = number(graph::kSequence, 1);
+  tokens = positions * number(graph::kBatch, 1);
   // A table's row without a gradient is no function of the loss that finite differences could check.
   module.walk([&](graph::EmbeddingOp op) {
     if (op.getPadding())
@@ -329,6 +330,10 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
   if (role == "step") {
     for (auto [index, x] : llvm::enumerate(tensor.reals))
       x = stepParameter(StepParameter(index));
+    return tensor;
+  }
+  if (role == "first_token") { // as the trainer counts them, in a step of one micro-step
+    llvm::fill(tensor.integers, int64_t(batch) * tokens);
     return tensor;
   }
   if (role == "position") {

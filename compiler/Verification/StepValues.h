@@ -35,7 +35,7 @@ public:
   static Tensor direction(llvm::StringRef parameter, mlir::RankedTensorType type);
 
 private:
-  int64_t vocabulary = 2, positions = 1;
+  int64_t vocabulary = 2, positions = 1, tokens = 1;
   std::vector<int64_t> avoided; ///< tokens that no batch holds
   Given given;
   std::string moved;

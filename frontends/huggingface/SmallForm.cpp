@@ -157,14 +157,71 @@ void shrink(json &config) {
       foldTokens(value);
 }
 
+/// Where a configuration of several modalities has that of its language model.
+json &textConfig(json &config) {
+  return config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
+}
+
+/// Of numbers of layers those that a model of so many has; its first, where it has none of them.
+void keepLayers(json &numbers, int64_t layers) {
+  if (numbers.is_number_integer())
+    numbers = json::array({numbers});
+  if (!numbers.is_array() || numbers.empty())
+    return;
+  json kept = json::array();
+  for (const json &number : numbers)
+    if (number.is_number_integer() && number.get<int64_t>() < layers)
+      kept.push_back(number);
+  numbers = kept.empty() ? json::array({0}) : kept;
+}
+
+/// "model.layers.17.mlp.up_proj" becomes "mlp.up_proj", once.
+void nameInEveryLayer(json &names) {
+  std::set<std::string> short_;
+  for (const json &entry : names) {
+    if (!entry.is_string())
+      return;
+    const std::string name = entry.get<std::string>();
+    size_t begin = 0;
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      const size_t end = name.find('.', dot + 1);
+      if (end != std::string::npos && end > dot + 1 && name.find_first_not_of("0123456789", dot + 1) == end)
+        begin = end + 1;
+    }
+    short_.insert(name.substr(begin));
+  }
+  names = short_;
+}
+
 } // namespace
 
 std::string smallForm(const std::string &text) {
   json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object())
     return text;
-  shrink(config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config);
+  for (json *part : {&config, &textConfig(config)})
+    part->erase("quantization_config");
+  shrink(textConfig(config));
   return config.dump(1);
+}
+
+std::string smallAdapter(const std::string &text, const std::string &small) {
+  json adapter = json::parse(text, nullptr, /*allow_exceptions=*/false),
+       model = json::parse(small, nullptr, /*allow_exceptions=*/false);
+  if (!adapter.is_object() || !model.is_object())
+    return text;
+  int64_t layers = kMostLayers;
+  for (const char *key : kLayerCounts)
+    if (isNumber(textConfig(model), key))
+      layers = textConfig(model)[key].get<int64_t>();
+  if (adapter.value("init_lora_weights", json()) == json(false))
+    adapter["init_lora_weights"] = true;
+  if (adapter.contains("layers_to_transform"))
+    keepLayers(adapter["layers_to_transform"], layers);
+  for (const char *key : {"target_modules", "exclude_modules"})
+    if (adapter.contains(key) && adapter[key].is_array())
+      nameInEveryLayer(adapter[key]);
+  return adapter.dump(1);
 }
 
 } // namespace ztc::huggingface

@@ -178,7 +178,15 @@ private:
     builder.setInsertionPointAfter(product);
     Location loc = factors.a.loc();
     Expr x(builder, loc, product.getA());
-    Expr hidden = graph::matmul(x, factors.a, product.getTransposeA(), /*transposeB=*/true);
+    bool transposes = product.getTransposeA();
+    if (FloatAttr dropout = entry.attributes.getAs<FloatAttr>("dropout")) {
+      if (transposes)
+        x = graph::transpose(x, {1, 0});
+      transposes = false;
+      x = x.with(
+          graph::DropoutOp::create(builder, loc, x.value(), entry.attributes.getAs<StringAttr>("name"), dropout));
+    }
+    Expr hidden = graph::matmul(x, factors.a, transposes, /*transposeB=*/true);
     if (entry.scale() != 1)
       hidden = hidden * entry.scale();
     const adapters::Window &outputs = found.outputs;
@@ -207,6 +215,10 @@ private:
       return emitError(forward.getLoc(), "'")
              << entry.text("parameter") << "' is used in another way than a product: its adapter can have no bias "
              << "(lora_bias)";
+    if (entry.attributes.contains("dropout"))
+      return emitError(forward.getLoc(), "'")
+             << entry.text("parameter") << "' is used in another way than a product: its "
+             << "adapter can have no dropout (lora_dropout)";
     builder.setInsertionPointToStart(&forward.getBody().front());
     Expr delta = graph::matmul(factors.b, factors.a) * entry.scale();
     Expr sum = Expr(builder, factors.a.loc(), weight) + delta;

@@ -93,6 +93,26 @@ def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def ExpandDropout : Pass<"ztc-expand-dropout", "mlir::ModuleOp"> {
+  let summary = "In @microstep dropout becomes a mask that is drawn where it is needed; everywhere else it is gone.";
+  let description = [{
+    Afterwards no function has `graph.dropout`. In @microstep each is a product with a mask of zeros and 1 / (1 - p), which depends on
+    the run's seed, the step, the module's name, the token's place in the global batch and the column: on nothing that changes with the
+    number of ranks or micro-steps, or with what is recomputed. A cotangent gets its module's mask, drawn again instead of kept. How
+    many tokens of the global batch stand before those of a micro-step is a new argument, with the role `first_token`.
+    ```
+    %y = graph.dropout %x {module = "q_proj", probability = 0.1}
+    ```
+    becomes
+    ```
+    %bits = graph.random_bits %row, %column, %first, %seed, %step columns 64 stream 1277
+    %kept = graph.compare ge, %bits, %least
+    %y = graph.select %kept, %scaled, %zero
+    ```
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def BuildUpdate : Pass<"ztc-build-update", "mlir::ModuleOp"> {
   let summary = "Builds @update: clipping and the optimizer.";
   let description = [{

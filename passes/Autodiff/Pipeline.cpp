@@ -17,6 +17,7 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
     pm.addPass(createDeriveDecode());
   pm.addPass(createDropForward());
   pm.addPass(createDifferentiate());
+  pm.addPass(createExpandDropout());
   pm.addPass(createBuildUpdate({options.optimizer}));
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());

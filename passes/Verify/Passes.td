@@ -18,7 +18,7 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `backward`.";
   let description = [{
     (B1) the module holds `@microstep`, `@update`, `@eval` and `@generate`, perhaps `@decode`, no `@forward`, and only `graph` ops in them.
-    (B2) `@microstep` takes tokens, targets, step, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
+    (B2) `@microstep` takes tokens, targets, step, first_token where something is dropped, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
     a gradient of its name and type.
     (B3) `@update` takes step, and parameter, gradient and the optimizer's states of each trainable parameter; it returns the new parameters and
     states, `gradient_norm` and `finite`.

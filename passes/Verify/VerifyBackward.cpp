@@ -72,8 +72,11 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     SmallVector<ExpectedResult> results{{"loss", "", scalarLike(function)}};
     for (const Trainable &parameter : trainable)
       results.push_back({"gradient", parameter.name, parameter.type});
-    return failure(failed(checkRoles(function, "B2", {"tokens", "targets", "step", "parameter..."})) ||
-                   failed(checkResults(function, "B2", results)));
+    SmallVector<StringRef> roles{"tokens", "targets", "step"};
+    if (!graph::argumentsWithRole(function, "first_token").empty())
+      roles.push_back("first_token");
+    roles.push_back("parameter...");
+    return failure(failed(checkRoles(function, "B2", roles)) || failed(checkResults(function, "B2", results)));
   }
 
   LogicalResult verifyUpdate(func::FuncOp function, ArrayRef<Trainable> trainable) {

@@ -87,6 +87,7 @@ static StatusOr<std::string> configText(const plan::Plan &plan, const CompanionS
   Json json = parseJson<Json>(text);
   if (!json.is_object())
     return dataLoss(fmt::format("{} is not a JSON object", file.empty() ? "the plan's config.json" : "'" + file + "'"));
+  json.erase("quantization_config"); // what is written is whole
   const char *type = torchName(weightType);
   const auto setType = [&](Json &config) {
     bool isKnown = false;
@@ -116,7 +117,7 @@ StatusOr<CompanionFiles> findCompanions(const plan::Plan &plan, const CompanionS
   ZTC_ASSIGN_OR_RETURN(files.config, configText(plan, source, type));
   files.folder = companionFolder(plan, source);
   files.names = companions(files.folder);
-  if (trainsAdapter(plan) && !source.ofWholeModel) {
+  if (trainsAdapter(plan)) {
     files.config = plan.adapter_config();
     files.configName = kAdapterConfigName;
     std::erase_if(files.names,

@@ -19,7 +19,6 @@ struct CompanionSource {
   std::string weights;  ///< --weights: a folder or a file
   /// That a run goes on from: it has those of the run's beginning.
   std::string checkpoint = {};
-  bool ofWholeModel = false; ///< of a plan that trains an adapter: what belongs to the model that it is merged into
 };
 
 /// Files that make a folder of weights one that transformers loads.

@@ -115,7 +115,25 @@ static plan::DataType mainType(const FileSet &set) {
   return most == bytes.end() ? plan::F32 : most->first;
 }
 
-std::string describeExport(const plan::Plan &plan, const ExportOptions &options) {
+/// The plan whose parameters an export has: the run's own, or that of the merged model.
+namespace {
+class ExportedPlan {
+public:
+  ExportedPlan(const plan::Plan &plan, const ExportOptions &options) : plan_(plan) {
+    if (options.merge)
+      whole_ = wholeModelPlan(plan);
+  }
+  const plan::Plan &operator*() const { return whole_ ? *whole_ : plan_; }
+
+private:
+  const plan::Plan &plan_;
+  std::optional<plan::Plan> whole_;
+};
+} // namespace
+
+std::string describeExport(const plan::Plan &trained, const ExportOptions &options) {
+  const ExportedPlan exported(trained, options);
+  const plan::Plan &plan = *exported;
   const FileSet set = planExport(plan, options);
   const plan::DataType type = mainType(set);
   std::string text = type == plan::BF16 ? "bf16" : type == plan::F16 ? "fp16" : "fp32";
@@ -132,6 +150,10 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
     text += fmt::format(", {} tensors that are not trained as they were", others->count());
   if (trainsAdapter(plan))
     text += ", the adapter alone as PEFT reads it";
+  if (options.merge)
+    text += *options.merge == MergeInto::Original
+                ? ", the adapter merged into the original weights: the loss may be another one than in training"
+                : ", the adapter merged into what it was trained beside";
   const StatusOr<CompanionFiles> found = findCompanions(plan, options.companions, type);
   const CompanionFiles files = found.isOk() ? *found : CompanionFiles();
   const std::string &folder = files.folder;
@@ -148,7 +170,12 @@ std::string describeExport(const plan::Plan &plan, const ExportOptions &options)
   return text;
 }
 
-static Status checkFolder(const plan::Plan &plan, const ExportOptions &options) {
+static Status checkFolder(const plan::Plan &trained, const ExportOptions &options) {
+  if (options.merge)
+    ZTC_RETURN_IF_ERROR(checkMerge(trained, *options.merge, options.weightTypes, !options.companions.weights.empty())
+                            .withContext("--merge"));
+  const ExportedPlan exported(trained, options);
+  const plan::Plan &plan = *exported;
   if (const auto files = findCompanions(plan, options.companions, plan::F32); !files.isOk())
     return files.status().withContext("--hf-config");
   ZTC_RETURN_IF_ERROR(checkWritable(options.folder));
@@ -222,8 +249,8 @@ private:
 } // namespace
 
 /// All that is not a tensor, at one rank.
-static Status createExport(const StateContext &context, const ExportOptions &options, const FileSet &set,
-                           const std::vector<CopiedFile> &others, FolderUpdate &update) {
+static Status createExport(const plan::Plan &plan, std::span<std::byte> staging, const ExportOptions &options,
+                           const FileSet &set, const std::vector<CopiedFile> &others, FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(makeFolders(options.folder));
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present) // what a killed export left behind; a folder has one writer
@@ -238,14 +265,14 @@ static Status createExport(const StateContext &context, const ExportOptions &opt
   };
   if (set.files.size() + others.size() > 1)
     ZTC_RETURN_IF_ERROR(addText("model.safetensors.index.json", printIndex(set, others)));
-  ZTC_ASSIGN_OR_RETURN(const CompanionFiles files, findCompanions(context.plan, options.companions, mainType(set)));
+  ZTC_ASSIGN_OR_RETURN(const CompanionFiles files, findCompanions(plan, options.companions, mainType(set)));
   if (!files.config.empty())
     ZTC_RETURN_IF_ERROR(addText(files.configName.c_str(), files.config));
   if (!options.record.empty())
     ZTC_RETURN_IF_ERROR(addText("ztc_run.json", options.record));
   for (const std::string &name : files.names) {
     const std::string from = files.folder + "/" + name;
-    ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, context.staging); }));
+    ZTC_RETURN_IF_ERROR(update.add(name, [&](const File &file) { return copyFile(from, file, staging); }));
   }
   return Status::ok();
 }
@@ -266,15 +293,20 @@ static Status restoreFrozen(const plan::Plan &plan, const ExportOptions &options
   return Status::ok();
 }
 
-static Status completeExport(const plan::Plan &plan, const ExportOptions &options, const FileSet &set,
-                             const std::vector<CopiedFile> &others, FolderUpdate &update) {
-  ZTC_RETURN_IF_ERROR(restoreFrozen(plan, options, set, update.prefix()));
+static Status commitExport(const ExportOptions &options, const FileSet &set, const std::vector<CopiedFile> &others,
+                           FolderUpdate &update) {
   ZTC_RETURN_IF_ERROR(update.commit());
   ZTC_ASSIGN_OR_RETURN(const std::vector<std::string> present, listFolder(options.folder));
   for (const std::string &name : present)
     if (isStale(name, set, others))
       ZTC_RETURN_IF_ERROR(removeAll(options.folder + "/" + name));
   return syncFolder(options.folder);
+}
+
+static Status completeExport(const plan::Plan &plan, const ExportOptions &options, const FileSet &set,
+                             const std::vector<CopiedFile> &others, FolderUpdate &update) {
+  ZTC_RETURN_IF_ERROR(restoreFrozen(plan, options, set, update.prefix()));
+  return commitExport(options, set, others, update);
 }
 
 static Status writeExport(const StateContext &context, const ExportOptions &options) {
@@ -291,7 +323,7 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
   FolderUpdate update(options.folder);
   StatusOr<std::string> created = update.prefix();
   if (first)
-    if (const Status status = createExport(context, options, set, others, update); !status.isOk())
+    if (const Status status = createExport(context.plan, context.staging, options, set, others, update); !status.isOk())
       created = status;
   ZTC_ASSIGN_OR_RETURN(const std::string prefix, fromFirstRank(control, "export created", created));
   std::vector<FileToWrite> files;
@@ -302,10 +334,43 @@ static Status writeExport(const StateContext &context, const ExportOptions &opti
                first ? completeExport(context.plan, options, set, others, update) : Status::ok());
 }
 
+/// The merged model, of an adapter that lies in a folder. One rank's.
+static Status writeMerged(const StateContext &context, const ExportOptions &options, const std::string &adapter) {
+  const plan::Plan whole = wholeModelPlan(context.plan);
+  WeightOptions weights = options.frozen;
+  weights.adapter = adapter;
+  ZTC_ASSIGN_OR_RETURN(const MergedModel merged, MergedModel::open(context.plan, weights, *options.merge));
+  ZTC_ASSIGN_OR_RETURN(const OtherTensors kept, otherTensors(whole, options));
+  std::vector<CopiedFile> others = kept.files(options.shardBytes);
+  const FileSet set = planExport(whole, options, others.size());
+  for (size_t i = 0; i < others.size(); ++i)
+    others[i].name = shardName(set.files.size() + i, set.files.size() + others.size());
+  FolderUpdate update(options.folder);
+  ZTC_RETURN_IF_ERROR(createExport(whole, context.staging, options, set, others, update));
+  for (const PlannedFile &planned : set.files)
+    ZTC_RETURN_IF_ERROR(merged.write(planned, update.prefix() + planned.name));
+  return commitExport(options, set, others, update);
+}
+
+/// All ranks write the adapter into a folder of its own; the first makes the model of it.
+static Status writeWholeModel(const StateContext &context, const ExportOptions &options) {
+  ExportOptions adapter = options;
+  adapter.merge.reset();
+  adapter.folder = options.folder + "/adapter.merging";
+  adapter.type = plan::F32;
+  const Status written = writeExport(context, adapter);
+  const bool first = isFirstRank(context.control);
+  Status merged = written.isOk() && first ? writeMerged(context, options, adapter.folder) : written;
+  if (first)
+    if (const Status removed = removeAll(adapter.folder); merged.isOk())
+      merged = removed;
+  return agree(context.control, "model merged", merged);
+}
+
 Status exportModel(const StateContext &context, const ExportOptions &options) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const bool isNew = isFirstRank(context.control) && !pathExists(options.folder);
-  const Status written = writeExport(context, options);
+  const Status written = options.merge ? writeWholeModel(context, options) : writeExport(context, options);
   if (!written.isOk() && isNew)
     ::rmdir(options.folder.c_str());
   return written.withContext("the model was not exported");

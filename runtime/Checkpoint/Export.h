@@ -1,6 +1,7 @@
 // Models for others to read: a Hugging Face folder, and gradients for comparison.
 #pragma once
 #include "runtime/Checkpoint/CompanionFiles.h"
+#include "runtime/Checkpoint/Merge.h"
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Format/plan.pb.h"
@@ -23,6 +24,10 @@ struct ExportOptions {
   /// Of --weights, by parameter name; the plan knows those of its own sources.
   std::map<std::string, plan::DataType> weightTypes;
   uint64_t shardBytes = kDefaultShardBytes;
+  /// Of a plan that trains an adapter: the whole model with the adapter in it, instead of the adapter alone. `frozen`
+  /// is what the run loaded.
+  std::optional<MergeInto> merge = {};
+  WeightOptions frozen = {};
   std::string record = {}; ///< text of ztc_run.json: which run the model is of; empty: no such file
 };
 

@@ -33,6 +33,13 @@ StatusOr<OtherTensors> OtherTensors::open(const plan::Plan &plan, const std::str
   ZTC_ASSIGN_OR_RETURN(others.checkpoint_, SafetensorsCollection::open(weights));
   std::set<std::string, std::less<>> names;
   std::vector<Found> parameters;
+  // X.weight.absmax and its like belong to X.weight, which is written whole.
+  const auto isPartOfQuantized = [&](const std::string &name) {
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+      if (names.contains(std::string_view(name).substr(0, dot)))
+        return true;
+    return name.ends_with(".SCB") && names.contains(name.substr(0, name.size() - 4) + ".weight");
+  };
   const auto know = [&](const std::string &name) {
     names.insert(name);
     if (const std::optional<Found> found = others.checkpoint_->find(name))
@@ -47,7 +54,8 @@ StatusOr<OtherTensors> OtherTensors::open(const plan::Plan &plan, const std::str
     return OtherTensors();
   for (const auto &file : others.checkpoint_->files())
     for (const SafetensorsTensor &tensor : file->tensors())
-      if (const Found found{file.get(), &tensor}; !names.contains(tensor.name) && !repeats(found, parameters))
+      if (const Found found{file.get(), &tensor};
+          !names.contains(tensor.name) && !isPartOfQuantized(tensor.name) && !repeats(found, parameters))
         others.tensors_.push_back(found);
   std::ranges::sort(others.tensors_, {}, [](const Found &found) { return found.tensor->name; });
   return others;

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <memory>
 #include <set>
 
 namespace ztc {
@@ -188,25 +189,106 @@ private:
 
 } // namespace
 
+/// What --init makes of a parameter.
+static ElementSource initialElements(const plan::Parameter &parameter, double deviation, uint64_t seed,
+                                     uint32_t threads) {
+  const uint64_t stream = hashName(parameter.name());
+  const bool random = checkpointShape(parameter).size() >= 2;
+  // Where the model adds 1 to it, as norms of some families do, it begins at 0.
+  const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f + float(parameter.source().shift());
+  return [=](uint64_t begin, uint64_t count, float *out) {
+    if (random)
+      fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin, threads);
+    else
+      std::fill_n(out, count, constant);
+    return Status::ok();
+  };
+}
+
 static Status initialize(const StateContext &context, double deviation, uint64_t seed, uint32_t threads) {
-  for (const plan::Parameter *each : parametersOf(context.plan, /*adapter=*/false)) {
-    const plan::Parameter &parameter = *each;
-    const uint64_t stream = hashName(parameter.name());
-    const bool random = checkpointShape(parameter).size() >= 2;
-    // Where the model adds 1 to it, as norms of some families do, it begins at 0.
-    const float constant = parameter.name().ends_with("bias") ? 0.0f : 1.0f + float(parameter.source().shift());
-    ZTC_RETURN_IF_ERROR(fillParameter(
-        context, parameter, StateKind::Model,
-        [&](uint64_t begin, uint64_t count, float *out) {
-          if (random)
-            fillNormal(out, count, static_cast<float>(deviation), seed, stream, begin, threads);
-          else
-            std::fill_n(out, count, constant);
-          return Status::ok();
-        },
-        threads));
-  }
+  for (const plan::Parameter *parameter : parametersOf(context.plan, /*adapter=*/false))
+    ZTC_RETURN_IF_ERROR(fillParameter(context, *parameter, StateKind::Model,
+                                      initialElements(*parameter, deviation, seed, threads), threads));
   return Status::ok();
+}
+
+/// The elements of a tensor as they are loaded: scaled, shifted.
+static ElementSource elementsOf(const StoredTensor &tensor, double scale, double shift) {
+  return [=](uint64_t begin, uint64_t count, float *out) {
+    readElements(tensor, begin, count, out);
+    forgetElements(tensor, begin, count);
+    if (scale != 1 || shift != 0)
+      std::transform(out, out + count, out, [&](float value) { return static_cast<float>(scale * value + shift); });
+    return Status::ok();
+  };
+}
+
+/// The numbers of a parameter in fewer bits; `begin` is a multiple of kNf4Block.
+static StatusOr<ElementSource> numbersOf(const plan::Parameter &parameter, std::vector<std::byte> bytes) {
+  const auto &shape = checkpointShape(parameter);
+  const std::optional<QuantizedLayout> layout =
+      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  if (!layout || layout->bytes != bytes.size())
+    return internalError(fmt::format("'{}' has no layout", parameter.name()));
+  const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return ElementSource([layout = *layout, kept](uint64_t begin, uint64_t count, float *out) {
+    dequantize(kept->data(), layout, begin, count, out);
+    return Status::ok();
+  });
+}
+
+/// What is multiplied where a weight is made of these elements.
+static StatusOr<ElementSource> asMultiplied(const plan::Parameter &parameter, const ElementSource &full,
+                                            uint32_t threads) {
+  if (parameter.format() == plan::PLAIN)
+    return full;
+  const auto &shape = checkpointShape(parameter);
+  const std::optional<QuantizedLayout> layout =
+      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  if (!layout)
+    return internalError(fmt::format("'{}' has no layout", parameter.name()));
+  const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) { (void)full(begin, count, out); };
+  return numbersOf(parameter, quantize(*layout, read, threads));
+}
+
+StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOptions &options, bool original) {
+  const auto inBits = [original](const plan::Parameter &parameter,
+                                 const SafetensorsCollection &files) -> StatusOr<ElementSource> {
+    if (original)
+      return failedPrecondition(fmt::format("the checkpoint itself has '{}' in fewer bits: there are no other weights; "
+                                            "name a full model with --weights",
+                                            parameter.name()));
+    ZTC_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, readQuantized(files, parameter));
+    return numbersOf(parameter, std::move(bytes));
+  };
+  const auto full = [original, threads = options.threads](const plan::Parameter &parameter,
+                                                          const ElementSource &elements) -> StatusOr<ElementSource> {
+    return original ? elements : asMultiplied(parameter, elements, threads);
+  };
+  if (!options.weights.empty()) {
+    ZTC_ASSIGN_OR_RETURN(NamedWeights opened, NamedWeights::open(options.weights));
+    const auto weights = std::make_shared<const NamedWeights>(std::move(opened));
+    return ModelSource([=](const plan::Parameter &parameter) -> StatusOr<ElementSource> {
+      const StoredTensor tensor = weights->stored(parameter);
+      return tensor.type == plan::U8 ? inBits(parameter, weights->files()) : full(parameter, elementsOf(tensor, 1, 0));
+    });
+  }
+  if (options.initDeviation)
+    return ModelSource([=, options = options](const plan::Parameter &parameter) {
+      return full(parameter, initialElements(parameter, *options.initDeviation, options.seed, options.threads));
+    });
+  ZTC_ASSIGN_OR_RETURN(PlannedWeights opened,
+                       PlannedWeights::open(parametersOf(plan, /*adapter=*/false), options.planFolder));
+  const auto weights = std::make_shared<const PlannedWeights>(std::move(opened));
+  return ModelSource([=](const plan::Parameter &parameter) -> StatusOr<ElementSource> {
+    ZTC_ASSIGN_OR_RETURN(const StoredTensor tensor, weights->stored(parameter, /*check=*/false));
+    if (tensor.type == plan::U8) {
+      ZTC_ASSIGN_OR_RETURN(const SafetensorsCollection files, weights->checkpointOf(parameter));
+      return inBits(parameter, files);
+    }
+    const plan::WeightSource &source = parameter.source();
+    return full(parameter, elementsOf(tensor, source.has_scale() ? source.scale() : 1, source.shift()));
+  });
 }
 
 /// The configuration beside an adapter's tensors must mean what the plan computes.
@@ -277,14 +359,11 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double scale, double shift) {
     takeSample(sample, tensor);
+    const ElementSource elements = elementsOf(tensor, scale, shift);
     return fillParameter(
         context, parameter, StateKind::Model,
         [&](uint64_t begin, uint64_t count, float *out) {
-          readElements(tensor, begin, count, out);
-          forgetElements(tensor, begin, count);
-          if (scale != 1 || shift != 0)
-            std::transform(out, out + count, out,
-                           [&](float value) { return static_cast<float>(scale * value + shift); });
+          ZTC_RETURN_IF_ERROR(elements(begin, count, out));
           // Such a model trains to nothing, or spoils itself later than anybody looks.
           const float *bad = std::find_if(out, out + count, [](float value) { return !std::isfinite(value); });
           if (bad != out + count)

@@ -3,6 +3,7 @@
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,15 @@ Status checkWeights(const plan::Plan &plan, const WeightOptions &options);
 /// dimension 0 for biases and 1 for the rest (norms). Values do not depend on the number of ranks.
 /// Ranks that would load different models are refused.
 Status loadWeights(const StateContext &context, const WeightOptions &options);
+
+/// Makes elements [begin, begin + count) of one parameter as f32.
+using ElementSource = std::function<Status(uint64_t begin, uint64_t count, float *out)>;
+/// Gives each parameter of a model its source, in the checkpoint's orientation; the file behind it stays open.
+using ModelSource = std::function<StatusOr<ElementSource>(const plan::Parameter &)>;
+
+/// The frozen model beside an adapter, as loadWeights() takes it: of a weight in fewer bits the numbers that it is
+/// multiplied by, or, where `original`, those that the bits were made of.
+StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOptions &options, bool original);
 
 /// Which frozen model an adapter is trained beside: where its weights are, and a checksum of samples of each.
 StatusOr<std::string> describeFrozenModel(const plan::Plan &plan, const WeightOptions &options);

@@ -239,14 +239,19 @@ void checkValues(Reader &reader, const AdapterConfig &config) {
     reader.fail("lora_alpha", "is not finite");
   if (!(config.dropout >= 0 && config.dropout < 1))
     reader.fail("lora_dropout", fmt::format("a share of 0 to less than 1, found {}", config.dropout));
-  if (config.dropout > 0)
-    reader.fail("lora_dropout", fmt::format("{} asks for dropout, which ztc does not have: set 0", config.dropout));
 }
 
 /// "r", "alpha", ... of --lora as keys of the file.
 constexpr std::pair<const char *, const char *> kShortKeys[] = {
-    {"r", "r"},       {"alpha", "lora_alpha"},       {"targets", "target_modules"},  {"rslora", "use_rslora"},
-    {"bias", "bias"}, {"init", "init_lora_weights"}, {"exclude", "exclude_modules"}, {"save", "modules_to_save"},
+    {"r", "r"},
+    {"alpha", "lora_alpha"},
+    {"targets", "target_modules"},
+    {"rslora", "use_rslora"},
+    {"bias", "bias"},
+    {"init", "init_lora_weights"},
+    {"exclude", "exclude_modules"},
+    {"save", "modules_to_save"},
+    {"dropout", "lora_dropout"},
 };
 
 bool isOneOf(const std::vector<std::string> &list, std::string_view module) {
@@ -366,7 +371,7 @@ StatusOr<std::string> adapterConfigText(std::string_view words) {
             {"init_lora_weights", true}};
   const auto fail = [&](const std::string &what) {
     return invalidArgument(fmt::format("--lora={}: {}; expected r=16,alpha=32,targets=all-linear (or names joined by "
-                                       "+), and of rslora, bias, init, exclude, save what is wanted",
+                                       "+), and of dropout, rslora, bias, init, exclude, save what is wanted",
                                        words, what));
   };
   for (size_t at = 0; at < words.size();) {
@@ -400,8 +405,9 @@ StatusOr<std::string> adapterConfigText(std::string_view words) {
 }
 
 std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<std::string> &targets,
-                                 const std::string &base) {
+                                 const std::string &base, bool fanInFanOut) {
   Json json = parseJson<Json>(config.text);
+  json["fan_in_fan_out"] = fanInFanOut;
   if (config.isAllLinear)
     json["target_modules"] = targets;
   if (!base.empty())

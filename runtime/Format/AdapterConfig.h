@@ -38,7 +38,7 @@ struct AdapterConfig {
   std::vector<std::pair<std::string, double>> alphaPattern;
   bool dividesByRoot = false; ///< alpha / sqrt(rank) instead of alpha / rank
   bool hasBias = false;       ///< B has a bias of its own
-  double dropout = 0;
+  double dropout = 0;         ///< of each linear module's input, in training
   AdapterBias bias = AdapterBias::None;
   std::vector<std::string> modulesToSave;
   std::optional<std::vector<int64_t>> layers; ///< blocks that get adapters; none: all
@@ -65,8 +65,9 @@ StatusOr<AdapterConfig> parseAdapterConfig(std::string_view text, const std::str
 StatusOr<std::string> adapterConfigText(std::string_view short_);
 
 /// The configuration with the targets written out, as PEFT saves it; `base` names the model where that is known.
+/// `fanInFanOut`: weights of targets are stored as (inputs, outputs).
 std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<std::string> &targets,
-                                 const std::string &base);
+                                 const std::string &base, bool fanInFanOut);
 
 /// The part of the configurations that decides what a tensor means; "" where `given` agrees with `compiled`, else a
 /// sentence with the first key that differs and both values.

@@ -7,6 +7,7 @@
 #include "runtime/Tools/ConfigFile.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <functional>
 #include <istream>
@@ -61,6 +62,27 @@ struct OptionGroup {
       target = *bytes;
     };
     return app.add_option_function<std::string>(names, parse, help)->type_name("SIZE")->group(name);
+  }
+  /// A whole number, or a share with a percent sign.
+  CLI::Option *countOrShare(const char *names, uint64_t &count, std::optional<double> &share, const char *help) const {
+    const auto parse = [&count, &share, names](const std::string &value) {
+      const bool isShare = value.ends_with('%');
+      const std::string number = isShare ? value.substr(0, value.size() - 1) : value;
+      const Status real = isShare ? checkReal(number) : Status::ok();
+      const StatusOr<std::string> whole = isShare ? StatusOr<std::string>(number) : wholeNumber(number);
+      if (!real.isOk() || !whole.isOk())
+        throw CLI::ValidationError(names, (real.isOk() ? whole.status() : real).message());
+      share.reset();
+      if (!isShare) {
+        if (std::from_chars(whole->data(), whole->data() + whole->size(), count).ec != std::errc())
+          throw CLI::ValidationError(names, number + " is too large");
+        return;
+      }
+      share = std::stod(number) / 100;
+      if (!(*share >= 0 && *share <= 1))
+        throw CLI::ValidationError(names, "a share is 0% to 100%");
+    };
+    return app.add_option_function<std::string>(names, parse, help)->type_name("N|P%")->group(name);
   }
   /// A time with its unit, in seconds.
   CLI::Option *duration(const char *names, std::optional<double> &target, const char *help) const {
@@ -132,7 +154,8 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
   training.option("--lr", o.learningRate, "X", "largest learning rate (default 3e-4)");
   training.option("--schedule", schedule, "NAME",
                   "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)");
-  training.option("--warmup", o.warmup, "N", "steps of linear warm-up (default 0)");
+  training.countOrShare("--warmup", o.warmup, o.warmupShare,
+                        "steps of linear warm-up, or a share of all, e.g. 3% (default 0)");
   training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
   training.option("--beta1", o.optimizer.beta1, "X", "of adamw and lion (default 0.9)");
   training.option("--beta2", o.optimizer.beta2, "X", "of adamw (default 0.95) and lion (0.99)");
@@ -182,6 +205,13 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
                  "Hugging Face folder to write at the end (default: PLAN-out, where there is no --save)");
   results.option("--export-dtype", o.exportDtype, "T", "fp32, bf16 or fp16 (default: as the weights were)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  results
+      .flag(
+          "--merge{trained}", o.merge,
+          "of an adapter: export the whole model with the adapter in it, in f32 and rounded once, made of the weights "
+          "that it was trained beside (in fewer bits: their numbers); --merge=base: of the original ones, with which "
+          "the loss may be another one")
+      ->check(CLI::IsMember({"trained", "base"}));
   results.size("--shard-size", o.shardBytes, "largest file of the export (default 5GB)");
   results.option("--hf-config", o.hfConfig, "DIR",
                  "folder whose config.json and tokenizer files go into the export (default: that of the weights)");
@@ -343,7 +373,8 @@ private:
 /// What CLI11 or a check says of an option's value, and where to look.
 static std::string withAdvice(const std::string &what) {
   const bool isWarmup = what.find("--warmup") != std::string::npos;
-  return what + (isWarmup ? ": it counts steps, a whole number; for 3 % give 3 % of --steps" : "; see ztc-run --help");
+  return what +
+         (isWarmup ? ": it counts steps, a whole number, or says a share of them, as 3%" : "; see ztc-run --help");
 }
 
 StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseCommandLine(int argc,

@@ -25,6 +25,10 @@ public:
   uint64_t globalTokens() const { return globalRows() * seq_; }
   /// This rank's part of N: targets that are not negative, in all micro-batches.
   uint64_t countedTargets() const { return counted_; }
+  /// How many tokens of the global batch stand before those of this rank's micro-step.
+  int64_t firstToken(uint64_t microBatch) const {
+    return int64_t((microBatch * share_.world + share_.rank) * batch_ * seq_);
+  }
   std::span<const int32_t> tokens(uint64_t microBatch) const;
   std::span<const int32_t> targets(uint64_t microBatch) const;
 

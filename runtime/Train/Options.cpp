@@ -277,6 +277,7 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
            Dependency{o.topP.has_value(), "--top-p", samples, "--generate or --sample-every"},
            Dependency{!o.exportDtype.empty(), "--export-dtype", hasExport, "an export"},
            Dependency{o.shardBytes.has_value(), "--shard-size", hasExport, "an export"},
+           Dependency{!o.merge.empty(), "--merge", hasExport, "an export"},
            Dependency{!o.hfConfig.empty(), "--hf-config", hasExport || (hasData && !o.save.empty()),
                       "--export or --save"},
        })
@@ -288,6 +289,8 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
       {!o.resume.empty() && !o.init.empty(), "--init has no effect with --resume: the checkpoint holds the weights"},
       {!o.resume.empty() && !o.adapter.empty(),
        "--adapter has no effect with --resume: the checkpoint holds the adapter"},
+      {!o.merge.empty() && plan.adapter_config().empty(),
+       fmt::format("--merge has no effect: {} trains the whole model, which is exported", o.plan)},
       {o.minLrRatio && o.schedule == ScheduleKind::Constant, "--min-lr-ratio has no effect with --schedule=constant"},
       {o.lossScale && plan.precision() != "fp16",
        fmt::format("--loss-scale has no effect: {} was compiled with --precision={}, only fp16 scales the loss", o.plan,
@@ -300,6 +303,10 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
   addOtherOptimizers(o, plan, unused);
   addUnreached(o, unused);
   return unused;
+}
+
+uint64_t warmupSteps(const RunOptions &options, uint64_t steps) {
+  return options.warmupShare ? uint64_t(std::llround(*options.warmupShare * double(steps))) : options.warmup;
 }
 
 bool wantsGpus(const RunOptions &options) {

@@ -50,7 +50,8 @@ struct RunOptions {
   double learningRate = 3e-4;
   ScheduleKind schedule = ScheduleKind::Cosine;
   uint64_t warmup = 0;
-  std::optional<double> minLrRatio; ///< default 0.1
+  std::optional<double> warmupShare; ///< of the run's steps, in place of `warmup`
+  std::optional<double> minLrRatio;  ///< default 0.1
   OptimizerSettings optimizer;
   std::optional<double> lossScale;  ///< initial, fp16 only
   std::optional<double> skipSpikes; ///< deviations over the mean norm from which on an update is dropped
@@ -85,6 +86,7 @@ struct RunOptions {
   std::string resume;
   std::string exportFolder;
   std::string exportDtype;            ///< empty (as the weights were), fp32, bf16, fp16
+  std::string merge;                  ///< "", "trained" or "base": an adapter goes into the model's weights
   std::optional<uint64_t> shardBytes; ///< where the export begins a new file
   std::string hfConfig;
   bool noSave = false;
@@ -112,6 +114,9 @@ inline constexpr uint64_t kTrialSteps = 20;
 inline constexpr double kDefaultSavePeriodSeconds = 1800;
 inline constexpr double kDefaultMinLrRatio = 0.1;
 inline constexpr uint64_t kDefaultSampleTokens = 64;
+
+/// Steps of linear warm-up in a run of `steps`.
+uint64_t warmupSteps(const RunOptions &options, uint64_t steps);
 
 /// Standard deviation of --init=normal:STD. InvalidArgument on anything else.
 StatusOr<double> parseInit(const std::string &init);

@@ -31,7 +31,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--export", given(o.exportFolder)},
           {"--lr", fmt::format("{}", o.learningRate)},
           {"--schedule", std::to_string(static_cast<int>(o.schedule))},
-          {"--warmup", std::to_string(o.warmup)},
+          {"--warmup", o.warmupShare ? fmt::format("{} %", 100 * *o.warmupShare) : std::to_string(o.warmup)},
           {"--min-lr-ratio", fmt::format("{}", o.minLrRatio.value_or(kDefaultMinLrRatio))},
           {"--beta1", fmt::format("{}", s.beta1)},
           {"--beta2", fmt::format("{}", s.beta2)},

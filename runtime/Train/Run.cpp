@@ -20,7 +20,7 @@ LoopSettings RunStages::loopSettings() const {
   settings.schedule = {.kind = options_.schedule,
                        .learningRate = options_.learningRate,
                        .steps = facts_.steps,
-                       .warmup = options_.warmup,
+                       .warmup = warmupSteps(options_, facts_.steps),
                        .minRatio = options_.minLrRatio.value_or(kDefaultMinLrRatio)};
   settings.optimizer = options_.optimizer;
   settings.accumulate = accumulate_;

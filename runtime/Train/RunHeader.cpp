@@ -51,7 +51,7 @@ std::map<std::string, std::string> learningSettings(const RunOptions &options, u
   const OptimizerSettings &o = options.optimizer;
   std::map<std::string, std::string> settings{{"--steps", std::to_string(steps)},
                                               {"--schedule", scheduleName(options.schedule)},
-                                              {"--warmup", std::to_string(options.warmup)}};
+                                              {"--warmup", std::to_string(warmupSteps(options, steps))}};
   const double minRatio = options.minLrRatio.value_or(kDefaultMinLrRatio);
   for (const auto &[name, value] :
        {std::pair("--lr", options.learningRate), std::pair("--min-lr-ratio", minRatio), std::pair("--beta1", o.beta1),
@@ -206,7 +206,7 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["optimizer"] = {{"name", optimizerName(plan)},
                        {"lr", options.learningRate},
                        {"schedule", scheduleName(options.schedule)},
-                       {"warmup", options.warmup},
+                       {"warmup", warmupSteps(options, facts.steps)},
                        {"min_lr_ratio", options.minLrRatio.value_or(kDefaultMinLrRatio)},
                        {"beta1", options.optimizer.beta1},
                        {"beta2", options.optimizer.beta2},

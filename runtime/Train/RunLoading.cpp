@@ -212,6 +212,7 @@ Status RunStages::loadModel() {
   }
   ZTC_RETURN_IF_ERROR(known);
   ZTC_RETURN_IF_ERROR(loadWeights(session_->state(), weights));
+  output_.exported().frozen = weights;
   if (trainsAdapter(session_->plan())) { // once: it looks into every tensor of the model
     if (options_.init.empty())
       weights.initDeviation.reset(); // weights that nobody gave are told in words

@@ -204,6 +204,8 @@ Status RunOutput::prepare(const plan::Plan &plan, const std::optional<FoundCheck
                         .checkpoint = resumed_ ? resumed_->path : std::string()};
   export_.shardBytes = options_.shardBytes.value_or(kDefaultShardBytes);
   ZTC_ASSIGN_OR_RETURN(export_.type, parseExportType(options_.exportDtype));
+  if (!options_.merge.empty() && !plan.adapter_config().empty())
+    export_.merge = options_.merge == "base" ? MergeInto::Original : MergeInto::Trained;
   auto companions = findCompanions(plan, export_.companions, plan::F32);
   ZTC_RETURN_IF_ERROR(agree(&ranks_.control, "files beside the weights", companions.status()));
   companions_ = std::move(*companions);

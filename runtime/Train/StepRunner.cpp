@@ -54,6 +54,10 @@ Status StepRunner::begin(const GlobalBatch &batch, const StepParameterArray &par
       executor_->writeSlot(plan_->bindings().step_parameters(), 0, parameters.data(), sizeof(StepParameterArray)));
   for (uint64_t m = 0; m < batch.microBatches(); ++m) {
     ZTC_RETURN_IF_ERROR(feed(batch, m));
+    if (const uint32_t slot = plan_->bindings().first_token(); slot != kAbsent) {
+      const int64_t first = batch.firstToken(m);
+      ZTC_RETURN_IF_ERROR(executor_->writeSlot(slot, 0, &first, sizeof first));
+    }
     ZTC_RETURN_IF_ERROR(executor_->execute("microstep", uint32_t(m)));
   }
   return Status::ok();

@@ -113,6 +113,67 @@ def fresh(case):
     check("fresh: the frozen model has no moments", memory["adapter"]["optimizer"] < parameters / 10, memory)
 
 
+def merged(name, work):
+    """The whole model with the adapter in it: a plan of that folder has the loss that the trained adapter has, of weights in fewer bits that of their numbers."""
+    case = Case(name, work)
+    plan, folder, whole = work / "plan.bin", work / "merged", work / "whole.bin"
+    case.compile(plan)
+    done, _ = case.run(plan, f"--export={folder}", "--export-dtype=fp32", "--merge")
+    if done.returncode:
+        return
+    files = sorted(p.name for p in folder.iterdir())
+    check(f"merged {name}: a folder of transformers", {"config.json", "model.safetensors"} <= set(files) and not any("adapter" in f for f in files), files)
+    run("ztc", "compile", folder, "-o", whole, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32")
+    _, steps = case.run(whole, steps=1)
+    check(f"merged {name}: the loss of the trained adapter", steps and abs(steps[0]["loss"] - case.golden["final_loss"]) <= 2e-4, (steps[0]["loss"], case.golden["final_loss"]))
+    if name == "nf4":
+        done, _ = case.run(plan, f"--export={work / 'base'}", "--merge=base")
+        check("merged nf4: into the original weights, which says so", "the original weights: the loss may be another one" in done.stdout + done.stderr, done.stdout + done.stderr)
+        run("ztc", "compile", case.adapter / "base", "-o", plan, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32", f"--adapter={case.adapter}")
+        done, _ = case.run(plan, f"--export={work / 'stored'}", "--export-dtype=fp32", "--merge")
+        config = json.loads((work / "stored/config.json").read_text())
+        stored = read_safetensors(work / "stored/model.safetensors")
+        check("merged nf4: of a folder in 4 bits, with nothing of these left", "quantization_config" not in config and not any("absmax" in n for n in stored), sorted(stored))
+        same = read_safetensors(folder / "model.safetensors")
+        worst = max(abs(a - b) for n in same for a, b in zip(same[n][1], stored[n][1], strict=True))
+        check("merged nf4: the same numbers", set(same) == set(stored) and worst <= 1e-6, worst)
+        done, _ = case.run(plan, f"--export={work / 'none'}", "--merge=base", expect=1)
+        check("merged nf4: such a folder has no other weights", "there are no other weights" in done.stderr, done.stderr)
+
+
+def unmergeable(case):
+    """What a model without an adapter cannot say is an error by name."""
+    plan = case.work / "plan.bin"
+    case.compile(plan)
+    done, _ = case.run(plan, f"--export={case.work / 'merged'}", "--merge", expect=1)
+    check("merged tied: one of two uses of a tensor", "are one tensor" in done.stderr and "embed_tokens" in done.stderr, done.stderr)
+
+
+def masked(case):
+    """Dropout: another mask for each step and module; the same bits at every stage, on any ranks, with other micro-batches and with recomputation."""
+    def compiled(plan, *arguments, batch=1):
+        return run("ztc", "compile", case.folder, "-o", case.work / plan, "--target=host", f"--batch={batch}", f"--seq={case.shape[1]}", "--precision=fp32",
+                   "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25,init=gaussian", *arguments)
+
+    def losses(plan, *arguments, steps=3):
+        _, rows = case.run(case.work / plan, "--threads=1", "--seed=5", *arguments, steps=steps)
+        return [(s["loss"], s["grad_norm"]) for s in rows]
+    compiled("plain.bin", "--recompute=none")
+    plain = losses("plain.bin", "--ranks=2")
+    for stage in (1, 2, 3):
+        compiled("other.bin", f"--zero={stage}", "--recompute=layer")
+        check(f"dropout: ZeRO-{stage} and recomputed layers have the bits of the plain plan", losses("other.bin", "--ranks=2") == plain)
+    alone = losses("plain.bin", "--accumulate=2")
+    check("dropout: one rank with two micro-steps", all(abs(a - b) <= 1e-6 for (a, _), (b, _) in zip(alone, plain)), (alone, plain))
+    compiled("wide.bin", batch=2)
+    wide = losses("wide.bin")
+    check("dropout: and one micro-step of two rows", all(abs(a - b) <= 1e-6 for (a, _), (b, _) in zip(wide, plain)), (wide, plain))
+    other = [s["loss"] for s in case.run(case.work / "plain.bin", "--threads=1", "--ranks=2", "--seed=6", steps=3)[1]]
+    check("dropout: another seed drops others, once B is not zero", other[0] == plain[0][0] and other[1:] != [a for a, _ in plain[1:]], (other, plain))
+    run("ztc", "compile", case.folder, "-o", case.work / "v.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", "--precision=fp32", "--zero=3", "--recompute=layer",
+        "--lora=r=4,alpha=8,targets=all-linear,dropout=0.25", "--verify")
+
+
 def linear(case):
     """all-linear leaves out tables of positions, norms and the head."""
     done = run("ztc", "compile", ROOT / "tests/folders/gpt2", "-o", case.work / "gpt2.bin", "--target=host", "--batch=1", "--seq=20", "--lora=r=2,alpha=2,targets=all-linear")
@@ -253,7 +314,12 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for test in (stages, fresh, linear, refused):
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8"):
+    with scratch() as work:
+        merged(name, work)
+with scratch() as work:
+    unmergeable(Case("tied", work))
+for test in (stages, masked, fresh, linear, refused):
     with scratch() as work:
         test(Case("list", work))
 for test in (stages, quantized, on_gpus):

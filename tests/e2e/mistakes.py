@@ -39,6 +39,7 @@ with scratch() as work:
     answered("an option of ztc given to ztc-run", "ztc-run", plan, "--batch=8", expect=2, needs=["--batch", "ztc compile"])
     answered("another program's name of an option", "ztc-run", plan, "--learning_rate", "1e-4", expect=2, needs=["did you mean --lr"])
     answered("another program's name of an option of ztc", "ztc-run", plan, "--per_device_train_batch_size=2", expect=2, needs=["ztc compile", "--batch"])
+    answered("a share of warm-up over all", "ztc-run", plan, f"--data={data}", "--steps=10", "--warmup=130%", expect=2, needs=["--warmup", "0% to 100%"])
     answered("a share given as steps", "ztc-run", plan, f"--data={data}", "--steps=10", "--warmup=0.03", expect=2, needs=["--warmup", "counts steps"])
     answered("weights that are not there", "ztc-run", plan, f"--data={GOLDEN / 'grouped' / 'data.safetensors'}", "--steps=1", "--device=cpu",
              f"--weights={work / 'nothing'}", expect=1, needs=["--weights", "nothing"])

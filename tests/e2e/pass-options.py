@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """What `ztc compile` lets a compiler engineer see and set: remarks on stderr and as YAML, options of single passes, the pipelines by name, and MLIR's own options."""
+import importlib.util
+import pathlib
 import re
+import subprocess
+import sys
 
 from support import GOLDEN, check, finish, run, scratch
 
@@ -19,6 +23,14 @@ with scratch() as work:
     documents = (work / "remarks.yaml").read_text().split("--- !")[1:]
     check("as YAML: one document each, with pass and function", len(documents) == said.count("remark:") and
           any(re.search(r"Pass: +ztc-insert-collectives\n(.*\n)*Function: +microstep\n", d) for d in documents), documents[:1])
+    viewer = pathlib.Path("/usr/lib/llvm-22/share/opt-viewer/opt-viewer.py")
+    if viewer.exists() and importlib.util.find_spec("yaml") and importlib.util.find_spec("pygments"):
+        done = subprocess.run([sys.executable, viewer, "-o", work / "pages", work / "remarks.yaml"], capture_output=True, text=True)
+        page = (work / "pages/index.html").read_text() if done.returncode == 0 else ""
+        check("LLVM's opt-viewer reads them: a row each, with pass and function", page.count("ztc-insert-collectives</td>") == said.count("[ztc-insert-collectives,") > 0
+              and page.count("ztc-mark-recomputed</td>") == said.count("[ztc-mark-recomputed,") > 0 and "microstep</td>" in page, done.stderr + page[-2000:])
+    else:
+        print("left out: opt-viewer with Python's yaml and pygments")
     check("only those that match", "ztc-insert" not in compiled("--zero=3", "--recompute=cheap", "--remarks=recomputed").stderr)
     # The search for a budget runs these passes many times; one choice is carried out.
     said = compiled("--mem=700KiB", "--gpus=1", "--remarks=recomputed").stderr

@@ -18,7 +18,8 @@ SAMPLES = ("ZLoss", "GatedSilu", "Adagrad", "AlternateBlocks", "DelayGathers", "
 WRONG = {
     "UnsaidLoss": ("ZLoss", [("ztc::Keeps::Changes);", "ztc::Keeps::Meaning);")], "pass 'z-loss' of plugin z-loss in phase backward", "the loss was"),
     "WrongValue": ("GatedSilu", [("gate * sigmoid(gate) * up,", "up * sigmoid(gate) * up,")], "pass 'gate-silu' of plugin gated-silu in phase import", "logits"),
-    "WrongGradient": ("GatedSilu", [("(1.0 + gate * (1.0 - s))", "(1.0 - gate * (1.0 - s))")], "sample.gated_silu", "is not the derivative"),
+    "WrongGradient": ("GatedSilu", [("(1.0 + gate * (1.0 - s))", "(1.0 - gate * (1.0 - s))")], "pass 'gate-silu' of plugin gated-silu in phase import has brought a wrong gradient",
+                      "ops of plugins in it: sample.gated_silu"),
     "WrongKernel": ("ClampStores", [("cl::init(1e30)", "cl::init(0.25)")], "pass 'clamp-stores' of plugin clamp-stores in phase codegen", "element"),
 }
 model = GOLDEN / "grouped" / "model.onnx"
@@ -132,8 +133,30 @@ with scratch() as work:
     check("clamp-stores: kernels agree with the interpreter", re.search("kernels of [1-9][0-9]* groups agree", said.stdout), said.stdout + said.stderr)
     check("clamp-stores: and the run has the same bits", [step["loss"] for step in trained(plan)[1]] == losses)
 
+    # A rewrite without C++, right and wrong.
+    patterns = source / "PlainSwiglu.pdll"
+    done = command("cmake", "--build", out, "--target", "check-PlainSwiglu")
+    check("plain-swiglu: its lit test passes", re.search(r"Passed: +1", done.stdout) and "Failed" not in done.stdout, done.stdout[-2000:])
+    plan, said = compiled("", f"--patterns={patterns}", "--verify", "--remarks=apply-patterns", name="patterns")
+    check("plain-swiglu: keeps what the step computes", re.search(r"\(1 of plugins\)", said.stdout) and "not checked" not in said.stderr, said.stdout + said.stderr)
+    check("plain-swiglu: says how often it applied", "[ztc-apply-patterns, passed]" in said.stderr, said.stderr)
+    mine = [step["loss"] for step in trained(plan)[1]]
+    check("plain-swiglu: and its losses", all(abs(a - b) < 1e-5 for a, b in zip(mine, losses)), (mine, losses))
+    text = command(prefix / "bin/ztc", "inspect", plan).stdout
+    check("the plan names file, place and hash", re.search(r"patterns=PlainSwiglu\.pdll after import \([0-9a-f]{16}\)", text), text[:1500])
+    wrong = work / "WrongPatterns.pdll"
+    wrong.write_text(patterns.read_text().replace("op<graph.mul>(gate, open)", "op<graph.mul>(up, open)"))
+    for place, phase in (("", "import"), (",before=precision", "precision"), (",after=loss", "backward")):
+        said = compiled("", f"--patterns={wrong}{place}", "--verify", expect=1, name="wrong")[1].stderr
+        check(f"wrong patterns{place} are found and named", f"pass 'ztc-apply-patterns' of plugin WrongPatterns.pdll in phase {phase}" in said, said)
+    for text, words in ((f"{wrong},behind=fuse", "'behind=fuse' is not known"), (f"{wrong},after=fusion", "there is no phase 'fusion'"), (work / "none.pdll", "No such file")):
+        said = compiled("", f"--patterns={text}", expect=2, name="wrong")[1].stderr
+        check(f"--patterns={text} is refused", words in said, said)
+
     for name, (_, _, who, what) in WRONG.items():
         said = compiled(name, "--verify", expect=1, name=name)[1].stderr
         check(f"{name} is found and named", who in said and what in said, said)
         check(f"{name}: no plan is written", not (work / f"{name}.bin").exists())
+        if "a wrong gradient" in who:
+            check(f"{name}: the step before that pass, and a command", (work / f"{name}.bin.gate-silu.mlir").exists() and "--pass-pipeline='builtin.module(gate-silu)'" in said, said)
 finish()

@@ -19,6 +19,9 @@ cp -r "$root/samples/passes" "$work/sample"
 "$work/sample/build.sh" "$work/compiler/usr/lib/cmake/Ztc" "$work/sample/out"
 "$work/compiler/usr/bin/ztc" compile "$model/model.onnx" --batch=2 --seq=16 --load-pass-plugin="$work/sample/out/LayerCosts.so" -o "$work/again.bin" | grep 'layer 1'
 
+"$work/compiler/usr/bin/ztc" compile "$model/model.onnx" --batch=2 --seq=16 --patterns="$work/sample/PlainSwiglu.pdll" --remarks=apply-patterns -o "$work/again.bin" 2>&1 |
+  grep 'rewrites by'
+
 # The program alone, with what it is linked with.
 for library in $(ldd "$work/run/usr/bin/ztc-run" | grep -oE '/[^ :]+\.so[^ :]*' | sort -u); do
   mkdir -p "$work/run$(dirname "$library")"

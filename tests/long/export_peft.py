@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ztc compile --adapter or --lora -> ztc-run --export -> PeftModel.from_pretrained: every tensor finds its place, the same loss; merged by PEFT too.
+"""ztc compile --adapter or --lora -> ztc-run --export -> PeftModel.from_pretrained: every tensor finds its place, the same loss; merged by PEFT and by ztc-run too.
 
 export_peft.py [NAME...]
 """
@@ -52,6 +52,10 @@ def same_loss(name, folder, arguments, work):
     if "lora_bias" not in str(arguments) and not json.loads((tuned / "adapter_config.json").read_text()).get("lora_bias") and "tied" not in name:
         merged = loss_of(model.merge_and_unload(), ids, labels)
         check(f"{name}: the same loss merged by PEFT", abs(mine - merged) <= 1e-4, (mine, merged))
+        whole = work / "whole"
+        run("ztc-run", *common, f"--data={work / 'data.safetensors'}", f"--steps={golden['steps']}", f"--export={whole}", "--merge", "--export-dtype=fp32")
+        merged = loss_of(AutoModelForCausalLM.from_pretrained(whole, dtype=torch.float32), ids, labels)
+        check(f"{name}: the same loss merged by ztc-run, in transformers", abs(mine - merged) <= 1e-4, (mine, merged))
 
 
 names = sys.argv[1:]

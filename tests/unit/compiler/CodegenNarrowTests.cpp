@@ -191,6 +191,32 @@ TEST(CodegenNarrow, StochasticRoundingIsThatOfTheHeaderInEveryShard) {
   EXPECT_TRUE(std::equal(shard[0].begin(), shard[0].end(), whole[0].begin() + 6000));
 }
 
+/// Masks of dropout: a draw for each row of the global batch and column, so many as were asked for.
+TEST(CodegenNarrow, RandomBitsAreThoseOfTheHeader) {
+  Group group(R"(func.func @f(%first: tensor<1xi64>, %h: tensor<2xf32>) -> tensor<48x200xi32> {
+    %r = graph.iota 0 : tensor<48x200xi64>
+    %c = graph.iota 1 : tensor<48x200xi64>
+    %n = graph.broadcast %first : tensor<1xi64> -> tensor<48x200xi64>
+    %a = graph.slice %h, [0] : tensor<2xf32> -> tensor<1xf32>
+    %b = graph.slice %h, [1] : tensor<2xf32> -> tensor<1xf32>
+    %s = graph.broadcast %a : tensor<1xf32> -> tensor<48x200xf32>
+    %t = graph.broadcast %b : tensor<1xf32> -> tensor<48x200xf32>
+    %y = graph.random_bits %r, %c, %n, %s, %t columns 200 stream 9 : tensor<48x200xi64>, tensor<48x200xf32> -> tensor<48x200xi32>
+    return %y : tensor<48x200xi32>
+  })");
+  const int64_t first = (int64_t(1) << 34) + 7;
+  const std::vector<float> fields{randomField(0xdeadbeef), randomField(17)};
+  std::vector<Bytes> drawn = runGroup(group.fusion(), {bytesOf(std::vector<int64_t>{first}), bytesOf(fields)});
+  const uint32_t key = roundingKey(fields[0], fields[1], 9);
+  int64_t below = 0;
+  for (int64_t i = 0; i < 48 * 200; ++i) {
+    const auto bits = data<int32_t>(drawn[0])[i];
+    ASSERT_EQ(bits, int32_t(maskBits(key, uint64_t(first * 200 + i)))) << i;
+    below += bits < int32_t(0.1 * 0x1p31);
+  }
+  EXPECT_NEAR(double(below) / (48 * 200), 0.1, 0.015);
+}
+
 namespace {
 /// AdamW of a shard that begins at element 3000, decay up to element 7000, in plain f32 arithmetic.
 struct NarrowUpdate {

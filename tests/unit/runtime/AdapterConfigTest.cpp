@@ -145,7 +145,6 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"use_dora", true}}, "use_dora"},
       {{{"target_parameters", {"experts.gate_up_proj"}}}, "target_parameters"},
       {{{"trainable_token_indices", {1, 2}}}, "trainable_token_indices"},
-      {{{"lora_dropout", 0.1}}, "lora_dropout"},
       {{{"layer_replication", Json::array({Json::array({0, 2})})}}, "layer_replication"},
       {{{"use_qalora", true}}, "use_qalora"},
       {{{"qalora_group_size", 32}}, "qalora_group_size"},
@@ -189,9 +188,18 @@ TEST(AdapterConfig, ConfigurationsAreComparedByWhatTheyMean) {
   EXPECT_EQ(differenceOfAdapters("{}", R"({"r": 8, "lora_alpha": 8, "rank_pattern": {}})"), "");
 }
 
+TEST(AdapterConfig, DropoutIsAShare) {
+  EXPECT_EQ(good({{"lora_dropout", 0.1}}).dropout, 0.1);
+  EXPECT_EQ(good({{"lora_dropout", 0.0}}).dropout, 0);
+  StatusOr<std::string> text = adapterConfigText("r=4,dropout=0.05");
+  ASSERT_TRUE(text.isOk());
+  EXPECT_EQ(parseAdapterConfig(*text, "--lora")->dropout, 0.05);
+}
+
 TEST(AdapterConfig, WrittenAsPeftReadsIt) {
   AdapterConfig config = good({{"target_modules", "all-linear"}, {"inference_mode", false}});
-  const Json json = parseJson<Json>(writtenAdapterConfig(config, {"down_proj", "q_proj"}, "/some/model"));
+  const Json json =
+      parseJson<Json>(writtenAdapterConfig(config, {"down_proj", "q_proj"}, "/some/model", /*fanInFanOut=*/true));
   EXPECT_EQ(json["target_modules"], Json({"down_proj", "q_proj"}));
   EXPECT_EQ(json["base_model_name_or_path"], "/some/model");
   EXPECT_EQ(json["inference_mode"], true);

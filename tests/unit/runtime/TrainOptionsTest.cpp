@@ -157,6 +157,7 @@ TEST(TrainOptions, HarmlessOnesAreNotes) {
       {training(), [](RunOptions &o) { o.sampleEvery = 11, o.samplePrompts = {"x"}; }, "samples come at its end only"},
       {training(), [](RunOptions &o) { o.warmup = 11; }, "--warmup=11 is longer than the run of 10 steps"},
       {training(), [](RunOptions &o) { o.warmup = 10; }, nullptr},
+      {training(), [](RunOptions &o) { o.warmupShare = 0.03; }, nullptr},
   };
   plan::Plan plan;
   plan.set_precision("fp32");
@@ -186,6 +187,15 @@ TEST(TrainOptions, GpusAreTakenWhereTheCommandLineSaysSo) {
   o.device.clear();
   o.gpus = 2;
   EXPECT_TRUE(wantsGpus(o));
+}
+
+TEST(TrainOptions, WarmupIsStepsOrAShareOfThem) {
+  RunOptions o;
+  o.warmup = 7;
+  EXPECT_EQ(warmupSteps(o, 1000), 7u);
+  o.warmupShare = 0.03;
+  EXPECT_EQ(warmupSteps(o, 1000), 30u);
+  EXPECT_EQ(warmupSteps(o, 10), 0u);
 }
 
 TEST(TrainOptions, TheOutputFolderStandsBesideThePlan) {

@@ -98,3 +98,19 @@ func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
   return %z : tensor<4x6xf32>
 }
 }
+
+// -----
+// Dropout stands in front of A, of each module its own.
+module attributes {graph.adapters = [{kind = "linear", parameter = "q.weight", module = "q", name = "base_model.model.q", rank = 2 : i64, scale = 1.0 : f64,
+                                      dropout = 2.500000e-01 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+// CHECK: %[[Y:.*]] = graph.matmul %[[X]], %{{.*}} {transpose_b}
+// CHECK: %[[D:.*]] = graph.dropout %[[X]] {module = "base_model.model.q", probability = 2.500000e-01 : f64}
+// CHECK: graph.matmul %[[D]], %{{.*}} {transpose_b}
+func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
+                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "q.weight"}) -> tensor<4x6xf32> {
+  %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+}
