@@ -1,6 +1,7 @@
 // From graph.fusion groups to machine code: what the rest of the compiler sees of the code generator.
 #pragma once
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -33,19 +34,19 @@ struct DeviceLaunch {
 /// One launch of `void kernel(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end)`.
 struct KernelDescription {
   std::string name;                  ///< the symbol in every image
-  std::string form;                  ///< row, scalar, flat, column_reduce, flat_reduce, fold, service
+  std::string form;                  ///< a kernel::Form, or service: of a library call
   std::vector<KernelBuffer> buffers; ///< in the order of the kernel's argument
   uint64_t extent = 0;               ///< size of the parallel range; 0 where a bucket's length decides (flat)
   uint64_t grain = 1;                ///< units that are worth a worker's while
   bool flat = false; ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
   uint64_t flatBlock = 0;
-  std::vector<int64_t> scalars;   ///< for a flat kernel over a static length: {length, 0}
-  bool hasAdd = false;            ///< the symbol name + "_add" adds to its results instead of overwriting them
-  bool onHost = true;             ///< false: there are versions for GPUs alone
-  DeviceLaunch device, deviceAdd; ///< of the module's kernels for GPUs
+  std::vector<int64_t> scalars; ///< for a flat kernel over a static length: {length, 0}
+  bool hasAdd = false;          ///< the symbol name + "_add" adds to its results instead of overwriting them
+  bool onHost = true;           ///< false: there are versions for GPUs alone
+  DeviceLaunch device;          ///< of a library call's kernel for GPUs; those of groups are in KernelImage::launches
 };
 
-/// What became of a group: launches in order, and the memory that they share.
+/// The kernels of a group: launches in order, and the memory that they share.
 struct LoweredGroup {
   std::vector<KernelDescription> kernels;  ///< in order; later ones read the workspace that an earlier one writes
   uint64_t workspaceBytes = 0;             ///< of a group whose sizes are known
@@ -68,6 +69,7 @@ struct KernelImage {
   std::string ptx;                                  ///< of sm_XX, in readable form
   unsigned cudaVersion = 0;                         ///< of a cubin: its assembler's, 1000 major + 10 minor
   std::map<std::string, KernelResources> resources; ///< by kernel; of a cubin
+  std::map<std::string, DeviceLaunch> launches;     ///< by kernel; of targets with blocks of threads
 };
 
 /// Targets of the host device, the widest last. Those of GPUs: DeviceTargets.h.
@@ -76,7 +78,7 @@ inline constexpr llvm::StringLiteral kHostTargets[] = {"x86-64-v3", "x86-64-v4"}
 /// For which kinds of targets a module makes kernels.
 struct KernelModuleOptions {
   bool host = true, device = false;
-  bool bodies = true; ///< false: kernels are described, as a memory report needs them, and none is written
+  bool bodies = true; ///< false: kernels are described, as a memory report needs them, and nothing is written
 };
 
 /// What is built into a GPU's attention kernels.
@@ -95,19 +97,21 @@ struct LogitForm {
   bool isPlain() const { return scale == 1.0 && softcap == 0.0; }
 };
 
-/// Collects kernels and compiles them together, one object per target. Equal groups share their kernels. Not
-/// thread-safe.
+/// Collects the kernels of a step in `@kernels`: groups as forms, which the mappings read, library calls as functions
+/// for processors and GPUs. Equal groups share their kernels. Not thread-safe.
 class KernelModule {
 public:
-  /// Loads the dialects of kernels into `context`: during a pass they are there already. Groups may be of other
-  /// contexts.
+  /// Loads the dialects of kernels into `context`: during a pass they are there already. The module `@kernels` is its
+  /// own; `emit` compiles it.
   explicit KernelModule(mlir::MLIRContext &context, KernelModuleOptions options = {});
+  /// Works on the `@kernels` of `step`, which is made where there is none. Names that are taken there stay so.
+  explicit KernelModule(mlir::ModuleOp step, KernelModuleOptions options);
   ~KernelModule();
 
-  /// Lowers a group; with `withAdd`, kernels that write results also come as a variant that adds to them. Where
-  /// `classes` gives results of the group different numbers no kernel writes results of two numbers: some are added to
-  /// what their memory holds, others are not. The name is the group's, made unique. A group that cannot be lowered is a
-  /// located diagnostic.
+  /// Plans the kernels of a group, which is of this context, and makes its kernel.func; with `withAdd`, kernels that
+  /// write results also come as a variant that adds to them. Where `classes` gives results of the group different
+  /// numbers no kernel writes results of two numbers: some are added to what their memory holds, others are not. The
+  /// name is the group's, made unique. A group that no form fits is a located diagnostic.
   llvm::FailureOr<LoweredGroup> addGroup(graph::FusionOp group, bool withAdd = false,
                                          llvm::ArrayRef<unsigned> classes = {});
 
@@ -134,13 +138,11 @@ public:
   /// What the module makes kernels for.
   const KernelModuleOptions &options() const;
 
-  /// One image per target, in order; the options said which kinds there may be. Nothing to emit gives images without
-  /// kernels.
+  /// Maps, lowers and compiles a copy of all kernels: one image per target, in order; the options said which kinds
+  /// there may be. Nothing to emit gives images without kernels. What cannot be mapped is a located diagnostic.
   llvm::FailureOr<std::vector<KernelImage>> emit(llvm::ArrayRef<llvm::StringRef> targets);
-  /// The kernels in MLIR, before the conversion to LLVM.
+  /// The kernels in MLIR, before they are mapped.
   std::string text() const;
-  /// The module `@kernels`, with `@host` and `@gpu` as the options wanted them. The kernel module is at its end.
-  mlir::OwningOpRef<mlir::ModuleOp> takeKernels();
 
   struct State; ///< of the code generator's own files
 

@@ -36,6 +36,7 @@ namespace {
 /// One target's share of an emission, in a context of its own so that targets compile side by side.
 struct TargetJob {
   KernelImage image;
+  OutsideKernels outside;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
   std::string error;
@@ -43,12 +44,12 @@ struct TargetJob {
   void run() {
     llvm::StringRef target = image.target;
     if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image)
-                              : target.starts_with("sm_") ? emitCubin(*module, image)
+                              : target.starts_with("sm_") ? emitCubin(*module, image, outside)
                                                           : runElf())
       error = llvm::toString(std::move(failure));
   }
   llvm::Error runElf() {
-    llvm::Expected<std::string> bytes = emitElf(*module, image.target);
+    llvm::Expected<std::string> bytes = emitElf(*module, image.target, outside);
     if (!bytes)
       return bytes.takeError();
     image.bytes = std::move(*bytes);
@@ -56,6 +57,33 @@ struct TargetJob {
   }
 };
 } // namespace
+
+static DeviceLaunch launchOf(kernel::LaunchAttr launch) {
+  return {launch.getThreads(), launch.getUnits(), launch.getShared(), launch.getBlocks()};
+}
+
+/// Adds what comes from outside for the target of `job`.
+static LogicalResult addOutside(ModuleOp forms, TargetJob &job) {
+  const bool isForGpus = isGpuTarget(job.image.target);
+  for (auto form : forms.getOps<kernel::FuncOp>()) {
+    kernel::ObjectAttr object = form.getObject(isForGpus ? kernel::ObjectKind::Ptx : kernel::ObjectKind::Host);
+    if (!object || job.image.target == "simt") // the engine knows no PTX
+      continue;
+    const AsmResourceBlob *blob = object.getData().getRawHandle().getBlob();
+    if (!blob)
+      return form.emitOpError("the bytes of ") << object.getData() << " are not there";
+    job.outside.pieces.emplace_back(blob->getData().data(), blob->getData().size());
+    for (auto [number, schedule] : llvm::enumerate(form.getSchedules().getAsRange<kernel::ScheduleAttr>())) {
+      const std::string name = schedule.getKernel().getValue().str();
+      for (const std::string &symbol : schedule.getHasAdd() ? std::vector{name, name + "_add"} : std::vector{name}) {
+        job.outside.symbols.push_back(symbol);
+        if (isForGpus)
+          job.image.launches[symbol] = launchOf(cast<kernel::LaunchAttr>(object.getLaunches()[number]));
+      }
+    }
+  }
+  return success();
+}
 
 FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
   std::vector<std::unique_ptr<TargetJob>> jobs;
@@ -65,6 +93,12 @@ FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<St
       return kernels.emitError("no kernels were made for ") << target, failure();
     jobs.push_back(std::make_unique<TargetJob>());
     jobs.back()->image.target = target.str();
+    for (auto function : source.getOps<LLVM::LLVMFuncOp>())
+      if (auto launch = function->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch))
+        jobs.back()->image.launches[function.getName().str()] = launchOf(launch);
+    auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms);
+    if (forms && failed(addOutside(forms, *jobs.back())))
+      return failure();
     jobs.back()->module = translateModuleToLLVMIR(source, jobs.back()->context);
     if (!jobs.back()->module)
       return failure();

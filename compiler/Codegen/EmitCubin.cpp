@@ -187,18 +187,34 @@ static Error assemble(StringRef ptxas, StringRef ptx, KernelImage &image) {
   return Error::success();
 }
 
+/// Adds PTX from outside, which then is for the module's version of PTX and for its target.
+static Error addOutside(SmallString<0> &ptx, const OutsideKernels &outside) {
+  for (const std::string &piece : outside.pieces)
+    for (StringRef line : split(piece, '\n'))
+      if (!line.ltrim().starts_with(".version") && !line.ltrim().starts_with(".target") &&
+          !line.ltrim().starts_with(".address_size"))
+        ptx += (line + "\n").str();
+  for (const std::string &symbol : outside.symbols)
+    if (!Regex("\\.entry[ \t\n]+" + symbol + "[ \t\n]*\\(").match(ptx))
+      return createStringError("PTX from outside has no entry " + symbol);
+  return Error::success();
+}
+
 /// The PTX of an optimised module, which code generation consumes.
-static Expected<std::string> writePtx(Module &module, TargetMachine &machine, StringRef target) {
+static Expected<std::string> writePtx(Module &module, TargetMachine &machine, StringRef target,
+                                      const OutsideKernels &outside) {
   SmallString<0> ptx;
   raw_svector_ostream stream(ptx);
   legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
     return createStringError("the code generator for " + target + " cannot write PTX");
   passes.run(module);
+  if (Error error = addOutside(ptx, outside))
+    return std::move(error);
   return ptx.str().str();
 }
 
-Error emitCubin(Module &module, KernelImage &image) {
+Error emitCubin(Module &module, KernelImage &image, const OutsideKernels &outside) {
   auto machine = createMachine(image.target);
   if (!machine)
     return machine.takeError();
@@ -211,7 +227,7 @@ Error emitCubin(Module &module, KernelImage &image) {
     raw_svector_ostream stream(optimised);
     WriteBitcodeToFile(module, stream, /*ShouldPreserveUseListOrder=*/true);
   }
-  Expected<std::string> ptx = writePtx(module, **machine, image.target);
+  Expected<std::string> ptx = writePtx(module, **machine, image.target, outside);
   if (!ptx)
     return ptx.takeError();
   image.ptx = std::move(*ptx);
@@ -229,7 +245,7 @@ Error emitCubin(Module &module, KernelImage &image) {
     return again.takeError();
   if (!giveRegisters(**again, image))
     return Error::success();
-  ptx = writePtx(**again, **machine, image.target);
+  ptx = writePtx(**again, **machine, image.target, outside);
   if (!ptx)
     return ptx.takeError();
   image.ptx = std::move(*ptx);

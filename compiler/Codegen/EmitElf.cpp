@@ -29,39 +29,51 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
   return createTargetMachine("x86_64-unknown-linux-gnu", cpu, "", Reloc::PIC_, CodeGenOptLevel::Default);
 }
 
+static Error write(const std::string &file, StringRef bytes) {
+  std::error_code error;
+  raw_fd_ostream stream(file, error);
+  stream << bytes;
+  stream.close();
+  if (!error && !stream.has_error())
+    return Error::success();
+  stream.clear_error();
+  return createStringError("cannot write " + file + " (is the temporary folder full?)");
+}
+
 /// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
-static Expected<std::string> link(StringRef object, bool imports) {
+static Expected<std::string> link(StringRef object, bool imports, const OutsideKernels &outside) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("ztc-link", folder))
     return createStringError("cannot create a temporary folder for the linker: " + error.message());
   scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
-  std::string input = (folder + "/kernels.o").str(), output = (folder + "/kernels.so").str();
-  {
-    std::error_code error;
-    raw_fd_ostream stream(input, error);
-    stream << object;
-    stream.close();
-    if (error || stream.has_error()) {
-      stream.clear_error();
-      return createStringError("cannot write " + input + " (is the temporary folder full?)");
-    }
+  std::string output = (folder + "/kernels.so").str();
+  std::vector<std::string> inputs{(folder + "/kernels.o").str()}, required;
+  if (Error error = write(inputs.front(), object))
+    return std::move(error);
+  for (const std::string &piece : outside.pieces) {
+    inputs.push_back((folder + "/outside" + std::to_string(inputs.size()) + ".o").str());
+    if (Error error = write(inputs.back(), piece))
+      return std::move(error);
   }
-  const char *arguments[] = {"ld.lld",
-                             "-shared",
-                             "--hash-style=gnu",
-                             "-z",
-                             "separate-code",
-                             "-z",
-                             imports ? "undefs" : "defs",
-                             "--gc-sections",
-                             "--build-id=none",
-                             "-s",
-                             "--threads=1",
-                             "-o",
-                             output.c_str(),
-                             input.c_str()};
+  for (const std::string &symbol : outside.symbols)
+    required.push_back("--require-defined=" + symbol);
+  std::vector<const char *> arguments{"ld.lld",
+                                      "-shared",
+                                      "--hash-style=gnu",
+                                      "-z",
+                                      "separate-code",
+                                      "-z",
+                                      imports ? "undefs" : "defs",
+                                      "--gc-sections",
+                                      "--build-id=none",
+                                      "-s",
+                                      "--threads=1",
+                                      "-o",
+                                      output.c_str()};
+  for (const std::string &word : llvm::concat<const std::string>(required, inputs))
+    arguments.push_back(word.c_str());
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
@@ -73,7 +85,8 @@ static Expected<std::string> link(StringRef object, bool imports) {
   return (*buffer)->getBuffer().str();
 }
 
-static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized, bool imports) {
+static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized, bool imports,
+                                  const OutsideKernels &outside) {
   auto machine = createMachine(cpu);
   if (!machine)
     return machine.takeError();
@@ -96,15 +109,15 @@ static Expected<std::string> emit(Module &module, StringRef cpu, bool optimized,
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
     return createStringError("the code generator for " + cpu + " cannot write objects");
   passes.run(module);
-  return link(StringRef(object.data(), object.size()), imports);
+  return link(StringRef(object.data(), object.size()), imports, outside);
 }
 
-Expected<std::string> emitElf(Module &module, StringRef cpu) {
-  return emit(module, cpu, /*optimized=*/false, /*imports=*/false);
+Expected<std::string> emitElf(Module &module, StringRef cpu, const OutsideKernels &outside) {
+  return emit(module, cpu, /*optimized=*/false, /*imports=*/false, outside);
 }
 
 Expected<std::string> emitElfWithImports(Module &module, StringRef cpu) {
-  return emit(module, cpu, /*optimized=*/true, /*imports=*/true);
+  return emit(module, cpu, /*optimized=*/true, /*imports=*/true, {});
 }
 
 } // namespace ztc::codegen

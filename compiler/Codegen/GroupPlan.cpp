@@ -83,8 +83,7 @@ static void addParts(const PlannedOutput &output, std::vector<PlannedOutput> &pa
 namespace {
 class Planner {
 public:
-  Planner(graph::FusionOp group, ArrayRef<unsigned> classes)
-      : group_(group), body_(group->getRegion(0).front()), classes_(classes) {}
+  Planner(Operation *group, ArrayRef<unsigned> classes) : group_(group), body_(bodyOf(group)), classes_(classes) {}
 
   FailureOr<GroupPlan> run() {
     collect();
@@ -134,9 +133,9 @@ private:
     }
     if (dynamic || squares)
       return true;
-    auto first = cast<RankedTensorType>(group_->getResult(0).getType());
+    auto first = cast<RankedTensorType>(resultsOf(group_).front().getType());
     return !reduces && first.getRank() == 1 && first.getDimSize(0) > 1 &&
-           llvm::all_of(group_->getResultTypes(),
+           llvm::all_of(resultsOf(group_).getTypes(),
                         [&](Type type) { return cast<RankedTensorType>(type).getShape() == first.getShape(); });
   }
 
@@ -367,7 +366,7 @@ private:
       buffers.push_back({KernelBuffer::Kind::Workspace, 0, kernel.folds.empty()});
   }
 
-  graph::FusionOp group_;
+  Operation *group_;
   Block &body_;
   ArrayRef<unsigned> classes_; ///< by result; none: all are equal
   std::vector<PlannedOutput> outputs_;
@@ -377,8 +376,8 @@ private:
 };
 } // namespace
 
-FailureOr<GroupPlan> planGroup(graph::FusionOp group, ArrayRef<unsigned> classes) {
-  if (group->getNumResults() == 0)
+FailureOr<GroupPlan> planGroup(Operation *group, ArrayRef<unsigned> classes) {
+  if (resultsOf(group).empty())
     return group->emitOpError("has no results");
   return Planner(group, classes).run();
 }

@@ -75,8 +75,17 @@ struct GroupPlan {
   uint64_t workspaceBytes = 0, workspaceBytesPerFlatBlock = 0;
 };
 
-/// Chooses the form of a group. Results whose numbers in `classes` differ (none: all are equal) are written by
-/// different kernels, those of the lowest number last. A group that no form fits is a located diagnostic.
-llvm::FailureOr<GroupPlan> planGroup(graph::FusionOp group, llvm::ArrayRef<unsigned> classes = {});
+/// What a graph.fusion or a kernel.func computes: its only block, and the values that this gives.
+inline mlir::Block &bodyOf(mlir::Operation *group) {
+  return group->getRegion(0).front();
+}
+inline mlir::OperandRange resultsOf(mlir::Operation *group) {
+  return bodyOf(group).getTerminator()->getOperands();
+}
+
+/// Chooses the form of a group, a graph.fusion or a kernel.func. Results whose numbers in `classes` differ (none: all
+/// are equal) are written by different kernels, those of the lowest number last. A group that no form fits is a located
+/// diagnostic.
+llvm::FailureOr<GroupPlan> planGroup(mlir::Operation *group, llvm::ArrayRef<unsigned> classes = {});
 
 } // namespace ztc::codegen

@@ -1,5 +1,5 @@
-// Emits the values of a group where a kernel asks for them. Demand-driven: a form (Forms.cpp) opens loops over rows and
-// columns and asks for elements of the results; everything else follows from the ops between them and the operands.
+// Emits the values of a group where a kernel asks for them. Demand-driven: a form (MapToHost.cpp) opens loops over rows
+// and columns and asks for elements of the results; everything else follows from the ops between them and the operands.
 #pragma once
 #include "compiler/Codegen/IndexExpr.h"
 #include "compiler/Codegen/KernelBuilder.h"

@@ -1,4 +1,5 @@
 #include "compiler/Codegen/CompileKernels.h"
+#include "compiler/Codegen/KernelForms.h"
 #include "compiler/Codegen/KernelState.h"
 #include "compiler/Codegen/LowerKernels.h"
 #include "compiler/Codegen/MathExpand.h"
@@ -9,20 +10,51 @@ using namespace mlir;
 
 namespace ztc {
 
-KernelModule::State::State(MLIRContext &context, KernelModuleOptions options) : context(context), options(options) {
+static void loadKernelDialects(MLIRContext &context) {
   DialectRegistry registry;
   codegen::registerKernelDialects(registry);
   context.appendDialectRegistry(registry);
   for (StringRef name : registry.getDialectNames())
     context.getOrLoadDialect(name);
-  OpBuilder b(&context);
-  Location nowhere = b.getUnknownLoc();
-  kernels = ModuleOp::create(b, nowhere, kernel::kKernels);
-  b.setInsertionPointToEnd(kernels->getBody());
+}
+
+/// The module `name` in `parent`, at its end where there was none.
+static ModuleOp moduleIn(ModuleOp parent, StringRef name) {
+  if (auto known = parent.lookupSymbol<ModuleOp>(name))
+    return known;
+  OpBuilder builder = OpBuilder::atBlockEnd(parent.getBody());
+  return ModuleOp::create(builder, builder.getUnknownLoc(), name);
+}
+
+KernelModule::State::State(MLIRContext &context, KernelModuleOptions options) : context(context), options(options) {
+  loadKernelDialects(context);
+  owned = ModuleOp::create(UnknownLoc::get(&context), kernel::kKernels);
+  kernels = *owned;
+  open();
+}
+
+KernelModule::State::State(ModuleOp kernels, KernelModuleOptions options)
+    : context(*kernels.getContext()), options(options), kernels(kernels) {
+  loadKernelDialects(context);
+  for (auto part : kernels.getOps<ModuleOp>())
+    for (Operation &op : *part.getBody()) {
+      if (auto form = dyn_cast<kernel::FuncOp>(op)) {
+        for (auto schedule : form.getSchedules().getAsRange<kernel::ScheduleAttr>()) {
+          const StringRef name = schedule.getKernel().getValue();
+          names[name] = names[(name + "_add").str()] = 1;
+        }
+      } else if (auto symbol = dyn_cast<SymbolOpInterface>(op)) {
+        names[symbol.getName()] = 1;
+      }
+    }
+  open();
+}
+
+void KernelModule::State::open() {
   if (options.host && options.bodies)
-    hostModule = ModuleOp::create(b, nowhere, kernel::kHost);
+    hostModule = moduleIn(kernels, kernel::kHost);
   if (options.device && options.bodies)
-    gpuModule = ModuleOp::create(b, nowhere, kernel::kGpu);
+    gpuModule = moduleIn(kernels, kernel::kGpu);
 }
 
 std::string KernelModule::State::uniqueName(StringRef wanted) {
@@ -73,16 +105,12 @@ void KernelModule::State::setLaunch(func::FuncOp kernel, const DeviceLaunch &lau
 
 KernelModule::KernelModule(MLIRContext &context, KernelModuleOptions options)
     : state_(std::make_unique<State>(context, options)) {}
+KernelModule::KernelModule(ModuleOp step, KernelModuleOptions options)
+    : state_(std::make_unique<State>(moduleIn(step, kernel::kKernels), options)) {}
 KernelModule::~KernelModule() = default;
 
 const KernelModuleOptions &KernelModule::options() const {
   return state_->options;
-}
-
-/// What a kernel sees of a type: a shard of one bucket is as that of any other.
-static Type withoutLayout(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor ? RankedTensorType::get(tensor.getShape(), tensor.getElementType()) : type;
 }
 
 /// A group without names, layouts and locations: equal text, equal kernel.
@@ -93,7 +121,7 @@ static std::string structuralKey(graph::FusionOp group) {
   Block &body = group->getRegion(0).front();
   for (BlockArgument argument : body.getArguments()) {
     numbers.try_emplace(argument, numbers.size());
-    stream << withoutLayout(argument.getType()) << ';';
+    stream << codegen::withoutLayout(argument.getType()) << ';';
   }
   for (Operation &op : body) {
     stream << op.getName() << op.getAttrDictionary() << '(';
@@ -102,10 +130,39 @@ static std::string structuralKey(graph::FusionOp group) {
     stream << ')';
     for (Value result : op.getResults()) {
       numbers.try_emplace(result, numbers.size());
-      stream << withoutLayout(result.getType()) << ';';
+      stream << codegen::withoutLayout(result.getType()) << ';';
     }
   }
   return key;
+}
+
+/// The kernels of `plan` by names of their own.
+static LoweredGroup named(KernelModule::State &state, graph::FusionOp group, const codegen::GroupPlan &plan) {
+  LoweredGroup lowered;
+  lowered.workspaceBytes = plan.workspaceBytes;
+  lowered.workspaceBytesPerFlatBlock = plan.workspaceBytesPerFlatBlock;
+  for (const codegen::PlannedKernel &kernel : plan.kernels) {
+    lowered.kernels.push_back(kernel.description);
+    lowered.kernels.back().name = state.uniqueName(group.getName().str() + (kernel.folds.empty() ? "" : "_fold"));
+  }
+  llvm::raw_string_ostream stream(lowered.text);
+  group->print(stream, OpPrintingFlags().useLocalScope().elideLargeElementsAttrs());
+  return lowered;
+}
+
+/// From here on the kernels of `group` that write results come as variants too that add to them.
+static void wantAdds(KernelModule::State &state, KnownGroup &group) {
+  SmallVector<Attribute> schedules;
+  for (KernelDescription &kernel : group.lowered.kernels) {
+    auto isResult = [](const KernelBuffer &buffer) { return buffer.kind == KernelBuffer::Kind::Result; };
+    if (!kernel.hasAdd && llvm::any_of(kernel.buffers, isResult)) {
+      kernel.hasAdd = true;
+      ++state.names[kernel.name + "_add"];
+    }
+    schedules.push_back(codegen::scheduleOf(&state.context, kernel));
+  }
+  if (group.form)
+    group.form.setSchedulesAttr(ArrayAttr::get(&state.context, schedules));
 }
 
 FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withAdd, ArrayRef<unsigned> classes) {
@@ -116,44 +173,39 @@ FailureOr<LoweredGroup> KernelModule::addGroup(graph::FusionOp group, bool withA
     key += " " + std::to_string(number);
   auto known = state_->groups.find(key);
   if (known == state_->groups.end()) {
-    FailureOr<LoweredGroup> lowered = codegen::lowerGroup(*state_, group, classes);
-    if (failed(lowered))
+    FailureOr<codegen::GroupPlan> plan = codegen::planGroup(group, classes);
+    if (failed(plan))
       return failure();
-    llvm::raw_string_ostream stream(lowered->text);
-    group->print(stream, OpPrintingFlags().useLocalScope().elideLargeElementsAttrs());
-    known = state_->groups.try_emplace(key, std::move(*lowered)).first;
+    KnownGroup added{named(*state_, group, *plan), {}};
+    if (state_->options.bodies)
+      added.form = codegen::addForm(moduleIn(state_->kernels, kernel::kForms), group, added.lowered, classes);
+    known = state_->groups.try_emplace(key, std::move(added)).first;
   }
-  LoweredGroup &lowered = known->second;
-  if (withAdd && !llvm::any_of(lowered.kernels, [](const KernelDescription &kernel) { return kernel.hasAdd; }))
-    if (failed(codegen::lowerAddVariants(*state_, group, classes, lowered)))
-      return failure();
-  return lowered;
+  if (withAdd)
+    wantAdds(*state_, known->second);
+  return known->second.lowered;
 }
 
 std::string KernelModule::text() const {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  state_->kernels->print(stream);
+  state_->kernels.print(stream);
   return text;
 }
 
 FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targets) {
-  OwningOpRef<ModuleOp> lowered = state_->kernels->clone();
-  if (failed(codegen::expandMath(*lowered)))
+  OwningOpRef<ModuleOp> kernels = state_->kernels.clone();
+  if ((state_->options.host && failed(codegen::mapToHost(*kernels))) ||
+      (state_->options.device && failed(codegen::mapToGpu(*kernels))) || failed(codegen::expandMath(*kernels)))
     return failure();
-  for (auto part : lowered->getOps<ModuleOp>()) {
+  for (ModuleOp part : codegen::mappedModules(*kernels)) {
     PassManager passes(&state_->context);
     codegen::addLoweringPasses(passes);
     if (failed(passes.run(part)))
       return failure();
     codegen::finishLowering(part);
   }
-  return codegen::compileKernels(*lowered, targets);
-}
-
-OwningOpRef<ModuleOp> KernelModule::takeKernels() {
-  state_->hostModule = state_->gpuModule = {};
-  return std::move(state_->kernels);
+  return codegen::compileKernels(*kernels, targets);
 }
 
 } // namespace ztc

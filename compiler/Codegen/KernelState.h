@@ -8,8 +8,16 @@
 
 namespace ztc {
 
+/// A group that has kernels.
+struct KnownGroup {
+  LoweredGroup lowered;
+  kernel::FuncOp form; ///< null where no bodies are wanted
+};
+
 struct KernelModule::State {
+  /// Of a module `@kernels` of its own, and of one that there is: what it holds stays, and keeps its names.
   State(mlir::MLIRContext &context, KernelModuleOptions options);
+  State(mlir::ModuleOp kernels, KernelModuleOptions options);
 
   /// `wanted`, cleaned of what a symbol cannot hold and numbered where it is taken.
   std::string uniqueName(llvm::StringRef wanted);
@@ -27,36 +35,23 @@ struct KernelModule::State {
 
   mlir::MLIRContext &context;
   KernelModuleOptions options;
-  mlir::OwningOpRef<mlir::ModuleOp> kernels; ///< `@kernels`
-  mlir::ModuleOp hostModule, gpuModule;      ///< `@host` and `@gpu` in it; null where no bodies are wanted for these
-  llvm::StringMap<unsigned> names;           ///< how often a name was asked for
-  llvm::StringMap<LoweredGroup> groups;      ///< by structural key
+  mlir::OwningOpRef<mlir::ModuleOp> owned; ///< `kernels`, where it is this one's own
+  mlir::ModuleOp kernels;                  ///< `@kernels`
+  mlir::ModuleOp hostModule, gpuModule;    ///< `@host` and `@gpu` in it; null where no bodies are wanted for these
+  llvm::StringMap<unsigned> names;         ///< how often a name was asked for
+  llvm::StringMap<KnownGroup> groups;      ///< by structural key
   llvm::StringMap<KernelDescription> services;
+
+private:
+  void open();
 };
 
 namespace codegen {
-struct PlannedKernel;
-struct ColumnPlans;
-
 /// What `form` makes of a product, and the derivative at a logit that it made; f32, scalar or vector.
 mlir::Value bendLogit(KernelBuilder &b, const LogitForm &form, mlir::Value product);
 mlir::Value slopeAtLogit(KernelBuilder &b, const LogitForm &form, mlir::Value logit);
 /// For the name of a kernel that is made for `form`; "" for a plain one.
 std::string formSuffix(const LogitForm &form);
-
-/// Emits a kernel again and again until its column loops suit what is computed in them. `attempt` says in its second
-/// argument whether another one is worth its while.
-llvm::LogicalResult untilColumnsSuit(graph::FusionOp group,
-                                     llvm::function_ref<llvm::LogicalResult(ColumnPlans &, bool &restart)> attempt);
-/// Emits a kernel for GPUs (MapToGpu.cpp).
-llvm::FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::FusionOp group,
-                                               const PlannedKernel &kernel, llvm::StringRef name, bool add);
-/// Lowers a group to one or two kernels (Forms.cpp).
-llvm::FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group,
-                                         llvm::ArrayRef<unsigned> classes);
-/// Emits the variants that add to results, and says so in `lowered`.
-llvm::LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group,
-                                     llvm::ArrayRef<unsigned> classes, LoweredGroup &lowered);
 } // namespace codegen
 
 } // namespace ztc

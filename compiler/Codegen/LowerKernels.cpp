@@ -51,6 +51,14 @@ void addLoweringPasses(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
+SmallVector<ModuleOp> mappedModules(ModuleOp kernels) {
+  SmallVector<ModuleOp> parts;
+  for (StringRef name : {kernel::kHost, kernel::kGpu})
+    if (auto part = kernels.lookupSymbol<ModuleOp>(name))
+      parts.push_back(part);
+  return parts;
+}
+
 void finishLowering(ModuleOp kernels) {
   // What a loop says of itself arrives at its branch under the name that it had, which the translation does not know.
   kernels.walk([](LLVM::BrOp branch) {

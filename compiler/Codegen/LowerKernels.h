@@ -15,4 +15,7 @@ void addLoweringPasses(mlir::OpPassManager &pm);
 /// attributes of NVVM that say the same.
 void finishLowering(mlir::ModuleOp kernels);
 
+/// The modules of functions in `@kernels`: `@host` and `@gpu`.
+llvm::SmallVector<mlir::ModuleOp> mappedModules(mlir::ModuleOp kernels);
+
 } // namespace ztc::codegen

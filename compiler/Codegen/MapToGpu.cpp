@@ -6,19 +6,19 @@ using namespace mlir;
 namespace ztc::codegen {
 
 /// Elements that fill the widest load: by the narrowest float of the group.
-static int64_t vectorElements(graph::FusionOp group) {
+static int64_t vectorElements(Operation *group) {
   int64_t bytes = 4;
   auto look = [&](Type type) {
     if (isa<FloatType>(getElementTypeOrSelf(type)))
       bytes = std::min(bytes, storedBytes(getElementTypeOrSelf(type)));
   };
-  llvm::for_each(group->getRegion(0).front().getArgumentTypes(), look);
-  llvm::for_each(group->getResultTypes(), look);
+  llvm::for_each(bodyOf(group).getArgumentTypes(), look);
+  llvm::for_each(resultsOf(group).getTypes(), look);
   return kVectorBytes / bytes;
 }
 
-DeviceForm::DeviceForm(KernelBuilder &builder, func::FuncOp function, graph::FusionOp group,
-                       const PlannedKernel &kernel, ColumnPlans &plans, bool add)
+DeviceForm::DeviceForm(KernelBuilder &builder, func::FuncOp function, Operation *group, const PlannedKernel &kernel,
+                       ColumnPlans &plans, bool add)
     : function_(function), group_(group), kernel_(kernel), plans_(plans), add_(add), vector_(vectorElements(group)),
       e_(builder, plans, function, vector_) {}
 
@@ -46,7 +46,7 @@ DeviceLaunch DeviceForm::finish() {
 }
 
 void DeviceForm::bindBuffers() {
-  Block &body = group_->getRegion(0).front();
+  Block &body = bodyOf(group_);
   for (auto [number, buffer] : llvm::enumerate(kernel_.description.buffers)) {
     Value base = function_.getArgument(number);
     if (buffer.kind == KernelBuffer::Kind::Operand)
@@ -68,7 +68,7 @@ int64_t DeviceForm::rowTeam() {
   int64_t threads = 1;
   for (const ColumnGroup &group : kernel_.columns)
     threads = std::max(threads, e_.teamOf(group.columns));
-  for (Operation &op : group_->getRegion(0).front()) {
+  for (Operation &op : bodyOf(group_)) {
     auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
     if (!axes || op.getNumOperands() != 1)
       continue;
@@ -112,7 +112,7 @@ LogicalResult DeviceForm::emitRows() {
 }
 
 bool DeviceForm::reducesRows() {
-  return llvm::any_of(group_->getRegion(0).front(), [](Operation &op) {
+  return llvm::any_of(bodyOf(group_), [](Operation &op) {
     auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
     auto source = axes ? dyn_cast<RankedTensorType>(op.getOperand(0).getType()) : RankedTensorType();
     return source && llvm::is_contained(axes.asArrayRef(), source.getRank() - 1);
@@ -129,7 +129,7 @@ LogicalResult DeviceForm::loadAhead(const ColumnGroup &group, const IndexExpr &r
     for (const KernelBuffer &buffer : kernel_.description.buffers) {
       if (buffer.kind != KernelBuffer::Kind::Operand)
         continue;
-      Value operand = group_->getRegion(0).front().getArgument(buffer.index);
+      Value operand = bodyOf(group_).getArgument(buffer.index);
       auto type = cast<RankedTensorType>(operand.getType());
       if (!type.hasStaticShape() || type.getRank() == 0 || type.getShape().back() != group.columns ||
           (type.getNumElements() != rows * group.columns && !(once && type.getNumElements() == group.columns)))
@@ -211,27 +211,25 @@ LogicalResult DeviceForm::emitChunk(const ColumnGroup &group, const IndexExpr &r
   return success();
 }
 
-FailureOr<DeviceLaunch> emitDeviceKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
-                                         StringRef name, bool add) {
-  DeviceLaunch launch;
-  auto attempt = [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
-    KernelBuilder builder = state.builder();
-    const KernelDescription &d = kernel.description;
-    func::FuncOp function = state.createDeviceKernel(builder, name, d.buffers.size(), d.flat ? 2 : d.scalars.size());
-    DeviceForm form(builder, function, group, kernel, plans, add);
-    if (succeeded(form.run())) {
-      KernelModule::State::finishKernel(builder, function);
-      launch = form.finish();
-      KernelModule::State::setLaunch(function, launch);
-      return success();
-    }
-    function.erase();
-    restart = form.wantsRestart();
-    return failure();
+LogicalResult mapToGpu(ModuleOp kernels) {
+  KernelModule::State state(kernels, {/*host=*/false, /*device=*/true});
+  auto emit = [&](Operation *group, const PlannedKernel &kernel, StringRef name, bool add) {
+    return untilColumnsSuit(group, [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
+      KernelBuilder builder = state.builder();
+      const KernelDescription &d = kernel.description;
+      func::FuncOp function = state.createDeviceKernel(builder, name, d.buffers.size(), d.flat ? 2 : d.scalars.size());
+      DeviceForm form(builder, function, group, kernel, plans, add);
+      if (succeeded(form.run())) {
+        KernelModule::State::finishKernel(builder, function);
+        KernelModule::State::setLaunch(function, form.finish());
+        return success();
+      }
+      function.erase();
+      restart = form.wantsRestart();
+      return failure();
+    });
   };
-  if (failed(untilColumnsSuit(group, attempt)))
-    return failure();
-  return launch;
+  return mapForms(kernels, kernel::ObjectKind::Ptx, emit);
 }
 
 } // namespace ztc::codegen

@@ -3,6 +3,7 @@
 #pragma once
 #include "compiler/Codegen/DeviceEmitter.h"
 #include "compiler/Codegen/GroupPlan.h"
+#include "compiler/Codegen/KernelForms.h"
 #include "compiler/Codegen/KernelState.h"
 
 namespace ztc::codegen {
@@ -13,7 +14,7 @@ inline constexpr int64_t kBlockThreads = 128;
 /// One attempt at one kernel.
 class DeviceForm {
 public:
-  DeviceForm(KernelBuilder &builder, mlir::func::FuncOp function, graph::FusionOp group, const PlannedKernel &kernel,
+  DeviceForm(KernelBuilder &builder, mlir::func::FuncOp function, mlir::Operation *group, const PlannedKernel &kernel,
              ColumnPlans &plans, bool add);
 
   llvm::LogicalResult run();
@@ -78,7 +79,7 @@ private:
   void bindSumFolds(int64_t team);
 
   mlir::func::FuncOp function_;
-  graph::FusionOp group_;
+  mlir::Operation *group_;
   const PlannedKernel &kernel_;
   ColumnPlans &plans_;
   bool add_;

@@ -5,6 +5,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <functional>
@@ -52,15 +53,22 @@ public:
   }
 
   /// The pass runs on the step's module within phase `codegen`, where the kernels in `@kernels` have come to `level`.
-  void after(KernelLevel level, Factory factory) {
-    afterKernels_[level].push_back({std::move(factory), Keeps::Meaning, plugin});
+  /// `ztc compile --verify` holds kernels to their groups, from a pass on that changes what forms compute to the forms
+  /// that it leaves: `Keeps::Changes` is for KernelLevel::Forms alone.
+  void after(KernelLevel level, Factory factory, Keeps keeps = Keeps::Meaning) {
+    afterKernels_[level].push_back({std::move(factory), keeps, plugin});
   }
 
   void addBefore(Phase phase, mlir::OpPassManager &pm) { add(before_, phase, pm, Place::Before); }
   void addAfter(Phase phase, mlir::OpPassManager &pm) { add(after_, phase, pm, Place::After); }
   void addAfterLoss(mlir::OpPassManager &pm) { add(afterLoss_, Phase::Backward, pm, Place::Within); }
-  void addAfter(KernelLevel level, mlir::OpPassManager &pm) {
-    add(afterKernels_, level, pm, Place::Within, mostKernelPasses);
+  /// `changed`, where given, is called behind each pass that changes what kernels compute.
+  void addAfter(KernelLevel level, mlir::OpPassManager &pm, llvm::function_ref<void()> changed = {}) {
+    std::optional<unsigned> most = mostKernelPasses;
+    for (const auto &[earlier, passes] : afterKernels_) // reached or not: a step without GPUs has no level Gpu
+      if (most && earlier < level)
+        *most -= std::min<unsigned>(*most, passes.size());
+    add(afterKernels_, level, pm, Place::Within, most, changed);
   }
 
   /// Passes over kernels that plugins registered, in the order in which they run.
@@ -82,7 +90,7 @@ public:
     Place place = Place::After;
   };
   /// A new pipeline is made: what is known of the passes of the last one says nothing about its own.
-  void forgetPasses() { origins.clear(), kernelPassesAdded = 0; }
+  void forgetPasses() { origins.clear(); }
   /// Null for passes of ztc's own.
   const Origin *originOf(const mlir::Pass *pass) const {
     auto found = origins.find(pass);
@@ -98,14 +106,16 @@ private:
   template <typename Where> using Table = std::map<Where, std::vector<Hook>>;
   template <typename Where>
   void add(const Table<Where> &table, Where where, mlir::OpPassManager &pm, Place place,
-           std::optional<unsigned> most = {}) {
+           std::optional<unsigned> most = {}, llvm::function_ref<void()> changed = {}) {
     if (auto found = table.find(where); found != table.end())
       for (const Hook &hook : found->second) {
-        if (most && kernelPassesAdded++ >= *most)
-          continue;
+        if (most && (*most)-- == 0)
+          return;
         std::unique_ptr<mlir::Pass> pass = hook.factory();
         origins[pass.get()] = {hook.plugin, hook.keeps, place};
         pm.addPass(std::move(pass));
+        if (changed && hook.keeps == Keeps::Changes)
+          changed();
       }
   }
   Table<Phase> before_, afterLoss_, after_;
@@ -113,7 +123,6 @@ private:
   std::string plugin;
   std::map<const mlir::Pass *, Origin> origins;
   std::optional<unsigned> mostKernelPasses;
-  unsigned kernelPassesAdded = 0;
 };
 
 /// Fails where `file` is not a plugin that was built for exactly this ztc and its LLVM: the note that `ztc_add_plugin`

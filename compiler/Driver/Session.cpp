@@ -350,25 +350,51 @@ struct DumpKernels : PassWrapper<DumpKernels, OperationPass<ModuleOp>> {
 
   std::string folder, name, heading;
 };
+
+/// Keeps the forms of kernels as they are here.
+struct KeepForms : PassWrapper<KeepForms, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepForms)
+  explicit KeepForms(OwningOpRef<ModuleOp> *kept) : kept(kept) {}
+
+  StringRef getName() const override { return "KeepForms"; }
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
+    if (auto forms = kernels ? kernels.lookupSymbol<ModuleOp>(kernel::kForms) : ModuleOp())
+      *kept = forms.clone();
+  }
+
+  OwningOpRef<ModuleOp> *kept;
+};
 } // namespace
 
 void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
-  hooks.addAfter(level, pm);
+  hooks.addAfter(level, pm, [&] {
+    if (passVerifier && level == KernelLevel::Forms)
+      pm.addPass(std::make_unique<KeepForms>(&keptForms));
+  });
   if (opts.dumpFolder.empty())
     return;
-  auto [suffix, heading] = [&]() -> std::pair<const char *, const char *> {
+  auto [suffix, heading] = [&]() -> std::pair<StringRef, StringRef> {
     switch (level) {
+    case KernelLevel::Forms:
+      return {".1-forms", "what the kernels of groups compute, for all targets; the kernels of library calls"};
+    case KernelLevel::Host:
+      return {".2-host", "kernels as functions for a processor's lanes"};
+    case KernelLevel::Gpu:
+      return {".3-gpu", "kernels as functions for a GPU's threads"};
     case KernelLevel::Mapped:
-      return {".1-mapped", "kernels as functions for a processor's lanes and a GPU's threads"};
+      return {}; // what the last mapping left
     case KernelLevel::Expanded:
-      return {".2-expanded", "kernels with elementary functions as arithmetic"};
+      return {".4-expanded", "kernels with elementary functions as arithmetic"};
     case KernelLevel::Lowered:
-      return {".3-lowered", "kernels in the LLVM dialect"};
+      return {".5-lowered", "kernels in the LLVM dialect"};
     }
     llvm_unreachable("a level of kernels");
   }();
-  pm.addPass(
-      std::make_unique<DumpKernels>(opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + suffix, heading));
+  if (!suffix.empty())
+    pm.addPass(std::make_unique<DumpKernels>(
+        opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + suffix.str(), heading.str()));
 }
 
 LogicalResult Session::addPhaseWithHooks(Phase phase, OpPassManager &pm) {
@@ -607,6 +633,7 @@ Session::Snapshot Session::snapshot() {
 
 void Session::restore(const Snapshot &snapshot, CompileOptions options) {
   moduleRef = snapshot.module.get().clone();
+  keptForms = {};
   done = snapshot.done;
   opts = std::move(options);
 }

@@ -48,6 +48,9 @@ public:
   void collect(Messages &messages);
   /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
   void verify(PassVerifier &verifier);
+  /// With a verifier, behind phase `codegen`: the forms of kernels as the last pass left them that says that it changes
+  /// what kernels compute. Null: none does.
+  mlir::ModuleOp changedForms() { return keptForms ? *keptForms : mlir::ModuleOp(); }
   PhaseHooks &phaseHooks() { return hooks; }
   /// What --explain-passes has found out; null without it.
   const PassExplainer *explanation() const { return explainer.get(); }
@@ -118,7 +121,7 @@ private:
   Remarks remarks;
   std::unique_ptr<MlirOptions> mlirOptions; ///< after its options are read
   std::vector<PassOption> passOptions;
-  mlir::OwningOpRef<mlir::ModuleOp> moduleRef;
+  mlir::OwningOpRef<mlir::ModuleOp> moduleRef, keptForms;
   ImportReport report;
   importer::WriteBack *writeBack = nullptr;
   PassVerifier *passVerifier = nullptr;

@@ -174,7 +174,7 @@ static bool kernelsHold(Session &session, KernelReport &found) {
     session.restore(before, session.options());
     if (failed(session.run(Phase::Codegen)))
       return false;
-    found = verifyKernels(session.module());
+    found = verifyKernels(session.module(), session.changedForms());
     return found.wrong.empty();
   };
   if (runWith(unsigned(passes.size())))
@@ -196,7 +196,7 @@ static bool kernelsHold(Session &session, KernelReport &found) {
 
 /// Runs the plan of the session's module, which has been through phase `codegen`, and says what is wrong with it.
 static bool planHolds(Session &session, ModuleOp reference, const CompileOptions &options, PlanReport &found) {
-  if (!reference) {
+  if (!reference || session.changedForms()) {
     found.gaps.push_back("the plan in a run: a pass behind phase backward changes what the step computes");
     return true;
   }
@@ -279,7 +279,8 @@ int verifyPasses(const CompileOptions &options) {
           session.importReport().seq, verifier.step().checkedRanks() ? ", on 1, 2 and 3 ranks" : "",
           verifier.step().checkedGradients() ? "; gradients agree with finite differences" : "");
       if (kernels.groups)
-        llvm::outs() << "; the kernels of " << kernels.groups << " groups agree with the interpreter";
+        llvm::outs() << "; the kernels of " << kernels.groups << " groups agree with the interpreter"
+                     << (kernels.onEngine ? ", on this processor and on the engine that runs those for GPUs" : "");
       if (runs.runs)
         llvm::outs() << "; so do two updates of a run on 1" << (runs.runs > 1 ? " and 2 ranks" : " rank")
                      << (runs.gpuRuns ? ", and with kernels for GPUs" : "");

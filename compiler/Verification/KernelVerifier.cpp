@@ -1,8 +1,10 @@
 #include "compiler/Verification/KernelVerifier.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Reference/TensorBytes.h"
+#include "compiler/Verification/SimtEngine.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "runtime/Core/CpuFeatures.h"
@@ -24,10 +26,11 @@ constexpr int64_t kMostElements = int64_t(1) << 24;
 /// Results in f32 and in 16 bits: the order of a sum, a rounding to the type.
 constexpr double kWide = 1e-5, kNarrow = 0x1p-6;
 
-/// Kernels for a processor.
+/// The kernels of a step for one target that runs here.
 struct Image {
-  std::string target;
-  LoadedImage code;
+  std::string target, symbol;
+  std::optional<LoadedImage> host;
+  std::optional<SimtImage> simt;
 };
 
 /// One group with operands, and what it must give.
@@ -37,25 +40,55 @@ struct Case {
   int64_t length = 0; ///< of a bucket, where the group works on one
 };
 
+/// What the launches of a group work on.
+struct Memory {
+  std::vector<Bytes> operands, results;
+  Bytes workspace;
+
+  Memory(const Case &test, uint64_t workspaceBytes)
+      : operands(test.operands), workspace(workspaceBytes + 64, char(0x7f)) {
+    for (const Tensor &expected : test.expected)
+      results.push_back(Bytes(toBytes(expected).size(), char(0x7f)));
+  }
+  Bytes &of(int64_t kind, int64_t index) {
+    return kind == 0 ? operands[size_t(index)] : kind == 1 ? results[size_t(index)] : workspace;
+  }
+};
+
+/// One launch with everything that the plan leaves open.
+struct Launch {
+  std::string kernel;
+  std::vector<Bytes *> buffers;
+  std::vector<int64_t> scalars;
+  int64_t extent = 0;
+
+  Launch(kernel::ScheduleAttr schedule, const Case &test, Memory &memory)
+      : kernel(schedule.getKernel().getValue().str()), scalars(schedule.getScalars().asArrayRef()),
+        extent(int64_t(schedule.getExtent())) {
+    for (ArrayRef<int64_t> left = schedule.getBuffers(); !left.empty(); left = left.drop_front(3))
+      buffers.push_back(&memory.of(left[0], left[1]));
+    if (const auto block = int64_t(schedule.getFlatBlock()); block && test.length) {
+      if (scalars.empty())
+        scalars = {test.length, 0};
+      if (extent == 0)
+        extent = (test.length + block - 1) / block;
+    }
+  }
+};
+
 class Runs {
 public:
-  explicit Runs(ModuleOp module) : module(module) {
+  Runs(ModuleOp module, ModuleOp forms) : module(module), forms(forms) {
     for (auto image : module.getOps<plan_ir::ImageOp>()) {
       const std::string target = image.getTarget().str();
       auto data = dyn_cast<DenseResourceElementsAttr>(image.getData());
-      const AsmResourceBlob *blob = data ? data.getRawHandle().getBlob() : nullptr;
-      if (!blob || !hostSupports(target))
-        continue;
-      StatusOr<LoadedImage> loaded = LoadedImage::load({blob->getData().data(), blob->getData().size()});
-      if (loaded.isOk())
-        images.push_back({target, std::move(*loaded)});
-      else
-        report.gaps.push_back("kernels for " + target + ": " + loaded.status().message());
+      if (const AsmResourceBlob *blob = data ? data.getRawHandle().getBlob() : nullptr)
+        open(target, image.getSymName().str(), {blob->getData().data(), blob->getData().size()});
     }
   }
 
   KernelReport run() {
-    if (images.empty())
+    if (llvm::none_of(images, [](const Image &image) { return image.host.has_value(); }))
       report.gaps.push_back("kernels: the plan has none for a processor that this machine is");
     for (auto function : module.getOps<func::FuncOp>())
       function.walk([&](graph::FusionOp group) {
@@ -67,24 +100,58 @@ public:
   }
 
 private:
+  void open(const std::string &target, const std::string &symbol, StringRef bytes) {
+    Image image{target, symbol, {}, {}};
+    std::string why;
+    if (target == "simt") {
+      if (llvm::Expected<SimtImage> loaded = SimtImage::load(bytes))
+        image.simt = std::move(*loaded);
+      else
+        why = llvm::toString(loaded.takeError());
+    } else if (hostSupports(target)) {
+      StatusOr<LoadedImage> loaded = LoadedImage::load({bytes.data(), bytes.size()});
+      if (loaded.isOk())
+        image.host = std::move(*loaded);
+      else
+        why = loaded.status().message();
+    } else {
+      return;
+    }
+    if (why.empty())
+      images.push_back(std::move(image));
+    else
+      report.gaps.push_back("kernels for " + target + ": " + why);
+  }
+
   static std::string keyOf(ArrayAttr launches) {
     std::string key;
-    for (auto spec : launches.getAsRange<plan_ir::LaunchSpecAttr>())
-      key += (spec.getKernel().getValue() + " ").str();
+    for (auto schedule : launches.getAsRange<kernel::ScheduleAttr>())
+      key += (schedule.getKernel().getValue() + " ").str();
     return key;
   }
 
-  std::optional<Case> prepare(graph::FusionOp group);
+  /// What the kernels of `group` are to compute: what its form does, where a pass has changed that on purpose.
+  Block &meaningOf(graph::FusionOp group, ArrayAttr launches) {
+    if (forms && !launches.empty())
+      if (auto form = forms.lookupSymbol<kernel::FuncOp>(cast<kernel::ScheduleAttr>(launches[0]).getKernel().getAttr()))
+        return form.getBody().front();
+    return group->getRegion(0).front();
+  }
+
+  std::optional<Case> prepare(graph::FusionOp group, Block &meaning);
   void runGroup(graph::FusionOp group, ArrayAttr launches);
+  /// Whether the launch was made; a gap or a fault otherwise.
+  bool launchOnHost(const Image &image, const Launch &launch);
+  bool launchOnEngine(const Image &image, const Launch &launch, bool descending);
   void compare(const std::string &who, const Case &test, const std::vector<Bytes> &results);
 
-  ModuleOp module;
+  ModuleOp module, forms;
   std::vector<Image> images;
   llvm::StringSet<> seen;
   KernelReport report;
 };
 
-std::optional<Case> Runs::prepare(graph::FusionOp group) {
+std::optional<Case> Runs::prepare(graph::FusionOp group, Block &meaning) {
   const Interpreter sizes({});
   Case test;
   std::vector<Tensor> tensors;
@@ -113,7 +180,7 @@ std::optional<Case> Runs::prepare(graph::FusionOp group) {
     why = diagnostic.str();
     return success();
   });
-  FailureOr<SmallVector<Tensor>> expected = Interpreter(options).run(group->getRegion(0).front(), tensors);
+  FailureOr<SmallVector<Tensor>> expected = Interpreter(options).run(meaning, tensors);
   if (failed(expected)) {
     report.gaps.push_back("kernels of " + group.getName().str() + ": " + why);
     return std::nullopt;
@@ -122,47 +189,75 @@ std::optional<Case> Runs::prepare(graph::FusionOp group) {
   return test;
 }
 
+bool Runs::launchOnHost(const Image &image, const Launch &launch) {
+  auto kernel = reinterpret_cast<KernelFunction>(image.host->find(launch.kernel));
+  if (!kernel) {
+    report.gaps.push_back("kernel " + launch.kernel + ": it is not in the image for " + image.target);
+    return false;
+  }
+  std::vector<void *> buffers;
+  for (Bytes *buffer : launch.buffers)
+    buffers.push_back(buffer->data());
+  // In two pieces, the second one first, as threads may.
+  kernel(buffers.data(), launch.scalars.data(), launch.extent / 2, launch.extent);
+  kernel(buffers.data(), launch.scalars.data(), 0, launch.extent / 2);
+  return true;
+}
+
+bool Runs::launchOnEngine(const Image &image, const Launch &launch, bool descending) {
+  DictionaryAttr version;
+  if (auto declared = module.lookupSymbol<plan_ir::KernelOp>(launch.kernel))
+    for (Attribute held : declared.getImages())
+      if (auto blocks = dyn_cast<DictionaryAttr>(held))
+        if (blocks.getAs<FlatSymbolRefAttr>("image").getValue() == image.symbol)
+          version = blocks;
+  if (!version) {
+    report.gaps.push_back("kernel " + launch.kernel + ": it is not in the image for " + image.target);
+    return false;
+  }
+  auto number = [&](StringRef field) { return version.getAs<IntegerAttr>(field).getInt(); };
+  std::vector<uint64_t> words, sizes;
+  for (Bytes *buffer : launch.buffers) {
+    words.push_back(reinterpret_cast<uint64_t>(buffer->data()));
+    sizes.push_back(buffer->size());
+  }
+  words.insert(words.end(), launch.scalars.begin(), launch.scalars.end());
+  words.push_back(uint64_t(launch.extent));
+  const SimtLaunch shape{launch.kernel,
+                         uint32_t(llvm::divideCeil(launch.extent, number("units_per_block"))),
+                         uint32_t(number("block_threads")),
+                         words,
+                         sizes,
+                         descending};
+  llvm::Error failed = image.simt->run(shape);
+  if (!failed)
+    return true;
+  report.wrong.push_back("kernel " + launch.kernel + " (" + image.target + "): " + llvm::toString(std::move(failed)));
+  return false;
+}
+
 void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
-  std::optional<Case> test = prepare(group);
+  std::optional<Case> test = prepare(group, meaningOf(group, launches));
   if (!test)
     return;
   ++report.groups;
   uint64_t workspaceBytes = 0;
   if (auto bytes = group->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
     workspaceBytes = uint64_t(bytes.getInt());
-  for (const Image &image : images) {
-    std::vector<Bytes> operands = test->operands, results;
-    for (const Tensor &expected : test->expected)
-      results.push_back(Bytes(toBytes(expected).size(), char(0x7f)));
-    Bytes workspace(workspaceBytes + 64, char(0x7f));
-    std::string name;
-    for (auto spec : launches.getAsRange<plan_ir::LaunchSpecAttr>()) {
-      name = spec.getKernel().getValue().str();
-      auto kernel = reinterpret_cast<KernelFunction>(image.code.find(name));
-      if (!kernel) {
-        report.gaps.push_back("kernel " + name + ": it is not in the image for " + image.target);
+  const std::string name = cast<kernel::ScheduleAttr>(launches[launches.size() - 1]).getKernel().getValue().str();
+  for (const Image &image : images)
+    for (const bool descending : {false, true}) {
+      if (descending && !image.simt)
+        continue;
+      Memory memory(*test, workspaceBytes);
+      if (!llvm::all_of(launches.getAsRange<kernel::ScheduleAttr>(), [&](kernel::ScheduleAttr schedule) {
+            const Launch launch(schedule, *test, memory);
+            return image.simt ? launchOnEngine(image, launch, descending) : launchOnHost(image, launch);
+          }))
         return;
-      }
-      std::vector<void *> buffers;
-      ArrayRef<int64_t> places = spec.getBuffers().asArrayRef();
-      for (size_t i = 0; i + 2 < places.size(); i += 3)
-        buffers.push_back(places[i] == 0   ? operands[size_t(places[i + 1])].data()
-                          : places[i] == 1 ? results[size_t(places[i + 1])].data()
-                                           : workspace.data());
-      std::vector<int64_t> scalars(spec.getScalars().asArrayRef());
-      auto extent = int64_t(spec.getExtent());
-      if (const auto block = int64_t(spec.getFlatBlock()); block && test->length) {
-        if (scalars.empty())
-          scalars = {test->length, 0};
-        if (extent == 0)
-          extent = (test->length + block - 1) / block;
-      }
-      // In two pieces, the second one first, as threads may.
-      kernel(buffers.data(), scalars.data(), extent / 2, extent);
-      kernel(buffers.data(), scalars.data(), 0, extent / 2);
+      report.onEngine |= image.simt.has_value();
+      compare(name + " (" + image.target + ")", *test, memory.results);
     }
-    compare(name + " (" + image.target + ")", *test, results);
-  }
 }
 
 void Runs::compare(const std::string &who, const Case &test, const std::vector<Bytes> &results) {
@@ -191,8 +286,8 @@ void Runs::compare(const std::string &who, const Case &test, const std::vector<B
 
 } // namespace
 
-KernelReport verifyKernels(ModuleOp module) {
-  return Runs(module).run();
+KernelReport verifyKernels(ModuleOp module, ModuleOp forms) {
+  return Runs(module, forms).run();
 }
 
 } // namespace ztc

@@ -80,29 +80,37 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     }
   }
 
+  /// Kernels for processors that are not generated.
+  static SmallVector<std::string> hostSymbolsFromOutside(ModuleOp kernels) {
+    SmallVector<std::string> symbols;
+    if (auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms))
+      for (auto form : forms.getOps<kernel::FuncOp>())
+        if (form.getObject(kernel::ObjectKind::Host))
+          for (auto schedule : form.getSchedules().getAsRange<kernel::ScheduleAttr>())
+            symbols.append({schedule.getKernel().getValue().str(), (schedule.getKernel().getValue() + "_add").str()});
+    return symbols;
+  }
+
   /// The images that hold a kernel, for a GPU with its launch.
   SmallVector<Attribute> versions(ArrayRef<KernelImage> images, StringRef name, ModuleOp kernels) {
-    auto find = [&](StringRef part) -> LLVM::LLVMFuncOp {
-      auto module = kernels.lookupSymbol<ModuleOp>(part);
-      return module ? module.lookupSymbol<LLVM::LLVMFuncOp>(name) : LLVM::LLVMFuncOp();
-    };
-    LLVM::LLVMFuncOp onHost = find(kernel::kHost), onGpu = find(kernel::kGpu);
-    auto launch = onGpu ? onGpu->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch) : kernel::LaunchAttr();
+    auto host = kernels.lookupSymbol<ModuleOp>(kernel::kHost);
+    const bool isOnHost =
+        (host && host.lookupSymbol(name)) || llvm::is_contained(hostSymbolsFromOutside(kernels), name);
     SmallVector<Attribute> versions;
     for (const KernelImage &image : images) {
       auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image.target));
       if (!isGpuTarget(image.target)) {
-        if (onHost)
+        if (isOnHost)
           versions.push_back(symbol);
-      } else if (launch) {
+      } else if (auto launch = image.launches.find(name.str()); launch != image.launches.end()) {
         auto known = image.resources.find(name.str());
         KernelResources taken = known == image.resources.end() ? KernelResources() : known->second;
         Builder b(&getContext());
         auto field = [&](StringRef name, uint64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
-        versions.push_back(
-            b.getDictionaryAttr({b.getNamedAttr("image", symbol), field("block_threads", launch.getThreads()),
-                                 field("units_per_block", launch.getUnits()), field("shared_bytes", launch.getShared()),
-                                 field("registers", taken.registers), field("local_bytes", taken.localBytes)}));
+        versions.push_back(b.getDictionaryAttr(
+            {b.getNamedAttr("image", symbol), field("block_threads", launch->second.blockThreads),
+             field("units_per_block", launch->second.unitsPerBlock), field("shared_bytes", launch->second.sharedBytes),
+             field("registers", taken.registers), field("local_bytes", taken.localBytes)}));
       }
     }
     return versions;

@@ -37,7 +37,7 @@ struct LowerKernels : impl::LowerKernelsBase<LowerKernels> {
       return signalPassFailure();
     OpPassManager passes(ModuleOp::getOperationName());
     codegen::addLoweringPasses(passes);
-    for (auto part : kernels.getOps<ModuleOp>()) {
+    for (ModuleOp part : codegen::mappedModules(kernels)) {
       if (failed(runPipeline(passes, part)))
         return signalPassFailure();
       codegen::finishLowering(part);

@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def PlanKernels : Pass<"ztc-plan-kernels", "mlir::ModuleOp"> {
   let summary = "Every group knows its kernels and their workspace, every library call its service kernels.";
   let description = [{
-    Afterwards a graph.fusion has `plan.launches`, one #plan.launch_spec per kernel, and `plan.workspace_bytes` where they share workspace;
+    Afterwards a graph.fusion has `plan.launches`, one #kernel.schedule per kernel, and `plan.workspace_bytes` where they share workspace;
     attention and linear_cross_entropy have `plan.service_kernels`. No body is written: memory reports need no more than this.
     It runs before AssignSlots, which plans the workspace. Equal groups share kernels.
   }];
@@ -15,16 +15,57 @@ def PlanKernels : Pass<"ztc-plan-kernels", "mlir::ModuleOp"> {
 
 def KernelTargets : ListOption<"targets", "targets", "std::string", "host (both x86-64 levels), x86-64-v3, x86-64-v4, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a, simt; empty: host">;
 
-def MapKernels : Pass<"ztc-map-kernels", "mlir::ModuleOp"> {
-  let summary = "Writes the bodies of all kernels: lanes of a processor, threads of a GPU.";
+def FormKernels : Pass<"ztc-form-kernels", "mlir::ModuleOp"> {
+  let summary = "Makes one function of tensors of all equal groups: what a kernel computes, for all targets.";
   let description = [{
-    Afterwards the step holds the module `@kernels`, with a module `@host` of functions (buffers, scalars, begin, end) where a target is a
-    processor, and a module `@gpu` where one is a GPU, whose functions say their #kernel.launch. There is a `plan.kernel` without images for
-    each kernel that PlanKernels chose. The pass chooses again, in the same order: names are a function of the module and the kinds of
-    targets. Library calls get `gpu_kernels` where one of the targets is a GPU, service kernels of the host where one is a processor.
+    Before:
+
+        %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+        ^bb0(%v: tensor<8x64xf32>):
+          %e = graph.mul %v, %v : tensor<8x64xf32>
+          graph.yield %e : tensor<8x64xf32>
+        }
+
+    Afterwards the group stays at its call, where interpreter, costs and reports read it, and the step holds `@kernels` with the module `@forms`:
+
+        kernel.func @scale(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {schedules = [#kernel.schedule<kernel = @scale, form = row, ...>]} {
+          %e = graph.mul %x, %x : tensor<8x64xf32>
+          kernel.return %e : tensor<8x64xf32>
+        }
+
+    From here on kernels are made of this function alone: what changes its body changes them on processors and on GPUs. There is a
+    `plan.kernel` without images for each launch. The pass plans again, in the order of PlanKernels: names are a function of the module.
+  }];
+  let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
+}
+
+def FormLibraryKernels : Pass<"ztc-form-library-kernels", "mlir::ModuleOp"> {
+  let summary = "Writes the kernels of library calls: rows of attention and of the loss for processors, whole calls for GPUs.";
+  let description = [{
+    Afterwards `@kernels` holds a module `@host` of functions (buffers, scalars, begin, end) where a target is a processor, and a module `@gpu`
+    where one is a GPU, whose functions say their #kernel.launch: algorithms that are written for the one or the other, without a form for both.
+    Library calls name them (`plan.service_kernels`, with `gpu_kernels` for GPUs), and there is a `plan.kernel` without images for each.
   }];
   let dependentDialects = ["::ztc::plan_ir::PlanDialect"];
   let options = [KernelTargets];
+}
+
+def MapToHost : Pass<"ztc-map-to-host", "mlir::ModuleOp"> {
+  let summary = "Writes the functions of `@forms` for the lanes of processors.";
+  let description = [{
+    Afterwards `@host` has a function (buffers, scalars, begin, end) for each launch of each kernel.func, and one for each variant that adds to
+    its results: loops over rows and chunks of 16 columns. A body that takes other kernels than its schedules say is refused: phase `assign` has
+    placed its buffers. `@forms` stays as it is.
+  }];
+}
+
+def MapToGpu : Pass<"ztc-map-to-gpu", "mlir::ModuleOp"> {
+  let summary = "Writes the functions of `@forms` for the threads of GPUs.";
+  let description = [{
+    Afterwards `@gpu` has a function for each launch of each kernel.func, and one for each variant that adds to its results, with a pointer per
+    buffer, the scalars and the extent as parameters; each says its #kernel.launch. What is refused is what ztc-map-to-host refuses. `@forms`
+    stays as it is.
+  }];
 }
 
 def ExpandMath : Pass<"ztc-expand-math", "mlir::ModuleOp"> {

@@ -1,21 +1,35 @@
 #include "passes/Kernels/Passes.h"
 #include "passes/Verify/Passes.h"
+#include "runtime/Format/PlanValidator.h"
 
 void ztc::populateCodegenPipeline(mlir::OpPassManager &pm, const CodegenOptions &options) {
-  auto reached = [&](KernelLevel level) {
+  auto hook = [&](KernelLevel level) {
     if (options.after)
       options.after(pm, level);
+  };
+  auto reached = [&](KernelLevel level) {
+    hook(level);
     pm.addPass(createVerifyKernels({level}));
   };
-  MapKernelsOptions map;
-  map.targets.assign(options.targets.begin(), options.targets.end());
-  pm.addPass(createMapKernels(map));
+  auto withTargets = [&](auto passOptions) {
+    passOptions.targets.assign(options.targets.begin(), options.targets.end());
+    return passOptions;
+  };
+  pm.addPass(createFormKernels());
+  pm.addPass(createFormLibraryKernels(withTargets(FormLibraryKernelsOptions())));
+  reached(KernelLevel::Forms);
+  if (options.targets.empty() || !llvm::all_of(options.targets, isGpuTarget)) {
+    pm.addPass(createMapToHost());
+    hook(KernelLevel::Host);
+  }
+  if (llvm::any_of(options.targets, isGpuTarget)) {
+    pm.addPass(createMapToGpu());
+    hook(KernelLevel::Gpu);
+  }
   reached(KernelLevel::Mapped);
   pm.addPass(createExpandMath());
   reached(KernelLevel::Expanded);
   pm.addPass(createLowerKernels());
   reached(KernelLevel::Lowered);
-  CompileKernelsOptions compile;
-  compile.targets.assign(options.targets.begin(), options.targets.end());
-  pm.addPass(createCompileKernels(compile));
+  pm.addPass(createCompileKernels(withTargets(CompileKernelsOptions())));
 }

@@ -21,7 +21,7 @@ struct PlanKernels : impl::PlanKernelsBase<PlanKernels> {
 
   void runOnOperation() override {
     KernelModule kernels(getContext(), {/*host=*/true, /*device=*/false, /*bodies=*/false});
-    if (failed(selectKernels(getOperation(), kernels)))
+    if (failed(selectGroupKernels(getOperation(), kernels)) || failed(selectLibraryKernels(getOperation(), kernels)))
       signalPassFailure();
   }
 };

@@ -121,13 +121,15 @@ def VerifyAssign : Pass<"ztc-verify-assign", "mlir::ModuleOp"> {
 def VerifyKernels : Pass<"ztc-verify-kernels", "mlir::ModuleOp"> {
   let summary = "Checks what holds of the kernels in `@kernels` between the passes of phase `codegen`.";
   let description = [{
-    (V1) they consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm; lowered ones of llvm and nvvm.
+    (V1) functions in `@host` and `@gpu` consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm; lowered ones of llvm and nvvm.
     (V2) no op leaves the order of its additions open: reductions of vector, scf, llvm and nvvm, atomic additions.
     (V3) no op has fast-math flags, or may round once or twice.
     (V4) behind ztc-expand-math there is no elementary function.
+    (V5) `@forms` has functions kernel.func of ops of graph, and what their bodies compute takes the kernels that their schedules say.
   }];
   let options = [Option<"level", "level", "::ztc::KernelLevel", "::ztc::KernelLevel::Mapped", "how far the kernels have come", [{
-    ::llvm::cl::values(clEnumValN(::ztc::KernelLevel::Mapped, "mapped", "by ztc-map-kernels"),
+    ::llvm::cl::values(clEnumValN(::ztc::KernelLevel::Forms, "forms", "by ztc-form-kernels"),
+                       clEnumValN(::ztc::KernelLevel::Mapped, "mapped", "by ztc-map-to-host and ztc-map-to-gpu"),
                        clEnumValN(::ztc::KernelLevel::Expanded, "expanded", "by ztc-expand-math"),
                        clEnumValN(::ztc::KernelLevel::Lowered, "lowered", "by ztc-lower-kernels"))
   }]>];

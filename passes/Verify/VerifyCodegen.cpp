@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Verify/Passes.h"
 
@@ -47,7 +48,7 @@ struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
       auto launches = op->getAttrOfType<ArrayAttr>(plan_ir::kLaunches);
       if (!launches || launches.empty())
         return op->emitOpError("K1: has no launches");
-      for (auto launch : launches.getAsRange<plan_ir::LaunchSpecAttr>())
+      for (auto launch : launches.getAsRange<kernel::ScheduleAttr>())
         if (!symbols.lookup<plan_ir::KernelOp>(launch.getKernel().getAttr()))
           return op->emitOpError("K1: there is no kernel ") << launch.getKernel();
     }

@@ -1,5 +1,7 @@
+#include "compiler/Codegen/KernelForms.h"
+#include "compiler/Codegen/LowerKernels.h"
 #include "compiler/Codegen/MathExpand.h"
-#include "compiler/Dialect/Kernel/Kernel.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,9 +29,35 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kernel::kKernels);
     if (!kernels)
       return;
+    if (level == KernelLevel::Forms && failed(checkForms(kernels)))
+      return signalPassFailure();
+    for (ModuleOp part : codegen::mappedModules(kernels))
+      if (failed(checkFunctions(part)))
+        return signalPassFailure();
+  }
+
+  /// (V5)
+  static LogicalResult checkForms(ModuleOp kernels) {
+    auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms);
+    if (!forms)
+      return success();
+    for (Operation &op : *forms.getBody()) {
+      auto form = dyn_cast<kernel::FuncOp>(op);
+      if (!form)
+        return op.emitOpError("V5: @forms consists of functions kernel.func");
+      for (Operation &inner : form.getBody().front().without_terminator())
+        if (!isa_and_nonnull<graph::GraphDialect>(inner.getDialect()))
+          return inner.emitOpError("V5: a kernel.func consists of ops of graph");
+      if (failed(codegen::planOf(form)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult checkFunctions(ModuleOp part) {
     // Kernels are many thousands of few kinds of ops: what the kind decides is asked once.
     DenseMap<OperationName, KindOfOp> kinds;
-    WalkResult checked = kernels.walk([&](Operation *op) -> WalkResult {
+    WalkResult checked = part.walk([&](Operation *op) -> WalkResult {
       auto [known, isNew] = kinds.try_emplace(op->getName());
       if (isNew)
         known->second = {faultOf(op), isa<arith::ArithFastMathInterface, LLVM::FastmathFlagsInterface>(op)};
@@ -40,8 +68,7 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
         return op->emitOpError("V3: has fast-math flags: its result would be the compiler's choice");
       return WalkResult::advance();
     });
-    if (checked.wasInterrupted())
-      signalPassFailure();
+    return failure(checked.wasInterrupted());
   }
 
   struct KindOfOp {
@@ -69,7 +96,7 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
     if (isa<LLVM::FMulAddOp>(op))
       return "V3: rounds once or twice, as the target likes; a kernel says which";
     // (V4)
-    if (level != KernelLevel::Mapped && codegen::isElementary(op))
+    if (level >= KernelLevel::Expanded && codegen::isElementary(op))
       return "V4: is a function of a library; ztc-expand-math makes arithmetic of it";
     return "";
   }

@@ -1,7 +1,7 @@
 // A pass over kernels: prints what each function of `@kernels` is made of, for processors and for GPUs.
-//   ztc compile model.onnx --load-pass-plugin=KernelCounts.so -o plan.bin      (runs where kernels are mapped, before
-//   they are lowered) ztc-opt step.mlir --ztc-map-kernels=targets=host,sm_90a --load-pass-plugin=KernelCounts.so
-//   --kernel-counts
+//   ztc compile model.onnx --load-pass-plugin=KernelCounts.so -o plan.bin      (where kernels are mapped)
+//   ztc-opt step.mlir --ztc-form-kernels --ztc-map-to-host --ztc-map-to-gpu --load-pass-plugin=KernelCounts.so
+//     --kernel-counts
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Plugin.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -21,11 +21,16 @@ diff <(grep -A3 '@microstep' "$work/compile.txt" | grep FLOPs) <(grep -A3 '^@mic
 "$bin/ztc" compile "$model" --batch=2 --seq=16 --target=x86-64-v3,simt --load-pass-plugin="$work/KernelCounts.so" --dump-phases="$work/dump" -o "$work/kernels.bin" >"$work/kernels.txt"
 grep -Eq '^host +\S*rms_norm\S* +[0-9]+ arithmetic' "$work/kernels.txt"
 grep -Eq '^gpu +gpu_attention_32\S* .* [1-9][0-9]* barriers' "$work/kernels.txt" || grep -Eq '^gpu +gpu_attention\S* .* [1-9][0-9]* barriers' "$work/kernels.txt"
-grep -q 'nvvm.barrier0' "$work/dump/09-codegen.1-mapped.mlir"
-grep -q 'math.exp' "$work/dump/09-codegen.1-mapped.mlir"
-if grep -q 'math.exp' "$work/dump/09-codegen.2-expanded.mlir"; then exit 1; fi
-grep -q 'llvm.func @' "$work/dump/09-codegen.3-lowered.mlir"
-"$bin/ztc-opt" "$work/dump/08-assign.mlir" --ztc-map-kernels=targets=x86-64-v3,simt -o "$work/mapped.mlir"
+grep -q 'kernel.func @rms_norm' "$work/dump/09-codegen.1-forms.mlir"
+grep -q 'vector<16xf32>' "$work/dump/09-codegen.2-host.mlir"
+grep -q 'nvvm.barrier0' "$work/dump/09-codegen.3-gpu.mlir"
+grep -q 'math.exp' "$work/dump/09-codegen.3-gpu.mlir"
+if grep -q 'math.exp' "$work/dump/09-codegen.4-expanded.mlir"; then exit 1; fi
+grep -q 'llvm.func @' "$work/dump/09-codegen.5-lowered.mlir"
+"$bin/ztc" compile "$model" --batch=2 --seq=16 --target=sm_90a --dump-phases="$work/gpu" -o "$work/gpu.bin"
+if [ -e "$work/gpu/09-codegen.2-host.mlir" ]; then exit 1; fi
+diff <(grep 'kernel.func' "$work/dump/09-codegen.1-forms.mlir") <(grep 'kernel.func' "$work/gpu/09-codegen.1-forms.mlir")
+"$bin/ztc-opt" "$work/dump/08-assign.mlir" --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3,simt" --ztc-map-to-host --ztc-map-to-gpu -o "$work/mapped.mlir"
 "$bin/ztc-opt" "$work/mapped.mlir" --load-pass-plugin="$work/KernelCounts.so" --pass-pipeline='builtin.module(kernel-counts)' | grep -E '^(host|gpu) ' >"$work/again.txt"
 diff <(grep -E '^(host|gpu) ' "$work/kernels.txt") "$work/again.txt"
 "$bin/ztc-opt" "$work/mapped.mlir" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels=targets=x86-64-v3,simt --ztc-verify-codegen -o /dev/null

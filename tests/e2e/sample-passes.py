@@ -2,6 +2,7 @@
 """The samples of samples/passes are built from what `cmake --install` installs, outside of the repository; their lit tests run; each does in a whole
 compilation and a run what it says; and variants that are wrong in one line are found by `--verify` and named."""
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -13,21 +14,58 @@ from support import BUILD, GOLDEN, ROOT, check, finish, read_log, read_safetenso
 if not shutil.which("clang++-22"):
     print("left out: no clang++-22")
     sys.exit(77)
-SAMPLES = ("ZLoss", "GatedSilu", "Adagrad", "AlternateBlocks", "DelayGathers", "ClampStores")
+SAMPLES = ("ZLoss", "GatedSilu", "Adagrad", "AlternateBlocks", "DelayGathers", "ScaleKernels", "OutsideKernel", "ClampStores")
 # A file, what is wrong in it, and who is named with which words.
 WRONG = {
     "UnsaidLoss": ("ZLoss", [("ztc::Keeps::Changes);", "ztc::Keeps::Meaning);")], "pass 'z-loss' of plugin z-loss in phase backward", "the loss was"),
     "WrongValue": ("GatedSilu", [("gate * sigmoid(gate) * up,", "up * sigmoid(gate) * up,")], "pass 'gate-silu' of plugin gated-silu in phase import", "logits"),
     "WrongGradient": ("GatedSilu", [("(1.0 + gate * (1.0 - s))", "(1.0 - gate * (1.0 - s))")], "pass 'gate-silu' of plugin gated-silu in phase import has brought a wrong gradient",
                       "ops of plugins in it: sample.gated_silu"),
+    "UnsaidScale": ("ScaleKernels", [("ztc::Keeps::Changes);", "ztc::Keeps::Meaning);"), ("llvm::cl::init(1.0)", "llvm::cl::init(0.5)"),
+                                     ("form.getSymName() != kernel", '!form.getSymName().starts_with("swiglu")')],
+                    "pass 'scale-kernels' of plugin scale-kernels in phase codegen", "kernel swiglu"),
     "WrongKernel": ("ClampStores", [("cl::init(1e30)", "cl::init(0.25)")], "pass 'clamp-stores' of plugin clamp-stores in phase codegen", "element"),
 }
+# The sum of two tensors of 32 rows and 32 columns, for a processor and for a GPU.
+ADD_C = """#include <stdint.h>
+void add(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const float *x = buffers[0], *y = buffers[1];
+  float *sum = buffers[2];
+  for (int64_t i = 32 * begin; i < 32 * end; ++i)
+    sum[i] = x[i] + y[i];
+}
+"""
+ADD_PTX = """.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {
+  .reg .b32 %r<4>;
+  .reg .f32 %f<4>;
+  .reg .b64 %d<8>;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r3, %r1, 128, %r2;
+  mul.wide.u32 %d1, %r3, 4;
+  ld.param.u64 %d2, [p0];
+  ld.param.u64 %d3, [p1];
+  ld.param.u64 %d4, [p2];
+  add.u64 %d5, %d2, %d1;
+  add.u64 %d6, %d3, %d1;
+  add.u64 %d7, %d4, %d1;
+  ld.global.f32 %f1, [%d5];
+  ld.global.f32 %f2, [%d6];
+  add.rn.f32 %f3, %f1, %f2;
+  st.global.f32 [%d7], %f3;
+  ret;
+}
+"""
 model = GOLDEN / "grouped" / "model.onnx"
-common = ["--batch=2", "--seq=16", "--target=x86-64-v3", "--threads=1"]
+common = ["--batch=2", "--seq=16", "--threads=1"]
+STAND_INS = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_CUDNN": "0"}
 
 
-def command(*words, expect=0):
-    done = subprocess.run([str(x) for x in words], capture_output=True, text=True)
+def command(*words, expect=0, env=None):
+    done = subprocess.run([str(x) for x in words], capture_output=True, text=True, env=env)
     good = expect is None or done.returncode == expect
     check(" ".join(pathlib.Path(str(x)).name for x in words[:3]), good, "" if good else (done.stdout + done.stderr)[-3000:])
     return done
@@ -58,13 +96,14 @@ with scratch() as work:
     def compiled(plugin, *options, expect=0, name="plan"):
         plan = work / f"{name}.bin"
         load = [f"--load-pass-plugin={out / plugin}.so"] if plugin else []
-        options = options if any(x.startswith("--precision=") for x in options) else ("--precision=fp32", *options)
+        for usual in ("--precision=fp32", "--target=x86-64-v3"):
+            options = options if any(x.startswith(usual.split("=")[0] + "=") for x in options) else (usual, *options)
         return plan, command(prefix / "bin/ztc", "compile", model, *common, *load, *options, "-o", plan, expect=expect)
 
-    def trained(plan, *options, steps=2):
+    def trained(plan, *options, steps=2, device="cpu"):
         log = work / "log"
-        command(prefix / "bin/ztc-run", plan, f"--data={GOLDEN / 'grouped/data.safetensors'}", f"--steps={steps}", "--lr=1e-3", "--schedule=constant", "--device=cpu",
-                "--threads=1", f"--log-json={log}", "--overwrite", *(options or ["--no-save"]))
+        command(prefix / "bin/ztc-run", plan, f"--data={GOLDEN / 'grouped/data.safetensors'}", f"--steps={steps}", "--lr=1e-3", "--schedule=constant",
+                f"--device={device}", "--threads=1", f"--log-json={log}", "--overwrite", *(options or ["--no-save"]), env=STAND_INS if device == "cuda" else None)
         return read_log(log)
 
     plain = compiled("", name="plain")[0]
@@ -128,6 +167,41 @@ with scratch() as work:
     ahead, _ = compiled("", "--zero=3", name="ahead")
     runs = [[(s["loss"], s["grad_norm"]) for s in trained(p, "--ranks=2", "--no-save")[1]] for p in (ahead, plan)]
     check("delay-gathers: on two ranks every bit is kept", runs[0] == runs[1], runs)
+
+    # One rewrite of a form reaches processors and GPUs, and a kernel of its own one call alone.
+    scaled = {}
+    for option in ("by=1", "by=0.5", "by=0.5,call=0"):
+        settings = [f"--pass-option=scale-kernels.{x}" for x in ("kernel=swiglu", *option.split(","))]
+        plan, said = compiled("ScaleKernels", "--target=x86-64-v3,simt", "--verify", *settings)
+        check(f"scale-kernels {option}: the kernels of both kinds compute what the form says, and --verify says what it cannot hold then",
+              "agree with the interpreter, on this processor and on the engine" in said.stdout and "changes what the step computes" in said.stderr, said.stdout + said.stderr)
+        scaled[option] = [[step["loss"] for step in trained(plan, device=device)[1]] for device in ("cpu", "cuda")]
+        check(f"scale-kernels {option}: equal losses on a processor and on the engine", all(abs(a - b) < 1e-5 for a, b in zip(*scaled[option])), scaled[option])
+    check("scale-kernels: by 1 it keeps every bit", scaled["by=1"][0] == losses, scaled)
+    check("scale-kernels: all calls, one call and none are three steps", len({runs[0][0] for runs in scaled.values()}) == 3, scaled)
+
+    # Machine code from outside takes the place of a kernel and is held to the group that it computes.
+    for name, text in (("right", ADD_C), ("wrong", ADD_C.replace("x[i] + y[i]", "x[i] - y[i]")), ("nameless", ADD_C.replace("void add", "void sum"))):
+        (work / f"{name}.c").write_text(text)
+        command("clang-22", "-O2", "-fPIC", "-march=x86-64-v3", "-ffp-contract=off", "-c", work / f"{name}.c", "-o", work / f"{name}.o")
+    from_outside = ["--pass-option=outside-kernel.kernel=add"]
+    plan, said = compiled("OutsideKernel", "--verify", *from_outside, f"--pass-option=outside-kernel.object={work}/right.o")
+    check("outside-kernel: it computes what its group does", re.search("kernels of [1-9][0-9]* groups agree", said.stdout), said.stdout + said.stderr)
+    check("outside-kernel: and the run has the same bits", [step["loss"] for step in trained(plan)[1]] == losses)
+    said = compiled("OutsideKernel", "--verify", *from_outside, f"--pass-option=outside-kernel.object={work}/wrong.o", expect=1, name="outside").stderr
+    check("outside-kernel: one that does not is found, with the pass that brought it",
+          "pass 'outside-kernel' of plugin outside-kernel in phase codegen" in said and "kernel add " in said, said)
+    said = compiled("OutsideKernel", *from_outside, f"--pass-option=outside-kernel.object={work}/nameless.o", expect=1, name="outside").stderr
+    check("outside-kernel: one without its symbol is refused", "linking the kernels failed" in said and "add" in said, said)
+    (work / "add.ptx").write_text(ADD_PTX)
+    threads = ["--pass-option=outside-kernel.threads=128", "--pass-option=outside-kernel.units=4"]
+    plan, _ = compiled("OutsideKernel", "--target=sm_90a", *from_outside, *threads, f"--pass-option=outside-kernel.ptx={work}/add.ptx")
+    shown = command(prefix / "bin/ztc", "inspect", plan, "--json").stdout
+    version = re.search(r'"name": "add",.*?"target": "sm_90a",\s*"block_threads": (\d+),\s*"units_per_block": (\d+)', shown, re.DOTALL)
+    check("outside-kernel: PTX from outside is part of the module for a GPU, with its launch", version and version.groups() == ("128", "4"), version and version.groups())
+    (work / "none.ptx").write_text(ADD_PTX.replace("add(", "sum("))
+    said = compiled("OutsideKernel", "--target=sm_90a", *from_outside, f"--pass-option=outside-kernel.ptx={work}/none.ptx", expect=1, name="outside").stderr
+    check("outside-kernel: PTX without its entry is refused", "PTX from outside has no entry add" in said, said)
 
     plan, said = compiled("ClampStores", "--verify")
     check("clamp-stores: kernels agree with the interpreter", re.search("kernels of [1-9][0-9]* groups agree", said.stdout), said.stdout + said.stderr)

@@ -59,6 +59,10 @@ with scratch() as work:
     said = compiled("commute-in-kernels,add-in-kernels", expect=1).stderr
     check("a wrong pass over kernels is named, not the right one before it",
           "pass 'add-in-kernels' of plugin verified-passes in phase codegen" in said and "element" in said and "pass 'commute" not in said, said)
+    said = compiled("double-forms", expect=1).stderr
+    check("so is one over their forms", "pass 'double-forms' of plugin verified-passes in phase codegen" in said and "element" in said, said)
+    said = compiled("sum-in-forms", expect=1).stderr
+    check("a form that needs other loops than were planned is refused", "'kernel.func' op its body takes" in said, said)
     for name, options in (("read-other-block", ["--precision=fp32"]), ("read-other-block", ["--zero=1"]), ("forget-sum", ["--zero=1", "--precision=fp16"])):
         said = compiled(name, *options, expect=1).stderr
         check(f"{name}: a run of the plan finds it", "a run of the plan on 1 rank" in said and "the loss of step 0" in said
@@ -73,8 +77,15 @@ with scratch() as work:
     if (BUILD / "lib/standin/libztc-standin-cuda.so").exists():
         gpus = ["--target=x86-64-v3,simt", "--precision=fp32"]
         said = compiled("add-in-gpu-code", *gpus, expect=1).stderr
-        check("a pass that spoils kernels for GPUs alone is found by a run on the engine",
-              "a run of the plan on 1 GPU" in said and "pass 'add-in-gpu-code' of plugin verified-passes in phase codegen" in said, said)
+        check("a pass that spoils kernels for GPUs alone is found by running these",
+              "(simt): result" in said and "pass 'add-in-gpu-code' of plugin verified-passes in phase codegen" in said, said)
+        said = compiled("say-forms-double", *gpus, expect=0)
+        check("what a pass changes on purpose is what kernels of both kinds are held to",
+              "on this processor and on the engine" in said.stdout and "changes what the step computes" in said.stderr, said.stdout + said.stderr)
+        (work / "plan.bin").unlink()
+        said = compiled("say-forms-double,double-forms", *gpus, expect=1).stderr
+        check("and one behind it that changes more without saying so is named, not that",
+              "pass 'double-forms' of plugin verified-passes in phase codegen" in said and "pass 'say" not in said, said)
         said = compiled("commute-in-kernels", *gpus, expect=0)
         check("one that keeps them passes, on one and on two", "on 1 and 2 ranks, and with kernels for GPUs" in said.stdout and "its kernels ran on this processor" in said.stderr,
               said.stdout + said.stderr)

@@ -91,7 +91,7 @@ Outcome evaluate(const NodeCase &node) {
 /// Runs groups by generated code, with the tensors of the interpreter as buffers.
 class GeneratedGroups {
 public:
-  explicit GeneratedGroups(func::FuncOp function) : function(function) {}
+  explicit GeneratedGroups(func::FuncOp function) : function(function), module(*function.getContext()) {}
 
   /// Compiles all groups; false with a diagnostic where one cannot be lowered.
   bool compile() {
@@ -137,7 +137,7 @@ public:
 
 private:
   func::FuncOp function;
-  KernelModule module{kernelContext()};
+  KernelModule module;
   llvm::DenseMap<Operation *, LoweredGroup> groups;
   std::unique_ptr<LoadedKernels> image;
 };

@@ -31,12 +31,12 @@ struct GroupSteps : StepSourceOpInterface::ExternalModel<GroupSteps, graph::Fusi
       launch.scalars = emitter.builder().getDenseI64ArrayAttr({});
       return emitter.create<plan_ir::LaunchOp>(op, launch);
     }
-    for (auto [index, spec] : llvm::enumerate(launches.getAsRange<plan_ir::LaunchSpecAttr>())) {
+    for (auto [index, spec] : llvm::enumerate(launches.getAsRange<kernel::ScheduleAttr>())) {
       std::string name = fusion.getName().str();
       if (launches.size() > 1)
-        name += spec.getForm().getValue() == "fold" ? " fold" : " rows";
-      StepHead head =
-          emitter.describe(op, name, (spec.getForm().getValue() + " kernel" + (why.empty() ? "" : ": ") + why).str());
+        name += spec.getForm() == kernel::Form::Fold ? " fold" : " rows";
+      StepHead head = emitter.describe(
+          op, name, (kernel::stringifyForm(spec.getForm()) + " kernel" + (why.empty() ? "" : ": ") + why).str());
       if (index)
         head.flops = emitter.number(0);
       SmallVector<Attribute> slots;

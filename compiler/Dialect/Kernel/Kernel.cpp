@@ -1,12 +1,15 @@
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "compiler/Dialect/Kernel/KernelDialect.cpp.inc"
+#include "compiler/Dialect/Kernel/KernelEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/Kernel/KernelAttributes.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Kernel/KernelOps.cpp.inc"
 
 using namespace mlir;
 
@@ -19,6 +22,10 @@ void KernelDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/Dialect/Kernel/KernelAttributes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Kernel/KernelOps.cpp.inc"
       >();
 }
 
@@ -41,6 +48,115 @@ LogicalResult LaunchAttr::verify(function_ref<InFlightDiagnostic()> error, int64
   // (C3)
   if (shared < 0 || blocks < 0)
     return error() << "negative shared memory (" << shared << ") or number of blocks (" << blocks << ")";
+  return success();
+}
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> error, FlatSymbolRefAttr kernel, Form form,
+                                   uint64_t extent, uint64_t grain, uint64_t flatBlock, uint64_t hasAdd,
+                                   DenseI64ArrayAttr scalars, DenseI64ArrayAttr buffers) {
+  // (C1)
+  ArrayRef<int64_t> numbers = buffers.asArrayRef();
+  if (numbers.size() % 3)
+    return error() << kernel << ": buffers have three numbers each, these are " << numbers.size();
+  for (; !numbers.empty(); numbers = numbers.drop_front(3)) {
+    const int64_t kind = numbers[0], index = numbers[1], written = numbers[2];
+    if (kind < 0 || kind > 2 || index < 0 || written < 0 || written > 1)
+      return error() << kernel << ": no buffer is (" << kind << ", " << index << ", " << written << ")";
+    // (C2)
+    if (kind != 2 && written != kind)
+      return error() << kernel << ": " << (kind ? "result " : "operand ") << index << " is "
+                     << (kind ? "not written" : "written");
+  }
+  // (C3)
+  if (grain == 0 || (extent == 0 && flatBlock == 0))
+    return error() << kernel << ": grain is " << grain << ", extent is " << extent << " and flat_block is "
+                   << flatBlock;
+  // (C4)
+  if (!scalars.empty() && (flatBlock == 0 || scalars.size() != 2))
+    return error() << kernel << ": a kernel over a flat range has two scalars, others none; this one has "
+                   << scalars.size();
+  return success();
+}
+
+LogicalResult ObjectAttr::verify(function_ref<InFlightDiagnostic()> error, ObjectKind kind,
+                                 DenseResourceElementsAttr data, ArrayAttr launches) {
+  // (C1)
+  if (!data.getType().getElementType().isInteger(8))
+    return error() << "machine code is bytes, not " << data.getType();
+  // (C2)
+  if (kind == ObjectKind::Host && !launches.empty())
+    return error() << "kernels for processors have no launches, these are " << launches.size();
+  for (Attribute launch : launches)
+    if (!isa<LaunchAttr>(launch))
+      return error() << "launches are #kernel.launch, not " << launch;
+  return success();
+}
+
+ObjectAttr FuncOp::getObject(ObjectKind kind) {
+  if (ArrayAttr objects = getObjectsAttr())
+    for (auto object : objects.getAsRange<ObjectAttr>())
+      if (object.getKind() == kind)
+        return object;
+  return {};
+}
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto typeOf = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                   function_interface_impl::VariadicFlag,
+                   std::string &) { return builder.getFunctionType(inputs, results); };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), typeOf,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+LogicalResult FuncOp::verify() {
+  // (C1): FunctionOpInterface holds block arguments against operands.
+  if (!llvm::hasSingleElement(getBody()))
+    return emitOpError("C1: its body has ") << getBody().getBlocks().size() << " blocks";
+  auto end = dyn_cast<ReturnOp>(getBody().front().getTerminator());
+  if (!end || end.getOperandTypes() != TypeRange(getResultTypes()))
+    return emitOpError("C1: its body ends with values of other types than its results have");
+  // (C2)
+  if (getSchedules().empty())
+    return emitOpError("C2: has no launch");
+  SmallVector<bool> written(getResultTypes().size(), false);
+  for (auto schedule : getSchedules().getAsRange<ScheduleAttr>())
+    for (ArrayRef<int64_t> left = schedule.getBuffers(); !left.empty(); left = left.drop_front(3)) {
+      const size_t count = left[0] == 0 ? getArgumentTypes().size() : left[0] == 1 ? written.size() : 1;
+      // (C3)
+      if (size_t(left[1]) >= count)
+        return emitOpError("C3: ") << schedule.getKernel() << " has a buffer for "
+                                   << (left[0] == 0   ? "operand "
+                                       : left[0] == 1 ? "result "
+                                                      : "workspace ")
+                                   << left[1] << " of " << count;
+      if (left[0] == 1)
+        written[left[1]] = true;
+    }
+  // (C4)
+  for (auto [number, isWritten] : llvm::enumerate(written))
+    if (!isWritten)
+      return emitOpError("C4: no launch writes result ") << number;
+  // (C5)
+  if (std::optional<ArrayRef<int64_t>> numbers = getClasses(); numbers && numbers->size() != written.size())
+    return emitOpError("C5: has ") << numbers->size() << " classes for " << written.size() << " results";
+  // (C6)
+  SmallVector<ObjectKind> kinds;
+  const ArrayAttr objects = getObjectsAttr();
+  for (Attribute held : objects ? objects.getValue() : ArrayRef<Attribute>()) {
+    auto object = cast<ObjectAttr>(held);
+    if (llvm::is_contained(kinds, object.getKind()))
+      return emitOpError("C6: has two objects of kind ") << stringifyObjectKind(object.getKind());
+    kinds.push_back(object.getKind());
+    if (object.getKind() == ObjectKind::Ptx && object.getLaunches().size() != getSchedules().size())
+      return emitOpError("C6: PTX for ") << getSchedules().size() << " schedules has " << object.getLaunches().size()
+                                         << " launches";
+  }
   return success();
 }
 

@@ -2,3 +2,7 @@ ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelDialect.h.inc -gen-
 ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelDialect.cpp.inc -gen-dialect-defs -dialect=kernel)
 ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelAttributes.h.inc -gen-attrdef-decls -attrdefs-dialect=kernel)
 ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelAttributes.cpp.inc -gen-attrdef-defs -attrdefs-dialect=kernel)
+ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelEnums.h.inc -gen-enum-decls)
+ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelEnums.cpp.inc -gen-enum-defs)
+ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelOps.h.inc -gen-op-decls)
+ztc_tablegen_file(compiler/Dialect/Kernel/KernelOps.td KernelOps.cpp.inc -gen-op-defs)

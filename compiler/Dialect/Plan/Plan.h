@@ -26,7 +26,7 @@ inline constexpr llvm::StringLiteral kPlaces = "plan.places";
 inline constexpr llvm::StringLiteral kPlace = "plan.place";
 /// On an op: an array with one #plan.accumulate per result.
 inline constexpr llvm::StringLiteral kAccumulate = "plan.accumulate";
-/// On an op: an array of #plan.launch_spec, the kernels that run it (phase `assign`, PlanKernels).
+/// On an op: an array of #kernel.schedule, the kernels that run it (phase `assign`, PlanKernels).
 inline constexpr llvm::StringLiteral kLaunches = "plan.launches";
 /// On a library call: a dictionary of the service kernels it uses, by field name of plan.proto.
 inline constexpr llvm::StringLiteral kServiceKernels = "plan.service_kernels";

@@ -51,17 +51,6 @@ def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
   let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes, "bool":$own_shard);
   let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `` custom<OwnShard>($own_shard) `>`";
 }
-def Plan_LaunchSpecAttr : Plan_Attr<"LaunchSpec", "launch_spec"> {
-  let summary = "One launch of a generated kernel, before places are known.";
-  let description = [{
-    `buffers` are the kernel's buffers in order, three numbers each: kind (0 operand, 1 result, 2 workspace), index, written (0 or 1).
-    `extent` and `scalars` are those of a static range. A flat kernel over a bucket gets its length when the world size is known: it has no
-    scalars, and its range counts blocks of `flat_block` elements where `extent` is 0.
-  }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$kernel, "::mlir::StringAttr":$form, "uint64_t":$extent, "uint64_t":$grain,
-                        "uint64_t":$flat_block, "uint64_t":$has_add, "::mlir::DenseI64ArrayAttr":$scalars, "::mlir::DenseI64ArrayAttr":$buffers);
-  let assemblyFormat = "`<` struct(params) `>`";
-}
 def Plan_OperandArrayAttr : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
 
 def Plan_StateAttr : Plan_Attr<"State", "state"> {

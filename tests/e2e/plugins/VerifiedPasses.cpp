@@ -2,6 +2,7 @@
 // run.
 #include "compiler/Dialect/Dist/Dist.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Plugin.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -154,6 +155,36 @@ void commuteInKernels(ModuleOp module) {
   });
 }
 
+/// What the forms of kernels compute becomes its double: x + x in place of the first float result x.
+void doubleForms(ModuleOp module) {
+  module.walk([](kernel::ReturnOp end) {
+    OpBuilder builder(end);
+    for (OpOperand &result : end->getOpOperands()) {
+      Value x = result.get();
+      if (!isa<FloatType>(getElementTypeOrSelf(x.getType())) || isa_and_nonnull<graph::ReshapeOp>(x.getDefiningOp()))
+        continue;
+      result.set(graph::AddOp::create(builder, x.getLoc(), x, x));
+      return;
+    }
+  });
+}
+
+/// A sum of columns in place of rows: other loops, other buffers than were placed.
+void sumInForms(ModuleOp module) {
+  module.walk([](kernel::FuncOp form) {
+    if (form.getSchedules().size() != 1)
+      return;
+    auto end = cast<kernel::ReturnOp>(form.getBody().front().getTerminator());
+    auto type = cast<RankedTensorType>(end->getOperand(0).getType());
+    if (!type.hasStaticShape() || type.getRank() != 2 || !isa<FloatType>(type.getElementType()))
+      return;
+    OpBuilder builder(end);
+    auto row = RankedTensorType::get({1, type.getDimSize(1)}, type.getElementType());
+    Value sum = graph::ReduceSumOp::create(builder, end.getLoc(), row, end->getOperand(0), ArrayRef<int64_t>{0});
+    end->setOperand(0, graph::BroadcastOp::create(builder, end.getLoc(), type, sum));
+  });
+}
+
 } // namespace
 
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
@@ -175,11 +206,14 @@ extern "C" void ztcRegisterPhaseHooks(PhaseHooks &hooks) {
   add("double-gradient", Phase::Backward, doubleGradient);
   add("keep-sums-to-oneself", Phase::Schedule, keepSumsToOneself);
   add("lose-bits", Phase::Precision, loseBits);
-  auto addToKernels = [&](StringRef name, void (*change)(ModuleOp)) {
+  auto addToKernels = [&](StringRef name, void (*change)(ModuleOp), KernelLevel level = KernelLevel::Mapped,
+                          Keeps keeps = Keeps::Meaning) {
     if (wanted && StringRef(wanted).contains(name))
-      hooks.after(KernelLevel::Mapped,
-                  [name = name.str(), change] { return std::make_unique<TestPass>(name, change); });
+      hooks.after(level, [name = name.str(), change] { return std::make_unique<TestPass>(name, change); }, keeps);
   };
+  addToKernels("say-forms-double", doubleForms, KernelLevel::Forms, Keeps::Changes);
+  addToKernels("double-forms", doubleForms, KernelLevel::Forms);
+  addToKernels("sum-in-forms", sumInForms, KernelLevel::Forms);
   addToKernels("commute-in-kernels", commuteInKernels);
   addToKernels("add-in-kernels", addInKernels);
   addToKernels("add-in-gpu-code", addInGpuCode);

@@ -1,4 +1,4 @@
-// RUN: ztc-opt --ztc-map-kernels --split-input-file --verify-diagnostics %s
+// RUN: ztc-opt --ztc-form-kernels --ztc-map-to-host --split-input-file --verify-diagnostics %s
 
 func.func @library_op(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = graph.fusion "product"(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -24,7 +24,7 @@ func.func @double_precision(%x: tensor<4x4xf64>) -> tensor<4x4xf64> {
 
 // -----
 
-func.func @table(%x: tensor<2xf32>) -> tensor<2xf32> {
+func.func @table_inside(%x: tensor<2xf32>) -> tensor<2xf32> {
   %y = graph.fusion "table"(%x) : (tensor<2xf32>) -> tensor<2xf32> {
   ^bb0(%a: tensor<2xf32>):
     // expected-error@+1 {{'graph.constant' op is a table inside a group: tables are operands of a group}}

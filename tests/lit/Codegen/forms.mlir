@@ -2,7 +2,7 @@
 // Which form a group takes, and the range that its kernels divide among workers.
 
 // CHECK-LABEL: func.func @row
-// CHECK: form = "row", extent = 6
+// CHECK: form = row, extent = 6
 func.func @row(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   %y = graph.fusion "exp"(%x) : (tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   ^bb0(%a: tensor<2x3x8xf32>):
@@ -14,8 +14,8 @@ func.func @row(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
 
 // Two blocks of 32 rows, then the columns in units of 16.
 // CHECK-LABEL: func.func @column_reduce
-// CHECK: form = "column_reduce", extent = 2
-// CHECK: form = "fold", extent = 3
+// CHECK: form = column_reduce, extent = 2
+// CHECK: form = fold, extent = 3
 func.func @column_reduce(%x: tensor<50x48xf32>) -> tensor<1x48xf32> {
   %y = graph.fusion "bias_grad"(%x) : (tensor<50x48xf32>) -> tensor<1x48xf32> {
   ^bb0(%a: tensor<50x48xf32>):
@@ -26,7 +26,7 @@ func.func @column_reduce(%x: tensor<50x48xf32>) -> tensor<1x48xf32> {
 }
 
 // CHECK-LABEL: func.func @flat
-// CHECK: form = "flat", extent = 2
+// CHECK: form = flat, extent = 2
 // CHECK-SAME: flat_block = 4096
 func.func @flat(%x: tensor<5000xf32>) -> tensor<5000xf32> {
   %y = graph.fusion "neg"(%x) : (tensor<5000xf32>) -> tensor<5000xf32> {
@@ -38,7 +38,7 @@ func.func @flat(%x: tensor<5000xf32>) -> tensor<5000xf32> {
 }
 
 // CHECK-LABEL: func.func @scalar
-// CHECK: form = "scalar", extent = 1
+// CHECK: form = scalar, extent = 1
 func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
   %y = graph.fusion "sqrt"(%x) : (tensor<f32>) -> tensor<f32> {
   ^bb0(%a: tensor<f32>):

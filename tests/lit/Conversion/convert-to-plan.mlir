@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --ztc-convert-to-plan | FileCheck %s
 // RUN: ztc-opt %inputs/llama2.mlir --ztc-mark-decay --ztc-attach-loss --ztc-build-generate --ztc-drop-forward --ztc-differentiate --ztc-build-update \
 // RUN:   --canonicalize --cse --ztc-form-buckets --ztc-group-macro-ops --ztc-group-primitive-ops --ztc-order-steps --ztc-plan-kernels --ztc-assign-slots \
-// RUN:   --ztc-map-kernels=targets=x86-64-v3 --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels=targets=x86-64-v3 --ztc-convert-to-plan --ztc-verify-plan -mlir-print-debuginfo | FileCheck %s --check-prefix=LLAMA
+// RUN:   --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3" --ztc-map-to-host --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels=targets=x86-64-v3 --ztc-convert-to-plan --ztc-verify-plan -mlir-print-debuginfo | FileCheck %s --check-prefix=LLAMA
 
 // LLAMA:     plan.model "llama2" {batch = 2 : i64
 // LLAMA:     plan.program @microstep

@@ -212,7 +212,8 @@ TEST(CodegenGpu, PtxHasVectorAccessesAndNoLocalMemory) {
   for (const KernelDescription &kernel : large.kernels) {
     llvm::StringRef body = bodyOf(ptx, kernel.name);
     ASSERT_FALSE(body.empty()) << kernel.name;
-    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(kernel.device.blockThreads))) << kernel.name;
+    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(images->front().launches.at(kernel.name).blockThreads)))
+        << kernel.name;
     if (kernel.form == "fold" && kernel.flat)
       continue; // strides over the sums of blocks
     EXPECT_TRUE(body.contains("ld.global.v4")) << kernel.name;
@@ -243,10 +244,11 @@ TEST(CodegenGpu, CubinsForEveryArchitectureKeepEverythingInRegisters) {
       // A quarter of the 2048 threads of a multiprocessor: with two loads of 16 bytes each that is 16 KiB on the way,
       // about what hides the memory's latency. A thread's registers come in eights, a block's shared memory out of
       // 100 KiB.
-      uint64_t threads = kernel.device.blockThreads, registers = llvm::alignTo(found->second.registers, 8);
+      const DeviceLaunch &launch = image.launches.at(kernel.name);
+      uint64_t threads = launch.blockThreads, registers = llvm::alignTo(found->second.registers, 8);
       uint64_t blocks = std::min<uint64_t>(65536 / (registers * threads), 2048 / threads);
-      if (kernel.device.sharedBytes)
-        blocks = std::min<uint64_t>(blocks, (100 << 10) / kernel.device.sharedBytes);
+      if (launch.sharedBytes)
+        blocks = std::min<uint64_t>(blocks, (100 << 10) / launch.sharedBytes);
       EXPECT_GE(blocks * threads, 512u) << kernel.name << " on " << image.target << ": " << registers << " registers";
     }
   }

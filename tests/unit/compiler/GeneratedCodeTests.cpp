@@ -146,7 +146,6 @@ Accesses accessesOf(StringRef body) {
 /// A kernel with what the gates ask of it.
 struct GatedKernel {
   std::string form, origin;
-  DeviceLaunch launch;
   /// Buffers that rows let access 16 bytes at a time; `ends`: but for the ends of a range.
   std::vector<unsigned> wide;
   bool ends = false;
@@ -208,21 +207,27 @@ struct ModelKernels {
       ASSERT_TRUE(succeeded(split.run(session.module()))) << origin;
     }
     ASSERT_TRUE(succeeded(session.run(Phase::Assign))) << origin;
-    auto selected = selectKernels(session.module(), module);
-    ASSERT_TRUE(succeeded(selected)) << origin;
-    for (const SelectedKernel &kernel : *selected) {
-      const KernelDescription &d = kernel.description;
-      std::vector<unsigned> wide = wideOfService(d.name);
-      bool isWide = d.form != "service" || !wide.empty();
-      kernels.try_emplace(d.name, GatedKernel{d.form, origin, d.device, wide, true, isWide, isWide});
-      if (d.hasAdd)
-        kernels.try_emplace(d.name + "_add", GatedKernel{d.form, origin, d.deviceAdd, {}, true});
+    OwningOpRef<ModuleOp> step = test::inKernelContext(session.module());
+    ASSERT_TRUE(step) << origin;
+    for (auto select : {selectGroupKernels, selectLibraryKernels}) {
+      auto selected = select(*step, module);
+      ASSERT_TRUE(succeeded(selected)) << origin;
+      for (const SelectedKernel &kernel : *selected)
+        note(kernel.description, origin);
     }
-    session.module().walk([&](graph::FusionOp group) { noteBuffers(group); });
-    session.module().walk([&](Operation *op) { noteAttention(op); });
+    step->walk([&](graph::FusionOp group) { noteBuffers(group); });
+    step->walk([&](Operation *op) { noteAttention(op); });
   }
 
 private:
+  void note(const KernelDescription &kernel, const std::string &origin) {
+    std::vector<unsigned> wide = wideOfService(kernel.name);
+    bool isWide = kernel.form != "service" || !wide.empty();
+    kernels.try_emplace(kernel.name, GatedKernel{kernel.form, origin, wide, true, isWide, isWide});
+    if (kernel.hasAdd)
+      kernels.try_emplace(kernel.name + "_add", GatedKernel{kernel.form, origin, {}, true});
+  }
+
   static std::vector<unsigned> wideOfService(const std::string &name) {
     for (const ServiceRule &rule : kServiceRules)
       if (StringRef(name).starts_with(rule.name))
@@ -232,7 +237,7 @@ private:
 
   void noteBuffers(graph::FusionOp group) {
     int64_t piece = pieceElements(group);
-    for (auto launch : group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches).getAsRange<plan_ir::LaunchSpecAttr>()) {
+    for (auto launch : group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches).getAsRange<kernel::ScheduleAttr>()) {
       bool flat = launch.getFlatBlock() != 0, wideLoads = true, wideStores = true;
       std::vector<unsigned> wide;
       auto buffers = launch.getBuffers().asArrayRef();
@@ -296,7 +301,7 @@ void checkText(const KernelImage &image, const std::map<std::string, GatedKernel
     SCOPED_TRACE(name + " of " + kernel.origin + " on " + image.target);
     StringRef body = bodyOf(ptx, name);
     ASSERT_FALSE(body.empty());
-    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(kernel.launch.blockThreads)));
+    EXPECT_TRUE(body.contains(".reqntid " + std::to_string(image.launches.at(name).blockThreads)));
     Accesses accesses = accessesOf(body);
     for (unsigned buffer : kernel.wide) {
       EXPECT_TRUE(kernel.ends || accesses.has(buffer)) << "buffer " << buffer << " is never touched";
@@ -319,13 +324,14 @@ void checkResources(const KernelImage &image, const std::map<std::string, GatedK
     const auto *target = llvm::find_if(kFormTargets, [&](const FormTarget &t) { return kernel.form == t.form; });
     ASSERT_NE(target, std::end(kFormTargets)) << kernel.form;
     // A thread's registers come in eights, a block's shared memory with the system's.
-    uint64_t threads = kernel.launch.blockThreads, shared = kernel.launch.sharedBytes;
+    const DeviceLaunch &launch = image.launches.at(name);
+    uint64_t threads = launch.blockThreads, shared = launch.sharedBytes;
     uint64_t blocks = std::min<uint64_t>(65536 / (llvm::alignTo(found->second.registers, 8) * threads),
                                          multiprocessor.threads / threads);
     if (shared)
       blocks = std::min<uint64_t>(blocks, kMultiprocessorShared / (shared + kSystemShared));
     bool attention = StringRef(name).starts_with("gpu_attention") && !StringRef(name).contains("delta");
-    EXPECT_GE(blocks, uint64_t(kernel.launch.blocksTogether));
+    EXPECT_GE(blocks, uint64_t(launch.blocksTogether));
     EXPECT_GE(blocks * threads, attention ? kAttentionThreads : target->threads)
         << found->second.registers << " registers, " << shared << " bytes of shared memory";
     EXPECT_LE(shared, kMaxStaticShared);
@@ -416,7 +422,6 @@ TEST(GeneratedCode, AttentionOfAllHeads) {
         models.kernels.try_emplace(kernel.name,
                                    GatedKernel{kernel.form,
                                                "no model",
-                                               kernel.device,
                                                {},
                                                false,
                                                false,

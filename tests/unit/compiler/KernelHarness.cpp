@@ -1,4 +1,5 @@
 #include "KernelHarness.h"
+#include "compiler/Driver/RegisterAll.h"
 #include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -9,8 +10,23 @@ using namespace mlir;
 namespace ztc::test {
 
 MLIRContext &kernelContext() {
-  static MLIRContext context(MLIRContext::Threading::DISABLED);
-  return context;
+  static MLIRContext *context = [] {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    auto *made = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
+    made->loadAllAvailableDialects();
+    return made;
+  }();
+  return *context;
+}
+
+OwningOpRef<ModuleOp> inKernelContext(ModuleOp step) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  step.print(stream);
+  OwningOpRef<ModuleOp> read = parseSourceString<ModuleOp>(text, &kernelContext());
+  EXPECT_TRUE(read) << "a step cannot be read back";
+  return read;
 }
 
 LoadedKernels::LoadedKernels(const KernelImage &image) {
@@ -27,14 +43,13 @@ KernelFunction LoadedKernels::find(const std::string &name) const {
 }
 
 Group::Group(const std::string &text) {
-  context_.loadDialect<graph::GraphDialect, func::FuncDialect>();
-  module_ = parseSourceString<ModuleOp>(text, &context_);
+  module_ = parseSourceString<ModuleOp>(text, &kernelContext());
   if (!module_) {
     ADD_FAILURE() << "cannot parse " << text;
     return;
   }
   original_ = *module_->getOps<func::FuncOp>().begin();
-  OpBuilder builder(&context_);
+  OpBuilder builder(&kernelContext());
   builder.setInsertionPointToEnd(module_->getBody());
   func::FuncOp copy = original_.clone();
   copy.setName((original_.getName() + "_group").str());
@@ -236,8 +251,9 @@ std::vector<Bytes> runGroupOnGpu(graph::FusionOp group, ArrayRef<Bytes> argument
     allowed.push_back(run->workspace);
     for (const KernelDescription &kernel : lowered->kernels) {
       auto [scalars, extent] = rangeOf(kernel, options);
-      const DeviceLaunch &device = options.add && kernel.hasAdd ? kernel.deviceAdd : kernel.device;
-      if (!launchOnGpu(**image, symbolOf(kernel, options), device, run->pointers(kernel), scalars, extent, order))
+      const std::string symbol = symbolOf(kernel, options);
+      if (!launchOnGpu(**image, symbol, images->front().launches.at(symbol), run->pointers(kernel), scalars, extent,
+                       order))
         return {};
     }
   }

@@ -17,6 +17,9 @@ using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, in
 /// The context of the kernels of tests.
 mlir::MLIRContext &kernelContext();
 
+/// A step as `kernelContext` has it, without locations; null, with a test failure, where it cannot be read back.
+mlir::OwningOpRef<mlir::ModuleOp> inKernelContext(mlir::ModuleOp step);
+
 /// An image as a loaded library.
 class LoadedKernels {
 public:
@@ -28,8 +31,8 @@ private:
   std::optional<LoadedImage> image_;
 };
 
-/// A function whose body becomes one group: macro ops are decomposed, the group takes all arguments and gives all
-/// results.
+/// A function in `kernelContext` whose body becomes one group: macro ops are decomposed, the group takes all arguments
+/// and gives all results.
 class Group {
 public:
   /// `text` holds one func.func.
@@ -39,7 +42,6 @@ public:
   graph::FusionOp fusion() { return fusion_; }
 
 private:
-  mlir::MLIRContext context_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   mlir::func::FuncOp original_;
   graph::FusionOp fusion_;

@@ -1,6 +1,6 @@
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" --ztc-verify-codegen | FileCheck %s
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3,simt" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3,simt" --ztc-verify-codegen | FileCheck %s --check-prefix=BLOCKS
-// RUN: not ztc-opt %s --ztc-map-kernels="targets=sm_12" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=sm_12" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3" --ztc-map-to-host --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" --ztc-verify-codegen | FileCheck %s
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3,simt" --ztc-map-to-host --ztc-map-to-gpu --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3,simt" --ztc-verify-codegen | FileCheck %s --check-prefix=BLOCKS
+// RUN: not ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=sm_12" --ztc-map-to-gpu --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=sm_12" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // CHECK:   plan.image @"image.x86-64-v3" "x86-64-v3"
 // CHECK:   plan.kernel @exp "{{.*}}" [@"image.x86-64-v3"]

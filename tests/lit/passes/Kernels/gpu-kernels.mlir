@@ -1,6 +1,6 @@
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" --ztc-verify-codegen | FileCheck %s --check-prefix=HOST
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3,simt" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3,simt" --ztc-verify-codegen | FileCheck %s --check-prefix=BOTH
-// RUN: ztc-opt %s --ztc-map-kernels="targets=simt" --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=simt" | FileCheck %s --check-prefix=GPU
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3" --ztc-map-to-host --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3" --ztc-verify-codegen | FileCheck %s --check-prefix=HOST
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=x86-64-v3,simt" --ztc-map-to-host --ztc-map-to-gpu --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=x86-64-v3,simt" --ztc-verify-codegen | FileCheck %s --check-prefix=BOTH
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-form-library-kernels="targets=simt" --ztc-map-to-gpu --ztc-expand-math --ztc-lower-kernels --ztc-compile-kernels="targets=simt" | FileCheck %s --check-prefix=GPU
 
 // A library call names the kernels that a GPU executes for it where one of the targets is a GPU, and those of the host where one is a host.
 // HOST-NOT: gpu_

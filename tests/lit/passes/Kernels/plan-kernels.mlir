@@ -2,8 +2,8 @@
 
 // Equal groups share a kernel; attention names its service kernels.
 // CHECK-LABEL: func.func @eval
-// CHECK:         graph.fusion "exp"{{.*}} attributes {plan.launches = [#plan.launch_spec<kernel = @exp,
-// CHECK:         graph.fusion "other"{{.*}} attributes {plan.launches = [#plan.launch_spec<kernel = @exp,
+// CHECK:         graph.fusion "exp"{{.*}} attributes {plan.launches = [#kernel.schedule<kernel = @exp,
+// CHECK:         graph.fusion "other"{{.*}} attributes {plan.launches = [#kernel.schedule<kernel = @exp,
 // CHECK:         graph.attention {{.*}}plan.service_kernels = {softmax_kernel = @
 func.func @eval(%x: tensor<1x8x1x4xf32>) -> tensor<1x8x1x4xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "exp"(%x) : (tensor<1x8x1x4xf32>) -> tensor<1x8x1x4xf32> {

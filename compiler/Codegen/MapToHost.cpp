@@ -1,6 +1,7 @@
-// The forms of kernels: the loops around the elements that KernelEmitter gives.
+// The forms of kernels on a processor: the loops around the elements that KernelEmitter gives.
 #include "compiler/Codegen/GroupPlan.h"
 #include "compiler/Codegen/KernelEmitter.h"
+#include "compiler/Codegen/KernelForms.h"
 #include "compiler/Codegen/KernelState.h"
 
 using namespace mlir;
@@ -9,10 +10,10 @@ namespace ztc::codegen {
 
 namespace {
 /// One attempt at one kernel.
-class FormEmitter {
+class HostForm {
 public:
-  FormEmitter(KernelBuilder &builder, func::FuncOp function, graph::FusionOp group, const PlannedKernel &kernel,
-              ColumnPlans &plans, bool add)
+  HostForm(KernelBuilder &builder, func::FuncOp function, Operation *group, const PlannedKernel &kernel,
+           ColumnPlans &plans, bool add)
       : function_(function), group_(group), kernel_(kernel), plans_(plans), add_(add), e_(builder, plans) {}
 
   LogicalResult run() {
@@ -43,7 +44,7 @@ private:
   Value argument(unsigned number) { return function_.getArgument(number); }
 
   void bindBuffers() {
-    Block &body = group_->getRegion(0).front();
+    Block &body = bodyOf(group_);
     KernelBuilder &b = e_.at(0);
     Type pointer = LLVM::LLVMPointerType::get(b.getContext());
     for (auto [number, buffer] : llvm::enumerate(kernel_.description.buffers)) {
@@ -294,7 +295,7 @@ private:
   }
 
   func::FuncOp function_;
-  graph::FusionOp group_;
+  Operation *group_;
   const PlannedKernel &kernel_;
   const ColumnPlans &plans_;
   bool add_;
@@ -304,86 +305,23 @@ private:
 };
 } // namespace
 
-LogicalResult untilColumnsSuit(graph::FusionOp group,
-                               llvm::function_ref<LogicalResult(ColumnPlans &, bool &)> attempt) {
-  ColumnPlans plans;
-  size_t known = 0;
-  for (;;) {
-    bool restart = false;
-    if (succeeded(attempt(plans, restart)))
-      return success();
-    if (!restart)
+LogicalResult mapToHost(ModuleOp kernels) {
+  KernelModule::State state(kernels, {/*host=*/true, /*device=*/false});
+  auto emit = [&](Operation *group, const PlannedKernel &kernel, StringRef name, bool add) {
+    return untilColumnsSuit(group, [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
+      KernelBuilder builder = state.builder();
+      func::FuncOp function = state.createKernel(builder, name);
+      HostForm form(builder, function, group, kernel, plans, add);
+      if (succeeded(form.run())) {
+        KernelModule::State::finishKernel(builder, function);
+        return success();
+      }
+      function.erase();
+      restart = form.wantsRestart();
       return failure();
-    size_t learned = plans.scalar.size();
-    for (const auto &[loop, splits] : plans.splits)
-      learned += splits.size();
-    if (learned == known)
-      return group->emitOpError("has no loop order that a kernel could follow");
-    known = learned;
-  }
-}
-
-/// Emits one kernel for each kind of target that the module is for.
-static LogicalResult emitKernel(KernelModule::State &state, graph::FusionOp group, const PlannedKernel &kernel,
-                                StringRef name, bool add, DeviceLaunch &launch) {
-  if (state.gpuModule) {
-    FailureOr<DeviceLaunch> emitted = emitDeviceKernel(state, group, kernel, name, add);
-    if (failed(emitted))
-      return failure();
-    launch = *emitted;
-  }
-  if (!state.hostModule)
-    return success();
-  return untilColumnsSuit(group, [&](ColumnPlans &plans, bool &restart) -> LogicalResult {
-    KernelBuilder builder = state.builder();
-    func::FuncOp function = state.createKernel(builder, name);
-    FormEmitter form(builder, function, group, kernel, plans, add);
-    if (succeeded(form.run())) {
-      KernelModule::State::finishKernel(builder, function);
-      return success();
-    }
-    function.erase();
-    restart = form.wantsRestart();
-    return failure();
-  });
-}
-
-static bool writesResults(const PlannedKernel &kernel) {
-  return llvm::any_of(kernel.columns, [](const ColumnGroup &columns) { return !columns.outputs.empty(); });
-}
-
-FailureOr<LoweredGroup> lowerGroup(KernelModule::State &state, graph::FusionOp group, ArrayRef<unsigned> classes) {
-  FailureOr<GroupPlan> plan = planGroup(group, classes);
-  if (failed(plan))
-    return failure();
-  LoweredGroup lowered;
-  lowered.workspaceBytes = plan->workspaceBytes;
-  lowered.workspaceBytesPerFlatBlock = plan->workspaceBytesPerFlatBlock;
-  for (PlannedKernel &kernel : plan->kernels) {
-    std::string suffix = kernel.folds.empty() ? "" : "_fold";
-    kernel.description.name = state.uniqueName(group.getName().str() + suffix);
-    if (failed(emitKernel(state, group, kernel, kernel.description.name, /*add=*/false, kernel.description.device)))
-      return failure();
-    lowered.kernels.push_back(kernel.description);
-  }
-  return lowered;
-}
-
-LogicalResult lowerAddVariants(KernelModule::State &state, graph::FusionOp group, ArrayRef<unsigned> classes,
-                               LoweredGroup &lowered) {
-  FailureOr<GroupPlan> plan = planGroup(group, classes);
-  if (failed(plan))
-    return failure();
-  for (auto [kernel, description] : llvm::zip_equal(plan->kernels, lowered.kernels)) {
-    if (!writesResults(kernel))
-      continue;
-    std::string name = description.name + "_add";
-    ++state.names[name];
-    if (failed(emitKernel(state, group, kernel, name, /*add=*/true, description.deviceAdd)))
-      return failure();
-    description.hasAdd = true;
-  }
-  return success();
+    });
+  };
+  return mapForms(kernels, kernel::ObjectKind::Host, emit);
 }
 
 } // namespace ztc::codegen

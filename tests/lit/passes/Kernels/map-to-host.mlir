@@ -1,11 +1,12 @@
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3,simt" | FileCheck %s
-// RUN: ztc-opt %s --ztc-map-kernels="targets=simt" | FileCheck %s --check-prefix=GPU
-// RUN: ztc-opt %s --ztc-map-kernels="targets=x86-64-v3" | ztc-opt | FileCheck %s --check-prefix=HOST
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-map-to-host --ztc-verify-kernels | FileCheck %s
+// RUN: ztc-opt %s --ztc-form-kernels --ztc-map-to-host | ztc-opt | FileCheck %s
 
-// A processor's kernel computes chunks of a row, a GPU's thread its own elements; the step's group stays as it is.
+// A processor's kernel computes chunks of a row; the step's group and the form stay as they are.
 // CHECK:       graph.fusion "scale"
 // CHECK:       plan.kernel @scale "row" []
 // CHECK:       module @kernels
+// CHECK:         kernel.func @scale
+// CHECK:         kernel.func @root
 // CHECK:         module @host
 // CHECK:           func.func @scale(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
 // CHECK:             scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
@@ -14,16 +15,7 @@
 // CHECK:           func.func @root
 // CHECK:             math.rsqrt {{.*}} : vector<16xf32>
 // CHECK:             math.tanh {{.*}} : vector<16xf32>
-// CHECK:         module @gpu
-// CHECK:           func.func @scale(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64)
-// CHECK-SAME:        kernel.launch = #kernel.launch<threads = {{[0-9]+}}, units = {{[0-9]+}}, shared = 0, blocks = 0>
-// CHECK-DAG:         nvvm.read.ptx.sreg.tid.x
-// CHECK-DAG:         nvvm.read.ptx.sreg.ctaid.x
-
-// GPU-NOT:     module @host
-// GPU:         module @gpu
-// HOST:        module @host
-// HOST-NOT:    module @gpu
+// CHECK-NOT:     module @gpu
 func.func @eval(%x: tensor<8x64xf32>, %y: tensor<8x64xbf16>) -> (tensor<8x64xf32>, tensor<8x64xbf16>) attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
