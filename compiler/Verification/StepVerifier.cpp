@@ -294,7 +294,7 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
     return std::nullopt;
   const NamedValues &microstep = found->second;
   // What drops at random has another loss than @eval: its gradients are those of its own.
-  const bool drops = !graph::argumentsWithRole(function, "first_token").empty();
+  const bool drops = !graph::argumentsWithRole(function, graph::Role::FirstToken).empty();
   const StringRef measured = drops ? "microstep" : "eval";
   const double loss = drops ? microstep.at("loss").reals.front() : lossOf(expected["eval"]);
   if (double difference = std::abs(microstep.at("loss").reals.front() - loss);

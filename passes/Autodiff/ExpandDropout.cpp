@@ -81,20 +81,20 @@ struct ExpandDropout : impl::ExpandDropoutBase<ExpandDropout>, SaysWhatItKeeps {
       function.walk([&](graph::DropoutOp op) { dropouts.push_back(op); });
       if (dropouts.empty())
         continue;
-      if (function.getName() != "microstep") {
+      if (!graph::isEntry(function, graph::Entry::Microstep)) {
         for (graph::DropoutOp op : dropouts) {
           op.replaceAllUsesWith(op.getX());
           op.erase();
         }
         continue;
       }
-      SmallVector<unsigned> steps = graph::argumentsWithRole(function, "step");
+      SmallVector<unsigned> steps = graph::argumentsWithRole(function, graph::Role::Step);
       if (steps.size() != 1) {
         function.emitOpError("has ") << steps.size() << " arguments with the role step, expected one";
         return signalPassFailure();
       }
       auto index = RankedTensorType::get({1}, IntegerType::get(&getContext(), 64));
-      Value first = insertArgument(function, steps[0] + 1, index, "first_token");
+      Value first = insertArgument(function, steps[0] + 1, index, graph::Role::FirstToken);
       MaskDrawer drawer({function.getArgument(steps[0]), first});
       for (graph::DropoutOp op : dropouts)
         drawer.expand(op);

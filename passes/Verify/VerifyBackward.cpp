@@ -73,7 +73,7 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     for (const Trainable &parameter : trainable)
       results.push_back({"gradient", parameter.name, parameter.type});
     SmallVector<StringRef> roles{"tokens", "targets", "step"};
-    if (!graph::argumentsWithRole(function, "first_token").empty())
+    if (!graph::argumentsWithRole(function, graph::Role::FirstToken).empty())
       roles.push_back("first_token");
     roles.push_back("parameter...");
     return failure(failed(checkRoles(function, "B2", roles)) || failed(checkResults(function, "B2", results)));
