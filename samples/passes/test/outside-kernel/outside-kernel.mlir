@@ -12,7 +12,7 @@
 
 // HOST:        module @gpu
 // HOST:          func.func @square
-func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "square"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>

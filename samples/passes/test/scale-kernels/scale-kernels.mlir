@@ -30,7 +30,7 @@
 // OWN-NOT:       graph.constant
 // OWN-LABEL:   kernel.func @square_own(
 // OWN:           graph.constant dense<5.000000e-01>
-func.func @eval(%x: tensor<8x64xf32>) -> (tensor<2x4x64xf32>, tensor<2x4x64xf32>) {
+func.func @eval(%x: tensor<8x64xf32>) -> (tensor<2x4x64xf32>, tensor<2x4x64xf32>) attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "square"(%x) : (tensor<8x64xf32>) -> tensor<2x4x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>

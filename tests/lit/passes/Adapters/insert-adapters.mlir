@@ -108,8 +108,8 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "q.weight", m
 // CHECK: %[[Y:.*]] = graph.matmul %[[X]], %{{.*}} {transpose_b}
 // CHECK: %[[D:.*]] = graph.dropout %[[X]] {module = "base_model.model.q", probability = 2.500000e-01 : f64}
 // CHECK: graph.matmul %[[D]], %{{.*}} {transpose_b}
-func.func @forward(%x: tensor<4x8xf32> {graph.role = "tokens"},
-                   %w: tensor<6x8xf32> {graph.role = "parameter", graph.name = "q.weight"}) -> tensor<4x6xf32> {
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "q.weight"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
   %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }

@@ -23,7 +23,7 @@
 // CHECK-SAME:        workspace_bytes = 256
 // CHECK-NOT:     module @host
 // CHECK-NOT:     module @gpu
-func.func @eval(%x: tensor<8x64xf32>, %sum: tensor<1x64xf32>) -> (tensor<8x64xf32>, tensor<1x64xf32>) {
+func.func @eval(%x: tensor<8x64xf32>, %sum: tensor<1x64xf32>) -> (tensor<8x64xf32>, tensor<1x64xf32>) attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>

@@ -10,7 +10,7 @@
 // CHECK:           func.func @[[SOFTMAX]]
 // CHECK:         module @gpu
 // CHECK:           func.func @gpu_attention_4{{.*}}kernel.launch
-func.func @eval(%q: tensor<1x8x1x4xf32>) -> tensor<1x8x1x4xf32> {
+func.func @eval(%q: tensor<1x8x1x4xf32>) -> tensor<1x8x1x4xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.attention %q, %q, %q, 5.0e-1 : tensor<1x8x1x4xf32>, tensor<1x8x1x4xf32>
   return %a : tensor<1x8x1x4xf32>
 }

@@ -16,7 +16,7 @@
 // BOTH:           func.func @scale
 // BOTH:         module @gpu
 // BOTH:           func.func @scale
-func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+func.func @eval(%x: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {graph.entry = #graph.entry<eval>} {
   %a = graph.fusion "scale"(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
   ^bb0(%v: tensor<8x64xf32>):
     %e = graph.mul %v, %v : tensor<8x64xf32>
