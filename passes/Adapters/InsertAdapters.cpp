@@ -108,7 +108,7 @@ private:
     NamedAttrList attributes;
     attributes.push_back(graph::namedRole(builder.getContext(), graph::Role::Parameter));
     attributes.append(graph::kName, builder.getStringAttr(name));
-    if (const int64_t layer = layerOf(name); layer >= 0)
+    if (const int64_t layer = layerOf(StringRef(name.str())); layer >= 0)
       attributes.append(graph::kLayer, builder.getI64IntegerAttr(layer));
     if (source || start)
       attributes.append(graph::kSource, source ? source : start);

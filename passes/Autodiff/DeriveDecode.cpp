@@ -56,7 +56,7 @@ public:
     const Value last = positionIndices(decode, positions);
     if (shapeOf(positions)[0] > 1)
       position = insertArgument(decode, 2, cast<RankedTensorType>(positions.getType()).clone(ArrayRef<int64_t>{1}),
-                                "position");
+                                graph::Role::Position);
     SingleRow row(tokens, token, position, last, *this);
     Block &body = decode.getBody().front();
     if (failed(row.run(body))) {

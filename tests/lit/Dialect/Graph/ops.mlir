@@ -213,3 +213,13 @@ func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   }
   return %0 : tensor<4xf32>
 }
+
+// What steers a module stands in enums.
+// CHECK: func.func @microstep(%{{.*}}: tensor<2xi32> {graph.role = #graph.role<tokens>},
+// CHECK-SAME: %{{.*}}: tensor<f32> {graph.layer = 3 : i64, graph.name = "w", graph.role = #graph.role<parameter>}
+// CHECK-SAME: -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<microstep>}
+func.func @microstep(%tokens: tensor<2xi32> {graph.role = #graph.role<tokens>},
+                     %w: tensor<f32> {graph.role = #graph.role<parameter>, graph.layer = 3 : i64, graph.name = "w"})
+    -> (tensor<f32> {graph.result = #graph.result<loss>}) attributes {graph.entry = #graph.entry<microstep>} {
+  return %w : tensor<f32>
+}
