@@ -47,6 +47,9 @@ FailureOr<Value> splatLike(PatternRewriter &rewriter, Value value, Attribute num
   return graph::makeConstant(rewriter, value.getLoc(), type, *wanted);
 }
 
+/// For each op of a function: patterns that apply more often than that undo one another.
+constexpr int64_t kMostRewrites = 64;
+
 /// How often patterns have applied.
 struct Counter : RewriterBase::Listener {
   void notifyPatternEnd(const Pattern &, LogicalResult status) override { applied += succeeded(status); }
@@ -77,6 +80,9 @@ struct ApplyPatterns : impl::ApplyPatternsBase<ApplyPatterns> {
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled).enableConstantCSE(false);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       counter.applied = 0;
+      int64_t ops = 0;
+      function.walk([&](Operation *) { ++ops; });
+      config.setMaxNumRewrites(kMostRewrites * ops);
       if (failed(applyPatternsGreedily(function, patterns, config))) {
         function.emitError("patterns of ") << file.getValue() << " apply again and again: one undoes what another does";
         return signalPassFailure();
