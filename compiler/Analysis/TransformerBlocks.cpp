@@ -1,4 +1,5 @@
 #include "compiler/Analysis/TransformerBlocks.h"
+#include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include <algorithm>
 
@@ -130,17 +131,22 @@ private:
       member.layer = -1;
   }
 
+  /// Whether an op of a block behind `layer` reads a result of `source`, itself or under another shape.
+  bool isReadBehind(Operation *source, int64_t layer) const {
+    return llvm::any_of(source->getUsers(), [&](Operation *user) {
+      auto found = members.find(user);
+      if (found == members.end())
+        return false;
+      return found->second.layer > layer || (aliasOf(user) && isReadBehind(user, layer));
+    });
+  }
+
   bool readsOnlyWhatIsReadLater(Operation *op) const {
-    const Member &member = members.lookup(op);
+    const Member &member = members.at(op);
     const SmallVector<Operation *> read = sources(op);
     auto isReadLater = [&](Operation *source) {
-      const Member &of = members.lookup(source);
-      if (of.layer == member.layer && of.couldMove)
-        return true;
-      return llvm::any_of(source->getUsers(), [&](Operation *user) {
-        auto found = members.find(user);
-        return found != members.end() && found->second.layer > member.layer;
-      });
+      const Member &of = members.at(source);
+      return (of.layer == member.layer && of.couldMove) || isReadBehind(source, member.layer);
     };
     return !member.ownsLayer && !member.isLate && !read.empty() && llvm::all_of(read, isReadLater);
   }

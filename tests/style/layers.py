@@ -11,14 +11,15 @@ order = [
                                "Executor", "Train", "Tools")),
     *("compiler/" + x for x in ("Interfaces", "Support", "Dialect/Graph", "Dialect/Dist", "Dialect/Plan", "Dialect/Kernel", "Analysis", "Reference",
                                 "Codegen", "Conversion", "Target", "Verification")),
-    *("passes/" + x for x in ("Autodiff", "Adapters", "Quantization", "Precision", "Sharding", "Recompute", "Fusion", "Schedule", "Verify", "Kernels",
+    *("passes/" + x for x in ("Patterns", "Autodiff", "Adapters", "Quantization", "Precision", "Sharding", "Recompute", "Fusion", "Schedule", "Verify", "Kernels",
                               "Placement")),
     "frontends/huggingface", "frontends/onnx",
     "compiler/Report", "compiler/Driver",
 ]
 # The wall: what compiles a plan shares the record and the planner with what executes it, no more.
 shared = ("runtime/Core", "runtime/Format", "runtime/Memory")
-wall = {"compiler/Driver": shared + ("runtime/Device/cuda",)} # it asks the machine for its GPUs
+# The driver also asks the machine for its GPUs, and holds what a run has saved against the interpreter.
+wall = {"compiler/Driver": shared + ("runtime/Device/cuda", "runtime/Checkpoint")}
 never = [  # (folder, what it never includes, why)
     ("compiler/Dialect", "compiler/Conversion", "a dialect does not know how it is lowered"),
     ("compiler/Dialect", "compiler/Codegen", "a dialect does not know how it is compiled"),

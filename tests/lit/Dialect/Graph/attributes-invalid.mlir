@@ -2,7 +2,7 @@
 
 // What steers is an attribute that the dialect knows; a word that none of its enums has is refused where it is read.
 
-// expected-error @+2 {{to be one of: tokens, targets, step}}
+// expected-error @+2 {{expected one of [tokens, targets, step, position,}}
 // expected-error @+1 {{failed to parse Graph_RoleAttr parameter 'value'}}
 func.func @f(%x: tensor<2xi32> {graph.role = #graph.role<tokns>}) {
   return

@@ -12,7 +12,8 @@ func.func @power(%x: tensor<2xi32>) {
 
 // compare: predicate
 func.func @compare(%x: tensor<2xf32>) {
-  // expected-error @+1 {{to be one of: eq, ne, lt, le, gt, ge}}
+  // expected-error @+2 {{expected one of [eq, ne, lt, le, gt, ge]}}
+  // expected-error @+1 {{failed to parse Graph_ComparisonAttr parameter}}
   %0 = graph.compare less, %x, %x : tensor<2xf32> -> tensor<2xi1>
   return
 }
@@ -57,7 +58,8 @@ func.func @select(%c: tensor<3xi1>, %x: tensor<2xf32>) {
 
 // logic: function
 func.func @logic(%x: tensor<2xi1>) {
-  // expected-error @+1 {{to be one of: and, or, xor}}
+  // expected-error @+2 {{expected one of [and, or, xor]}}
+  // expected-error @+1 {{failed to parse Graph_LogicAttr parameter}}
   %0 = graph.logic nand, %x, %x : tensor<2xi1>
   return
 }
@@ -75,7 +77,8 @@ func.func @logic(%x: tensor<2xf32>) {
 
 // round: mode
 func.func @round(%x: tensor<2xf32>) {
-  // expected-error @+1 {{to be one of: floor, ceil, even, truncate}}
+  // expected-error @+2 {{expected one of [floor, ceil, even, truncate]}}
+  // expected-error @+1 {{failed to parse Graph_RoundingAttr parameter}}
   %0 = graph.round up, %x : tensor<2xf32>
   return
 }

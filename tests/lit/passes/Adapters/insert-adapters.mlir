@@ -5,9 +5,9 @@ module attributes {graph.adapters = [{kind = "linear", parameter = "model.layers
                                       name = "base_model.model.model.layers.0.q", rank = 2 : i64, scale = 0.5 : f64}]} {
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>
-// CHECK-SAME: %[[W:.*]]: tensor<6x8xf32> {graph.frozen, graph.name = "model.layers.0.q.weight"
-// CHECK-SAME: %[[A:.*]]: tensor<2x8xf32> {graph.name = "base_model.model.model.layers.0.q.lora_A.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.35355{{.*}} : f64, start = "uniform"}}
-// CHECK-SAME: %[[B:.*]]: tensor<6x2xf32> {graph.name = "base_model.model.model.layers.0.q.lora_B.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.000000e+00 : f64, start = "zero"}}
+// CHECK-SAME: %[[W:.*]]: tensor<6x8xf32> {graph.frozen, graph.layer = 0 : i64, graph.name = "model.layers.0.q.weight"
+// CHECK-SAME: %[[A:.*]]: tensor<2x8xf32> {graph.layer = 0 : i64, graph.name = "base_model.model.model.layers.0.q.lora_A.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.35355{{.*}} : f64, start = "uniform"}}
+// CHECK-SAME: %[[B:.*]]: tensor<6x2xf32> {graph.layer = 0 : i64, graph.name = "base_model.model.model.layers.0.q.lora_B.weight", graph.role = #graph.role<parameter>, graph.source = {range = 0.000000e+00 : f64, start = "zero"}}
 // CHECK: %[[Y:.*]] = graph.matmul %[[X]], %[[W]] {transpose_b}
 // CHECK: %[[H:.*]] = graph.matmul %[[X]], %[[A]] {transpose_b}
 // CHECK: %[[S:.*]] = graph.mul %[[H]]

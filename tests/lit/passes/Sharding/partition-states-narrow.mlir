@@ -8,8 +8,8 @@
 // CHECK: dist.bucket @rest_f32 {decayed = 8 : i64, elements = 8 : i64, parameters = [{name = "kept",
 
 // ZERO1-LABEL: func.func @microstep(
-// ZERO1-SAME:    tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}"parameter_bucket"}
-// ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"gradient_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}"gradient_bucket"}
+// ZERO1-SAME:    tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}#graph.role<parameter_bucket>}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}#graph.role<parameter_bucket>}
+// ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}, %{{.*}}: tensor<?xf32, #dist.full<@rest_f32>> {{{[^}]*}}#graph.role<gradient_bucket>}
 // ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>}
 // ZERO1-SAME:    tensor<?xbf16, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<reduced_gradient>}
 // ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest_f32>> {graph.bucket = @rest_f32, graph.result = #graph.result<reduced_gradient>}
@@ -22,7 +22,7 @@
 
 // From stage 2 on every micro-step's gradient goes over the wire, and what comes back adds up in f32.
 // ZERO2-LABEL: func.func @microstep(
-// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
+// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
 // ZERO2:         %[[PACK:.*]] = dist.pack %{{.*}} at [0] : tensor<5x8xf32> -> tensor<?xf32, #dist.full<@rest>>
 // ZERO2-NEXT:    %[[WIRE:.*]] = graph.cast %[[PACK]] : tensor<?xf32, #dist.full<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-NEXT:    %[[SUM:.*]] = dist.reduce_scatter %[[WIRE]] axis "data" : tensor<?xbf16, #dist.full<@rest>>
@@ -33,22 +33,22 @@
 
 // The update reads the reduced gradient in the type of the wire at every stage. Remainders are sharded like moments.
 // ZERO0-LABEL: func.func @update(
-// ZERO0-SAME:    tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
-// ZERO0-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.full<@rest>> {{{[^}]*}}"master_bucket"}
+// ZERO0-SAME:    tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
+// ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
+// ZERO0-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.full<@rest>> {{{[^}]*}}#graph.role<master_bucket>}
 // ZERO0:         dist.all_gather %{{.*}} axis "data" : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO0:         graph.optimizer_step "adamw" {{.*}}, %[[R]]) by
 // ZERO1-LABEL: func.func @update(
-// ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}
-// ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
-// ZERO1-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.shard<@rest>> {{{[^}]*}}"master_bucket"}
+// ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xbf16, #dist.full<@rest>> {{{[^}]*}}#graph.role<parameter_bucket>}
+// ZERO1-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
+// ZERO1-SAME:    tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
+// ZERO1-SAME:    %[[R:[^:]*]]: tensor<?xi16, #dist.shard<@rest>> {{{[^}]*}}#graph.role<master_bucket>}
 // ZERO1:         graph.sum_squares %[[G]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<f32>
 // ZERO1:         %[[OWN:.*]] = dist.own_shard %[[P]]
 // ZERO1:         graph.optimizer_step "adamw" %[[OWN]], %[[G]] {{.*}}, %[[R]]) by
 // ZERO1:         dist.all_gather %{{.*}} axis "data" : tensor<?xbf16, #dist.shard<@rest>> -> tensor<?xbf16, #dist.full<@rest>>
 // ZERO2-LABEL: func.func @update(
-// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
+// ZERO2-SAME:    %[[G:[^:]*]]: tensor<?xbf16, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
 // ZERO2:         graph.sum_squares %[[G]] : tensor<?xbf16, #dist.shard<@rest>> -> tensor<f32>
 func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>},
     %w: tensor<5x8xbf16> {graph.role = #graph.role<parameter>, graph.name = "w"}, %k: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "kept"})

@@ -7,18 +7,18 @@
 
 // Parameters are whole buckets up to stage 2. At stage 3 a microstep takes shards, and views stand on a gather.
 // ZERO0-LABEL: func.func @microstep(
-// ZERO0-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}"gradient_bucket"}
+// ZERO0-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}#graph.role<parameter_bucket>}, %[[G:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{.*}}#graph.role<gradient_bucket>}
 // ZERO0-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>},
 // ZERO0-SAME:    tensor<?xf32, #dist.full<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>},
 // ZERO0-SAME:    tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<reduced_gradient>})
 // ZERO1-LABEL: func.func @microstep(
-// ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.full<@rest>> {{{.*}}"gradient_bucket"}
+// ZERO1-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}#graph.role<parameter_bucket>}, %{{.*}}: tensor<?xf32, #dist.full<@rest>> {{{.*}}#graph.role<gradient_bucket>}
 // ZERO1-SAME:    graph.result = #graph.result<reduced_gradient>
 // ZERO2-LABEL: func.func @microstep(
-// ZERO2-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"gradient_bucket"}
+// ZERO2-SAME:    tensor<?xf32, #dist.full<@rest>> {{{.*}}#graph.role<parameter_bucket>}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}#graph.role<gradient_bucket>}
 // ZERO2-SAME:    -> (tensor<f32> {graph.result = #graph.result<loss>}, tensor<?xf32, #dist.shard<@rest>> {graph.bucket = @rest, graph.result = #graph.result<gradient>})
 // ZERO3-LABEL: func.func @microstep(
-// ZERO3-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"parameter_bucket"}, %{{.*}}: tensor<?xf32, #dist.shard<@rest>> {{{.*}}"gradient_bucket"}
+// ZERO3-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{.*}}#graph.role<parameter_bucket>}, %{{.*}}: tensor<?xf32, #dist.shard<@rest>> {{{.*}}#graph.role<gradient_bucket>}
 // ZERO3-NEXT:    %[[FULL:.*]] = dist.all_gather %[[P]] axis "data"
 // ZERO3-NEXT:    dist.view %[[FULL]][0] : tensor<?xf32, #dist.full<@rest>> -> tensor<5x8xf32>
 
@@ -39,15 +39,15 @@
 
 // The update takes gradients as shards and sums the squares of these. Stage 0 keeps everything else whole ...
 // ZERO0-LABEL: func.func @update(
-// ZERO0-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO0-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
+// ZERO0-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<parameter_bucket>}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
+// ZERO0-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
 // ZERO0:         graph.sum_squares %[[G]] : tensor<?xf32, #dist.shard<@rest>>
 // ZERO0:         %[[GF:.*]] = dist.all_gather %[[G]] axis "data"
 // ZERO0:         graph.optimizer_step "adamw" %[[P]], %[[GF]] keeps(%[[M]], {{.*}} decayed 40 : (tensor<?xf32, #dist.full<@rest>>
 // ... stages 1 and 2 update the own shard of the parameter and gather it ...
 // ZERO1-LABEL: func.func @update(
-// ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}"parameter_bucket"}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"gradient_bucket"}
-// ZERO1-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}"state_bucket", graph.state = "exp_avg"}
+// ZERO1-SAME:    %[[P:[^:]*]]: tensor<?xf32, #dist.full<@rest>> {{{[^}]*}}#graph.role<parameter_bucket>}, %[[G:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<gradient_bucket>}
+// ZERO1-SAME:    %[[M:[^:]*]]: tensor<?xf32, #dist.shard<@rest>> {{{[^}]*}}#graph.role<state_bucket>, graph.state = "exp_avg"}
 // ZERO1:         %[[OWN:.*]] = dist.own_shard %[[P]]
 // ZERO1:         %[[NEW:[^,]*]], {{.*}} = graph.optimizer_step "adamw" %[[OWN]], %[[G]] keeps(%[[M]], {{.*}} decayed 40 : (tensor<?xf32, #dist.shard<@rest>>
 // ZERO1:         %[[FULL:.*]] = dist.all_gather %[[NEW]] axis "data"

@@ -42,6 +42,8 @@ func.func @o4(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
 // -----
 
 module attributes {dist.prefetch = 0 : i64} {
+  dist.bucket @block0 {decayed = 16 : i64, elements = 16 : i64, layer = 0 : i64, trainable, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4, 4>}]}
+  dist.bucket @block1 {decayed = 16 : i64, elements = 16 : i64, layer = 1 : i64, trainable, parameters = [{name = "b", offset = 0 : i64, shape = array<i64: 4, 4>}]}
   func.func @o5(%a: tensor<?xf32, #dist.shard<@block0>>, %b: tensor<?xf32, #dist.shard<@block1>>) -> tensor<4x4xf32> {
     %p = dist.all_gather_start %a axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
     // expected-error @+1 {{O5: 2 blocks would have gathered parameters, 0 may run ahead}}
