@@ -33,7 +33,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   }
   case Phase::Precision:
     return populatePrecisionPipeline(pm,
-                                     {options.precision, options.optimizerState, options.masters, options.keptFp32});
+                                     {options.precision, options.optimizerState, options.keptFp32, options.masters});
   case Phase::Shard:
     if (!options.quantize.empty())
       pm.addPass(createQuantizeWeights());

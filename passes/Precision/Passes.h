@@ -15,8 +15,8 @@ namespace ztc {
 struct PrecisionOptions {
   std::string precision = "fp32";      ///< fp32, bf16 or fp16
   std::string optimizerState = "fp32"; ///< fp32 or bf16
-  std::string masters = "fp32";        ///< of bf16 parameters: fp32 or none
   std::vector<std::string> keep = {};  ///< regular expressions: layers that stay f32
+  std::string masters = "fp32";        ///< of bf16 parameters: fp32 or none
 };
 
 /// Adds the passes of phase `precision`, without its verifier.
