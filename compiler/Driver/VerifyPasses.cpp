@@ -101,7 +101,9 @@ void PassVerifier::report(const std::string &who, const Ran *ran, const StepDiff
       text += " --pass-pipeline='" + ran->pipeline + "' " + file;
     }
   }
-  if (ran && ran->isPlugins)
+  if (ran && ran->name == "ztc-apply-patterns")
+    text += "\n  patterns that are meant to change the step say so: --patterns=FILE,keeps=changes";
+  else if (ran && ran->isPlugins)
     text += "\n  a pass that is meant to change the step says so: PhaseHooks::after(phase, factory, Keeps::Changes)";
   llvm::errs() << printable(text, std::string::npos) << "\n";
 }

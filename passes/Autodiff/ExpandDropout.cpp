@@ -56,12 +56,13 @@ private:
       return graph::broadcastLike(graph::slice(step, {int64_t(parameter)}, {1}), x);
     };
     RankedTensorType places = x.type().clone(builder.getI64Type());
-    auto index = [&](int64_t dimension) { return graph::IotaOp::create(builder, x.loc(), places, dimension); };
+    Value row = graph::IotaOp::create(builder, x.loc(), places, 0);
+    Value column = graph::IotaOp::create(builder, x.loc(), places, 1);
     Value first = graph::broadcast(x.with(draw.first), x.type().getShape()).value();
-    auto op =
-        graph::RandomBitsOp::create(builder, x.loc(), x.type().clone(builder.getI32Type()), index(0), index(1), first,
-                                    field(StepParameter::RandomSeed).value(), field(StepParameter::RandomStep).value(),
-                                    builder.getI64IntegerAttr(x.dim(1)), builder.getI64IntegerAttr(streamOf(module)));
+    Value seed = field(StepParameter::RandomSeed).value(), step = field(StepParameter::RandomStep).value();
+    auto op = graph::RandomBitsOp::create(builder, x.loc(), x.type().clone(builder.getI32Type()), row, column, first,
+                                          seed, step, builder.getI64IntegerAttr(x.dim(1)),
+                                          builder.getI64IntegerAttr(streamOf(module)));
     if (!drawn.insert(module).second)
       op->setAttr(kDrawnAgain, builder.getUnitAttr());
     return x.with(op);

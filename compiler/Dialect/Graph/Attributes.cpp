@@ -47,6 +47,7 @@ constexpr Attributed kAttributes[] = {
     {"entry", Place::Function, "an #graph.entry", is<EntryAttr>},
     {"recomputed", Place::Op, kFlag, is<UnitAttr>},
     {"recomputation", Place::Op, kFlag, is<UnitAttr>},
+    {"drawn_again", Place::Op, kFlag, is<UnitAttr>},
     {"wide", Place::Op, kFlag, is<UnitAttr>},
     {"role", Place::Argument, "a #graph.role", is<RoleAttr>},
     {"name", Place::Argument, kString, is<StringAttr>},
