@@ -13,7 +13,7 @@ std::string model(const std::string &parameters, const std::string &body) {
       %embed: tensor<5x4xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
       )" +
          parameters +
-         R"() -> (tensor<1x3x5xf32> {graph.result = #graph.result<logits>}) {
+         R"() -> (tensor<1x3x5xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<forward>} {
     %flat = graph.reshape %tokens : tensor<1x3xi32> -> tensor<3xi32>
     %x = graph.embedding %embed, %flat : tensor<5x4xf32>, tensor<3xi32> -> tensor<3x4xf32>
     )" + body +
