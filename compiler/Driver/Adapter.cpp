@@ -30,7 +30,8 @@ struct Module {
   BlockArgument weight, bias;
   Kind kind = Other;
   bool isHead = false;
-  bool isTied = false; ///< head and table are one tensor
+  bool isTied = false;   ///< head and table are one tensor
+  std::string otherName; ///< of a table that is the head too: the head's name
 };
 
 /// What a family's checkpoints may leave out before the names of all but the head, by model_type.
@@ -168,6 +169,7 @@ private:
       if (auto tied = forward.getArgAttrOfType<ArrayAttr>(index, graph::kTied); tied && !tied.empty())
         if (StringRef first = cast<StringAttr>(tied[0]).getValue(); first.consume_back(".weight"))
           other = first;
+      module.otherName = (other + ".weight").str();
       Module &second = moduleOf(other, true);
       second.weight = argument;
       second.kind = Module::Linear;
@@ -239,6 +241,18 @@ private:
     entries.push_back(entry.getDictionary(root.getContext()));
   }
 
+  /// One of two uses of a tensor gets an adapter: what merges it must know of the other, also where config.json alone
+  /// says so.
+  void sayTied(const Module &module) {
+    if (!module.isTied)
+      return;
+    const unsigned index = module.weight.getArgNumber();
+    auto table = llvm::find_if(
+        modules, [&](const Module &other) { return other.weight == module.weight && !other.otherName.empty(); });
+    if (!forward.getArgAttr(index, graph::kTied) && table != modules.end())
+      forward.setArgAttr(index, graph::kTied, builder.getStrArrayAttr({StringRef(table->otherName)}));
+  }
+
   LogicalResult choose() {
     for (const Module &module : modules) {
       if (config.excludesModule(module.name))
@@ -253,6 +267,7 @@ private:
             "the adapter's target_modules ask for '" + module.name +
             "', which is neither a linear module nor an embedding: leave it out, or name it in modules_to_save");
       chosen.push_back(module.name);
+      sayTied(module);
       if (module.kind == Module::Embedding) {
         if (config.hasBias)
           return fail("the adapter's lora_bias is not for embeddings, '" + module.name + "' is one");
@@ -277,6 +292,7 @@ private:
       const std::string name = std::string(kAdapterPrefix) + module.name;
       if (config.saves(module.name)) {
         copied.push_back(module.name);
+        sayTied(module);
         if (module.weight)
           addEntry(module, "copy", module.weight, name + ".weight", {{"source", name + ".weight"}});
         if (module.bias)
