@@ -210,6 +210,8 @@ const GradientCase kMacro[] = {
     {"cross_entropy of several losses", R"(func.func @f(%l: tensor<6x5xf64>, %t: tensor<6xi32>) -> tensor<3xf64> {
        %y = graph.cross_entropy %l, %t : tensor<6x5xf64>, tensor<6xi32> -> tensor<3xf64> return %y : tensor<3xf64> })",
      ignoreSomeTargets, 5},
+    {"dropout, before a mask is drawn", R"(func.func @f(%x: tensor<3x4xf64>) -> tensor<3x4xf64> {
+       %y = graph.dropout %x {module = "m", probability = 5.0e-1} : tensor<3x4xf64> return %y : tensor<3x4xf64> })"},
     {"a value with several readers", R"(func.func @f(%x: tensor<3x4xf64>) -> (tensor<3x4xf64>, tensor<3x4xf64>) {
        %y = graph.mul %x, %x : tensor<3x4xf64>
        %z = graph.sin %y : tensor<3x4xf64>
