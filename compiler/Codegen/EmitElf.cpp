@@ -3,8 +3,10 @@
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -40,6 +42,26 @@ static Error write(const std::string &file, StringRef bytes) {
   return createStringError("cannot write " + file + " (is the temporary folder full?)");
 }
 
+/// Fails with the first of `wanted` that a shared object does not define.
+static Error checkDefined(MemoryBufferRef linked, ArrayRef<std::string> wanted) {
+  Expected<std::unique_ptr<object::ObjectFile>> object = object::ObjectFile::createELFObjectFile(linked);
+  if (!object)
+    return object.takeError();
+  StringSet<> defined;
+  for (const object::ELFSymbolRef &symbol : cast<object::ELFObjectFileBase>(**object).getDynamicSymbolIterators()) {
+    Expected<uint32_t> flags = symbol.getFlags();
+    Expected<StringRef> name = symbol.getName();
+    if (!flags || !name)
+      return joinErrors(flags.takeError(), name.takeError());
+    if (!(*flags & object::SymbolRef::SF_Undefined))
+      defined.insert(*name);
+  }
+  for (const std::string &symbol : wanted)
+    if (!defined.contains(symbol))
+      return createStringError("objects from outside do not define " + symbol);
+  return Error::success();
+}
+
 /// lld reads and writes files and is not re-entrant: one folder a call, one call at a time.
 static Expected<std::string> link(StringRef object, bool imports, const OutsideKernels &outside) {
   static std::mutex mutex;
@@ -49,7 +71,7 @@ static Expected<std::string> link(StringRef object, bool imports, const OutsideK
     return createStringError("cannot create a temporary folder for the linker: " + error.message());
   scope_exit cleanup([&] { sys::fs::remove_directories(folder); });
   std::string output = (folder + "/kernels.so").str();
-  std::vector<std::string> inputs{(folder + "/kernels.o").str()}, required;
+  std::vector<std::string> inputs{(folder + "/kernels.o").str()};
   if (Error error = write(inputs.front(), object))
     return std::move(error);
   for (const std::string &piece : outside.pieces) {
@@ -57,8 +79,6 @@ static Expected<std::string> link(StringRef object, bool imports, const OutsideK
     if (Error error = write(inputs.back(), piece))
       return std::move(error);
   }
-  for (const std::string &symbol : outside.symbols)
-    required.push_back("--require-defined=" + symbol);
   std::vector<const char *> arguments{"ld.lld",
                                       "-shared",
                                       "--hash-style=gnu",
@@ -72,8 +92,8 @@ static Expected<std::string> link(StringRef object, bool imports, const OutsideK
                                       "--threads=1",
                                       "-o",
                                       output.c_str()};
-  for (const std::string &word : llvm::concat<const std::string>(required, inputs))
-    arguments.push_back(word.c_str());
+  for (const std::string &input : inputs)
+    arguments.push_back(input.c_str());
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
@@ -82,6 +102,9 @@ static Expected<std::string> link(StringRef object, bool imports, const OutsideK
   auto buffer = MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return createStringError("cannot read " + output + ": " + buffer.getError().message());
+  if (!outside.symbols.empty())
+    if (Error error = checkDefined(**buffer, outside.symbols))
+      return std::move(error);
   return (*buffer)->getBuffer().str();
 }
 
