@@ -8,6 +8,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include <filesystem>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -56,7 +58,14 @@ std::string planWithoutNames(const NamelessCase &given, bool isStripped) {
       step.clear_reason();
       step.clear_layer();
     }
-  return plan->SerializeAsString();
+  // The options are a map: without this its entries have no order.
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  EXPECT_TRUE(plan->SerializeToCodedStream(&coded));
+  coded.Trim();
+  return bytes;
 }
 
 class NamelessPlan : public ::testing::TestWithParam<NamelessCase> {};
