@@ -96,7 +96,7 @@ void shortenFactors(json &rope, int64_t headSize) {
   for (auto &[key, value] : rope.items())
     if (value.is_object())
       shortenFactors(value, headSize);
-    else if (value.is_array() && headSize > 0 && value.size() > 1 && value[0].is_number())
+    else if (value.is_array() && headSize > kHeadSize && value.size() > 1 && value[0].is_number()) // else short enough
       value.erase(value.begin() + std::max<int64_t>(1, int64_t(value.size()) * kHeadSize / headSize), value.end());
 }
 
