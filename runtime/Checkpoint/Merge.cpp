@@ -14,7 +14,7 @@
 namespace ztc {
 
 /// Of one tensor that are made at a time; a multiple of kNf4Block.
-static constexpr uint64_t kPieceElements = uint64_t(1) << 18;
+static constexpr uint64_t kMergedElements = uint64_t(1) << 18;
 
 plan::Plan wholeModelPlan(const plan::Plan &plan) {
   plan::Plan whole;
@@ -223,7 +223,7 @@ void MergedModel::apply(const Change &change, uint64_t columns, uint64_t begin, 
 
 Status MergedModel::write(const PlannedFile &planned, const std::string &path) const {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::ReadWrite));
-  std::vector<float> values(kPieceElements);
+  std::vector<float> values(kMergedElements);
   for (const PlannedTensor &tensor : planned.tensors) {
     const auto changed = changes_.find(tensor.parameter->name());
     const Change none, &change = changed == changes_.end() ? none : changed->second;
@@ -237,8 +237,8 @@ Status MergedModel::write(const PlannedFile &planned, const std::string &path) c
     const auto &shape = tensor.parameter->shape();
     const uint64_t columns = shape.empty() ? 1 : std::max<uint64_t>(1, uint64_t(shape[shape.size() - 1]));
     const uint64_t elementBytes = dataTypeBytes(tensor.type);
-    for (uint64_t begin = 0; begin < tensor.elements; begin += kPieceElements) {
-      const uint64_t count = std::min(kPieceElements, tensor.elements - begin);
+    for (uint64_t begin = 0; begin < tensor.elements; begin += kMergedElements) {
+      const uint64_t count = std::min(kMergedElements, tensor.elements - begin);
       if (elements)
         ZTC_RETURN_IF_ERROR(elements(begin, count, values.data()));
       else

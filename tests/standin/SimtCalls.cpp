@@ -16,7 +16,7 @@ struct Piece {
 std::vector<Piece> allowed;
 std::mutex one;
 
-bool isAllowed(const void *address, uint64_t bytes) {
+bool isInBuffers(const void *address, uint64_t bytes) {
   const char *at = static_cast<const char *>(address);
   return reinterpret_cast<uintptr_t>(at) % std::min<uint64_t>(bytes, 16) == 0 &&
          std::any_of(allowed.begin(), allowed.end(),
@@ -57,7 +57,7 @@ int ztcSimtRun(void *image, const char *kernel, uint32_t blocks, uint32_t thread
     for (uint64_t i = 0; i < count; ++i)
       parameters.push_back(const_cast<uint64_t *>(&words[i]));
     const LaunchShape shape{{blocks}, {threads}, descending ? Order::Descending : Order::Ascending};
-    setMemoryCheck(isAllowed);
+    setMemoryCheck(isInBuffers);
     status = launch(entry, shape, parameters.data());
     setMemoryCheck(nullptr);
   }
