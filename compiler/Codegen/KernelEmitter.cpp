@@ -410,6 +410,12 @@ Value KernelEmitter::widen(Value value, int64_t lanes, unsigned level) {
   return lanesOf(value.getType()) == lanes ? value : at(level).splat(value, lanes);
 }
 
+Value KernelEmitter::squareOf(const Element &x, const ColumnChunk &chunk) {
+  KernelBuilder &b = at(chunk.level);
+  Value wide = b.convertReal(widen(x.value, chunk.lanes, chunk.level), b.getF32Type());
+  return b.mul(wide, wide);
+}
+
 Value KernelEmitter::stack(Type element, int64_t count) {
   KernelBuilder &b = at(0);
   return LLVM::AllocaOp::create(b, LLVM::LLVMPointerType::get(b.getContext()), element, b.i64(count), /*alignment=*/64);

@@ -102,6 +102,8 @@ public:
   mlir::Type element(mlir::Type type);
   /// A value in `lanes` lanes, at `level`.
   mlir::Value widen(mlir::Value value, int64_t lanes, unsigned level);
+  /// The square, in f32, of the elements of a chunk.
+  mlir::Value squareOf(const Element &x, const ColumnChunk &chunk);
   /// Values of the group over a chunk of a row, each in all lanes of the chunk; nothing after a failed attempt.
   std::optional<llvm::SmallVector<mlir::Value>> emitChunk(llvm::ArrayRef<mlir::Value> values, const IndexExpr &row,
                                                           const ColumnChunk &chunk);

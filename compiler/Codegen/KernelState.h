@@ -29,6 +29,18 @@ struct KernelModule::State {
                                         unsigned scalars);
   /// Closes the function at the builder.
   static void finishKernel(codegen::KernelBuilder &b, mlir::func::FuncOp kernel);
+  /// Lets an attempt write a kernel's body, and closes it. One that fails leaves nothing; `restart` says whether
+  /// another one is worth its while.
+  template <class Form>
+  static llvm::LogicalResult attempt(codegen::KernelBuilder &b, mlir::func::FuncOp kernel, Form &form, bool &restart) {
+    if (llvm::succeeded(form.run())) {
+      finishKernel(b, kernel);
+      return llvm::success();
+    }
+    kernel.erase();
+    restart = form.wantsRestart();
+    return llvm::failure();
+  }
   /// Says how a kernel for GPUs is launched.
   static void setLaunch(mlir::func::FuncOp kernel, const DeviceLaunch &launch);
   codegen::KernelBuilder builder();

@@ -219,14 +219,10 @@ LogicalResult mapToGpu(ModuleOp kernels) {
       const KernelDescription &d = kernel.description;
       func::FuncOp function = state.createDeviceKernel(builder, name, d.buffers.size(), d.flat ? 2 : d.scalars.size());
       DeviceForm form(builder, function, group, kernel, plans, add);
-      if (succeeded(form.run())) {
-        KernelModule::State::finishKernel(builder, function);
-        KernelModule::State::setLaunch(function, form.finish());
-        return success();
-      }
-      function.erase();
-      restart = form.wantsRestart();
-      return failure();
+      if (failed(KernelModule::State::attempt(builder, function, form, restart)))
+        return failure();
+      KernelModule::State::setLaunch(function, form.finish());
+      return success();
     });
   };
   return mapForms(kernels, kernel::ObjectKind::Ptx, emit);

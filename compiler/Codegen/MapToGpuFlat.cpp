@@ -71,11 +71,8 @@ LogicalResult DeviceForm::emitFlatChunk(const ColumnChunk &chunk, Carried &sums)
     Element x = e_.emit(sum.op->getOperand(0), chunk.column);
     if (!x)
       return failure();
-    Value wide = e_.widen(x.value, chunk.lanes, chunk.level);
-    KernelBuilder &b = e_.at(chunk.level);
-    wide = b.convertReal(wide, b.getF32Type());
     // What does not exist was read as zero, but need not be computed to zero.
-    total = b.add(total, existing(chunk, b.mul(wide, wide)));
+    total = e_.at(chunk.level).add(total, existing(chunk, e_.squareOf(x, chunk)));
   }
   return success();
 }

@@ -254,10 +254,7 @@ private:
       Element x = e_.emit(sum.op->getOperand(0), chunk.column);
       if (!x)
         return failure();
-      Value wide = e_.widen(x.value, chunk.lanes, chunk.level);
-      KernelBuilder &b = e_.at(chunk.level);
-      wide = b.convertReal(wide, b.getF32Type());
-      Value square = b.mul(wide, wide);
+      Value square = e_.squareOf(x, chunk);
       if (chunk.lanes == kChunk) {
         e_.accumulate(chunk, square, /*sum=*/true, Value(), carried, number * (kVirtualLanes / kChunk));
         continue;
@@ -312,13 +309,7 @@ LogicalResult mapToHost(ModuleOp kernels) {
       KernelBuilder builder = state.builder();
       func::FuncOp function = state.createKernel(builder, name);
       HostForm form(builder, function, group, kernel, plans, add);
-      if (succeeded(form.run())) {
-        KernelModule::State::finishKernel(builder, function);
-        return success();
-      }
-      function.erase();
-      restart = form.wantsRestart();
-      return failure();
+      return KernelModule::State::attempt(builder, function, form, restart);
     });
   };
   return mapForms(kernels, kernel::ObjectKind::Host, emit);
