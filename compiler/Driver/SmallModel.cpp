@@ -3,20 +3,12 @@
 #include "frontends/huggingface/SmallForm.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace ztc {
 
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
-
-static void writeText(const std::string &path, const std::string &text) {
-  std::error_code error;
-  llvm::raw_fd_ostream(path, error) << text;
-}
 
 /// The format in which a folder of this configuration has its weights, where these are in fewer bits; "" else. Which
 /// are taken, and what of them, reading the folder has said.
@@ -52,31 +44,27 @@ SmallModel::SmallModel(const CompileOptions &options) : small(withoutOutputs(opt
 
 void SmallModel::shrinkFolder() {
   StatusOr<std::string> config = readWholeFile(small.input + "/config.json");
-  llvm::SmallString<128> made;
-  if (!config.isOk() || llvm::sys::fs::createUniqueDirectory("ztc-verify", made))
+  if (!config.isOk())
     return;
-  folder = made.str().str();
+  folder.emplace("ztc-verify");
+  if (folder->path.empty())
+    return;
   const std::string narrow = huggingface::smallForm(*config);
-  writeText(folder + "/config.json", narrow);
+  (void)writeFile(*folder / "config.json", narrow);
   if (small.quantize.empty() && small.weights.empty())
     small.quantize = storedFormat(*config);
-  small.input = folder;
+  small.input = folder->path;
   small.weights.clear();
   if (small.adapter.empty())
     return;
   // Tensors of the adapter have the sizes of the large model. Where the configuration cannot be read, compiling says
   // so.
   StatusOr<std::string> adapter = readWholeFile(small.adapter + "/adapter_config.json");
-  const std::string beside = folder + "/adapter";
+  const std::string beside = *folder / "adapter";
   if (!adapter.isOk() || llvm::sys::fs::create_directory(beside))
     return;
-  writeText(beside + "/adapter_config.json", huggingface::smallAdapter(*adapter, narrow));
+  (void)writeFile(beside + "/adapter_config.json", huggingface::smallAdapter(*adapter, narrow));
   small.adapter = beside;
-}
-
-SmallModel::~SmallModel() {
-  if (!folder.empty())
-    (void)llvm::sys::fs::remove_directories(folder);
 }
 
 } // namespace ztc

@@ -1,7 +1,8 @@
 // The small model on which `ztc compile --verify` looks at passes.
 #pragma once
 #include "compiler/Driver/Options.h"
-#include <string>
+#include "compiler/Support/ScratchFolder.h"
+#include <optional>
 
 namespace ztc {
 
@@ -11,9 +12,6 @@ public:
   /// Of a Hugging Face folder: few and narrow layers, every kind of layer kept, and an adapter's folder with the
   /// configuration alone. Of an ONNX file: the same graph on few rows of few tokens.
   explicit SmallModel(const CompileOptions &options);
-  ~SmallModel();
-  SmallModel(const SmallModel &) = delete;
-  SmallModel &operator=(const SmallModel &) = delete;
 
   const CompileOptions &options() const { return small; }
 
@@ -21,7 +19,7 @@ private:
   void shrinkFolder();
 
   CompileOptions small;
-  std::string folder; ///< empty: none was made
+  std::optional<ScratchFolder> folder; ///< of a Hugging Face folder
 };
 
 /// `options` without what makes no sense in a trial of them: budgets, dumps, remarks, reports.

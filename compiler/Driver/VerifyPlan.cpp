@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Support/LibraryFolder.h"
+#include "compiler/Support/ScratchFolder.h"
 #include "compiler/Verification/StepValues.h"
 #include "passes/Adapters/Names.h"
 #include "runtime/Checkpoint/Adapter.h"
@@ -41,32 +42,6 @@ Limits limitsOf(StringRef precision, bool isContinuous) {
   if (!isContinuous)
     limits.update = precision == "fp32" ? 0.05 : 0.5;
   return limits;
-}
-
-/// A folder that goes with this.
-class ScratchFolder {
-public:
-  ScratchFolder() {
-    llvm::SmallString<128> made;
-    if (!llvm::sys::fs::createUniqueDirectory("ztc-verify-plan", made))
-      path = made.str().str();
-  }
-  ~ScratchFolder() {
-    if (!path.empty())
-      (void)llvm::sys::fs::remove_directories(path);
-  }
-  ScratchFolder(const ScratchFolder &) = delete;
-  ScratchFolder &operator=(const ScratchFolder &) = delete;
-  std::string operator/(const Twine &name) const { return (path + "/" + name).str(); }
-  std::string path;
-};
-
-bool writeFile(const std::string &path, StringRef content) {
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  out << content;
-  out.close();
-  return !error && !out.has_error();
 }
 
 template <typename T> void append(std::string &bytes, T value) {
@@ -305,16 +280,8 @@ std::string findRunner() {
 } // namespace
 
 std::string standInFolder() {
-  const std::string library = libraryFolder();
-  if (library.empty())
-    return {};
-  for (const char *place : {"standin", "ztc/standin"}) { // of a build, as it is installed
-    llvm::SmallString<256> folder = StringRef(library);
-    llvm::sys::path::append(folder, place);
-    if (llvm::sys::fs::exists(folder + "/libztc-standin-cuda.so"))
-      return folder.str().str();
-  }
-  return {};
+  // Of a build, as it is installed.
+  return installedFolder({"standin", "ztc/standin"}, "libztc-standin-cuda.so");
 }
 
 namespace {
@@ -459,7 +426,7 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::str
     report.gaps.push_back("the plan in a run: there is no ztc-run beside ztc");
     return report;
   }
-  ScratchFolder folder;
+  const ScratchFolder folder("ztc-verify-plan");
   StepInputs inputs(reference);
   const Problem problem(reference, inputs);
   if (folder.path.empty() || !problem.write(folder) || !writePlanFile(plan, folder / "plan.bin").isOk()) {

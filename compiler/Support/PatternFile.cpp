@@ -1,5 +1,6 @@
 #include "compiler/Support/PatternFile.h"
 #include "compiler/Support/LibraryFolder.h"
+#include "compiler/Support/ScratchFolder.h"
 #include "mlir/Dialect/PDL/IR/PDL.h"
 #include "mlir/Dialect/PDL/IR/PDLOps.h"
 #include "mlir/Parser/Parser.h"
@@ -11,20 +12,6 @@
 using namespace mlir;
 
 namespace ztc {
-
-/// A file that goes with this.
-class ScratchFile {
-public:
-  ScratchFile() { (void)llvm::sys::fs::createTemporaryFile("ztc-patterns", "txt", path); }
-  ~ScratchFile() { (void)llvm::sys::fs::remove(path); }
-  ScratchFile(const ScratchFile &) = delete;
-  ScratchFile &operator=(const ScratchFile &) = delete;
-  std::string content() const {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    return buffer ? (*buffer)->getBuffer().str() : std::string();
-  }
-  llvm::SmallString<128> path;
-};
 
 /// LLVM's compiler of PDLL: that of the LLVM that ztc was built with, or one on the path.
 static std::string pdllCompiler() {
@@ -46,17 +33,26 @@ static std::string compilePdll(Location loc, StringRef file) {
                    "-tools has it); or give the patterns in the PDL dialect, as mlir-pdll -x=mlir writes them");
     return {};
   }
-  ScratchFile out, errors;
-  llvm::SmallString<256> headers(libraryFolder());
-  llvm::sys::path::append(headers, "..", "include", "ztc");
-  const StringRef words[] = {compiler, "-x=mlir", "-I", headers, "-I", ZTC_LLVM_INCLUDE, "-o", out.path, file};
-  const std::optional<StringRef> output[] = {StringRef(""), StringRef(""), StringRef(errors.path)};
-  std::string why;
-  if (llvm::sys::ExecuteAndWait(compiler, words, std::nullopt, output, 0, 0, &why) != 0) {
-    emitError(loc, "mlir-pdll: ") << (why.empty() ? StringRef(errors.content()).trim().str() : why);
+  const ScratchFolder folder("ztc-patterns");
+  if (folder.path.empty()) {
+    emitError(loc, "cannot make a temporary folder for mlir-pdll");
     return {};
   }
-  return out.content();
+  const std::string out = folder / "patterns.mlir", errors = folder / "errors.txt";
+  auto contentOf = [](StringRef path) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    return buffer ? (*buffer)->getBuffer().str() : std::string();
+  };
+  llvm::SmallString<256> headers(libraryFolder());
+  llvm::sys::path::append(headers, "..", "include", "ztc");
+  const StringRef words[] = {compiler, "-x=mlir", "-I", headers, "-I", ZTC_LLVM_INCLUDE, "-o", out, file};
+  const std::optional<StringRef> output[] = {StringRef(""), StringRef(""), StringRef(errors)};
+  std::string why;
+  if (llvm::sys::ExecuteAndWait(compiler, words, std::nullopt, output, 0, 0, &why) != 0) {
+    emitError(loc, "mlir-pdll: ") << (why.empty() ? StringRef(contentOf(errors)).trim().str() : why);
+    return {};
+  }
+  return contentOf(out);
 }
 
 /// An op of a dialect that is loaded is one of its ops: else a pattern with a slip in a name would never apply.
@@ -67,7 +63,7 @@ static LogicalResult checkNames(ModuleOp module) {
     if (name.empty() || RegisteredOperationName::lookup(name, context) ||
         !context->getLoadedDialect(name.split('.').first))
       return WalkResult::advance();
-    emitError(op.getLoc(), "a pattern names '") << name << "', which is no op";
+    emitError(op.getLoc(), "the pattern names '") << name << "', but its dialect has no such op";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -88,7 +84,7 @@ OwningOpRef<ModuleOp> readPatterns(MLIRContext &context, StringRef file) {
   if (!module || failed(checkNames(*module)))
     return {};
   if (module->getOps<pdl::PatternOp>().empty()) {
-    emitError(loc, "there is no pattern in the file");
+    emitError(loc, "the file contains no pattern");
     return {};
   }
   return module;

@@ -1,8 +1,5 @@
 #include "compiler/Verification/SimtEngine.h"
 #include "compiler/Support/LibraryFolder.h"
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include <dlfcn.h>
 
 namespace ztc {
@@ -16,21 +13,12 @@ struct Engine {
              uint64_t count, const uint64_t *sizes, uint64_t buffers, char *error, uint64_t room) = nullptr;
 };
 
-std::string engineFile() {
-  for (const char *place : {"", "ztc/standin"}) { // of a build, as it is installed
-    llvm::SmallString<256> file(libraryFolder());
-    llvm::sys::path::append(file, place, "libztc-simt.so");
-    if (llvm::sys::fs::exists(file))
-      return file.str().str();
-  }
-  return {};
-}
-
 /// Null where it is not installed.
 const Engine *engine() {
   static const Engine *opened = []() -> const Engine * {
-    const std::string file = engineFile();
-    void *library = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    const llvm::StringRef name = "libztc-simt.so";
+    const std::string folder = installedFolder({"", "ztc/standin"}, name); // of a build, as it is installed
+    void *library = folder.empty() ? nullptr : dlopen((folder + "/" + name).str().c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (!library)
       return nullptr;
     static Engine found;

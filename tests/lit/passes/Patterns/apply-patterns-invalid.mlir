@@ -6,9 +6,9 @@
 // RUN: not ztc-opt %t/step.mlir --ztc-apply-patterns=file=%t/endless.pdll 2>&1 | FileCheck %s --check-prefix=ENDLESS
 
 // NONE: none.pdll{{.*}}: error: cannot read patterns: No such file or directory
-// SLIP: slip.pdll:1:{{.*}}: error: a pattern names 'graph.recirpocal', which is no op
+// SLIP: slip.pdll:1:{{.*}}: error: the pattern names 'graph.recirpocal', but its dialect has no such op
 // BROKEN: error: mlir-pdll: {{.*}}broken.pdll:{{[0-9]+}}:{{[0-9]+}}: error: expected expression
-// EMPTY: error: there is no pattern in the file
+// EMPTY: error: the file contains no pattern
 // ENDLESS: error: patterns of {{.*}}endless.pdll apply again and again: one undoes what another does
 
 //--- slip.pdll

@@ -1,0 +1,27 @@
+#include "compiler/Support/ScratchFolder.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace ztc {
+
+ScratchFolder::ScratchFolder(llvm::StringRef name) {
+  llvm::SmallString<128> made;
+  if (!llvm::sys::fs::createUniqueDirectory(name, made))
+    path = made.str().str();
+}
+
+ScratchFolder::~ScratchFolder() {
+  if (!path.empty())
+    (void)llvm::sys::fs::remove_directories(path);
+}
+
+bool writeFile(const std::string &path, llvm::StringRef content) {
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  out << content;
+  out.close();
+  return !error && !out.has_error();
+}
+
+} // namespace ztc
