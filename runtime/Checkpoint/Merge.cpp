@@ -148,9 +148,7 @@ Status checkMerge(const plan::Plan &plan, MergeInto into, const std::map<std::st
     const bool isInBits =
         parameter.format() != plan::PLAIN && (type == plan::U8 || type == plan::DATA_TYPE_UNSPECIFIED);
     if (into == MergeInto::Original && isInBits && (hasWeights || !parameter.source().path().empty()))
-      return failedPrecondition(fmt::format("the checkpoint itself has '{}' in fewer bits: there are no other weights; "
-                                            "name a full model with --weights",
-                                            parameter.name()));
+      return lacksFullWeight(parameter);
   }
   return Status::ok();
 }

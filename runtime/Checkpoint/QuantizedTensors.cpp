@@ -89,10 +89,7 @@ private:
 } // namespace
 
 StatusOr<std::vector<std::byte>> readQuantized(const SafetensorsCollection &files, const plan::Parameter &parameter) {
-  const auto &shape = parameter.quantized_shape();
-  std::optional<QuantizedLayout> layout;
-  if (shape.size() == 2)
-    layout = quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout)
     return failedPrecondition(fmt::format("'{}' is stored in fewer bits, the plan does not hold it so; compile again "
                                           "with this model, or give full weights",

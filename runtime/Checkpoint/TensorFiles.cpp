@@ -316,9 +316,7 @@ static Status fillQuantized(const StateContext &context, const plan::Parameter &
       partOf(parameter, heldRange(context.plan, bucket, bucket.parameter_slot(), context.rank(), context.world()));
   if (part.begin == part.end)
     return Status::ok();
-  const auto &shape = checkpointShape(parameter);
-  const std::optional<QuantizedLayout> layout =
-      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout)
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   std::mutex guard;

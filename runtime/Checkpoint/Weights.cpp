@@ -225,9 +225,7 @@ static ElementSource elementsOf(const StoredTensor &tensor, double scale, double
 
 /// The numbers of a parameter in fewer bits; `begin` is a multiple of kNf4Block.
 static StatusOr<ElementSource> numbersOf(const plan::Parameter &parameter, std::vector<std::byte> bytes) {
-  const auto &shape = checkpointShape(parameter);
-  const std::optional<QuantizedLayout> layout =
-      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout || layout->bytes != bytes.size())
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
@@ -242,22 +240,24 @@ static StatusOr<ElementSource> asMultiplied(const plan::Parameter &parameter, co
                                             uint32_t threads) {
   if (parameter.format() == plan::PLAIN)
     return full;
-  const auto &shape = checkpointShape(parameter);
-  const std::optional<QuantizedLayout> layout =
-      quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+  const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
   if (!layout)
     return internalError(fmt::format("'{}' has no layout", parameter.name()));
   const ElementReader read = [&](uint64_t begin, uint64_t count, float *out) { (void)full(begin, count, out); };
   return numbersOf(parameter, quantize(*layout, read, threads));
 }
 
+Status lacksFullWeight(const plan::Parameter &parameter) {
+  return failedPrecondition(fmt::format("the checkpoint itself has '{}' in fewer bits: there are no other weights; "
+                                        "name a full model with --weights",
+                                        parameter.name()));
+}
+
 StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOptions &options, bool original) {
   const auto inBits = [original](const plan::Parameter &parameter,
                                  const SafetensorsCollection &files) -> StatusOr<ElementSource> {
     if (original)
-      return failedPrecondition(fmt::format("the checkpoint itself has '{}' in fewer bits: there are no other weights; "
-                                            "name a full model with --weights",
-                                            parameter.name()));
+      return lacksFullWeight(parameter);
     ZTC_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, readQuantized(files, parameter));
     return numbersOf(parameter, std::move(bytes));
   };

@@ -34,6 +34,9 @@ using ElementSource = std::function<Status(uint64_t begin, uint64_t count, float
 /// Gives each parameter of a model its source, in the checkpoint's orientation; the file behind it stays open.
 using ModelSource = std::function<StatusOr<ElementSource>(const plan::Parameter &)>;
 
+/// The error of a checkpoint that has a parameter in fewer bits alone, where the full weight is asked for.
+Status lacksFullWeight(const plan::Parameter &parameter);
+
 /// The frozen model beside an adapter, as loadWeights() takes it: of a weight in fewer bits the numbers that it is
 /// multiplied by, or, where `original`, those that the bits were made of.
 StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOptions &options, bool original);

@@ -386,10 +386,7 @@ private:
                  ? Status::ok()
                  : dataLoss(fmt::format("{}: type {} and a quantised shape without a format", where,
                                         dataTypeName(parameter.type())));
-    std::optional<QuantizedLayout> layout;
-    if (parameter.quantized_shape_size() == 2 && parameter.quantized_shape(0) > 0 && parameter.quantized_shape(1) > 0)
-      layout = quantizedLayout(parameter.format(), uint64_t(parameter.quantized_shape(0)),
-                               uint64_t(parameter.quantized_shape(1)));
+    const std::optional<QuantizedLayout> layout = quantizedLayout(parameter);
     if (!layout || layout->bytes != bytes || parameter.type() != U8 || parameter.trainable() ||
         parameter.shape_size() != 1)
       return dataLoss(fmt::format("{}: {} {} of {} for a matrix [{}] as {}", where,

@@ -259,6 +259,13 @@ std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64
   return layout;
 }
 
+std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter) {
+  const auto &shape = parameter.quantized_shape();
+  if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0)
+    return std::nullopt;
+  return quantizedLayout(parameter.format(), uint64_t(shape[0]), uint64_t(shape[1]));
+}
+
 const char *weightFormatName(plan::WeightFormat format) {
   return format == plan::NF4 ? "nf4" : format == plan::INT8 ? "int8" : "plain";
 }
