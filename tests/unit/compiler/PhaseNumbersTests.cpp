@@ -9,6 +9,7 @@
 #include "passes/Verify/Passes.h"
 #include "runtime/Format/StepParameters.h"
 #include "tests/unit/compiler/GradientCheck.h"
+#include "tests/unit/compiler/ValueKeys.h"
 
 using namespace mlir;
 using namespace ztc;
@@ -40,23 +41,6 @@ module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary 
   }
 })";
 
-/// Which value is meant by an argument or result: its role (or result kind, or the name of a state), and the parameter
-/// or bucket it belongs to.
-std::string keyOf(DictionaryAttr attributes) {
-  std::string key;
-  if (auto role = attributes.getAs<graph::RoleAttr>(graph::kRole))
-    key = graph::stringifyRole(role.getValue()).str();
-  if (auto kind = attributes.getAs<graph::ResultKindAttr>(graph::kResult))
-    key = graph::stringifyResultKind(kind.getValue()).str();
-  if (auto state = attributes.getAs<StringAttr>(graph::kState))
-    key = state.str();
-  if (StringRef(key).ends_with("_bucket"))
-    key.resize(key.size() - 7);
-  if (auto name = attributes.getAs<StringAttr>(graph::kName))
-    key += " " + name.getValue().str();
-  return key;
-}
-
 /// Values by key; buckets are taken apart, so that all phases speak of single parameters.
 using Named = std::map<std::string, Tensor>;
 
@@ -81,7 +65,7 @@ protected:
         if (graph::roleOf(function, i) == graph::Role::Step)
           for (double &real : value.reals)
             real = 0.25 + 0.5 / (1 + std::abs(real));
-        inputs.try_emplace(keyOf(function.getArgAttrDict(i)), value);
+        inputs.try_emplace(argumentKey(function, i), value);
       }
   }
 
@@ -102,7 +86,7 @@ protected:
     auto function = module->lookupSymbol<func::FuncOp>(name);
     Tensors arguments;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      std::string key = keyOf(function.getArgAttrDict(i));
+      std::string key = argumentKey(function, i);
       Tensor value(cast<RankedTensorType>(function.getArgumentTypes()[i]));
       if (auto bucket = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket)) {
         forEachMember(bucket, [&](const dist::BucketParameter &member) {
@@ -121,7 +105,7 @@ protected:
     EXPECT_TRUE(succeeded(results));
     Named named;
     for (unsigned i = 0; succeeded(results) && i < function.getNumResults(); ++i) {
-      std::string key = keyOf(function.getResultAttrDict(i));
+      std::string key = resultKey(function, i);
       auto bucket = function.getResultAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket);
       if (!bucket) {
         named[key] = (*results)[i];

@@ -9,6 +9,7 @@
 #include "tests/unit/compiler/GradientCheck.h"
 #include "tests/unit/compiler/LlamaText.h"
 #include "tests/unit/compiler/Text.h"
+#include "tests/unit/compiler/ValueKeys.h"
 #include <map>
 
 using namespace mlir;
@@ -114,19 +115,6 @@ INSTANTIATE_TEST_SUITE_P(AllMacroOps, NarrowDecomposition, testing::ValuesIn(kMa
 /// Values by role or result kind (of a state its name), and name.
 using Named = std::map<std::string, Tensor>;
 
-std::string keyOf(DictionaryAttr attributes) {
-  std::string key;
-  if (auto role = attributes.getAs<graph::RoleAttr>(graph::kRole))
-    key = graph::stringifyRole(role.getValue()).str();
-  if (auto kind = attributes.getAs<graph::ResultKindAttr>(graph::kResult))
-    key = graph::stringifyResultKind(kind.getValue()).str();
-  if (auto state = attributes.getAs<StringAttr>(graph::kState))
-    key = state.str();
-  if (auto name = attributes.getAs<StringAttr>(graph::kName))
-    key += " " + name.getValue().str();
-  return key;
-}
-
 /// A model after phase `precision`.
 struct Model {
   GraphContext context;
@@ -147,7 +135,7 @@ struct Model {
     Tensors arguments;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
-      Tensor value = inputs.at(keyOf(function.getArgAttrDict(i)));
+      Tensor value = inputs.at(argumentKey(function, i));
       value.elementType = type.getElementType();
       if (precision != Precision::F64)
         for (double &real : value.reals)
@@ -160,7 +148,7 @@ struct Model {
     EXPECT_TRUE(succeeded(results));
     Named named;
     for (unsigned i = 0; succeeded(results) && i < function.getNumResults(); ++i)
-      named[keyOf(function.getResultAttrDict(i))] = (*results)[i];
+      named[resultKey(function, i)] = (*results)[i];
     return named;
   }
 
@@ -173,7 +161,7 @@ struct Model {
       StringRef role = graph::argumentKind(function, i);
       for (double &real : value.reals)
         real = role == "step" ? 0.01 : role == "exp_avg_sq" ? real * real : 0.3 * real;
-      inputs[keyOf(function.getArgAttrDict(i))] = value;
+      inputs[argumentKey(function, i)] = value;
     }
     return inputs;
   }
