@@ -19,8 +19,8 @@ llvm::Error prepareForGpu(llvm::Module &module, llvm::StringRef cpu);
 std::string findPtxas();
 
 /// Compiles `module`, which it consumes, for image.target and fills in bytes and resources: a cubin, or PTX for the
-/// driver to compile where there is no assembler. Errors are the assembler's words. Thread-safe. `outside`: texts of
-/// PTX that become part of it, and the entries that these must have.
+/// driver to compile where there is no assembler. An error carries the assembler's message. Thread-safe. `outside`:
+/// texts of PTX that become part of it, and the entries that these must have.
 llvm::Error emitCubin(llvm::Module &module, KernelImage &image, const OutsideKernels &outside = {});
 
 } // namespace ztc::codegen

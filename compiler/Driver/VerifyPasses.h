@@ -49,8 +49,8 @@ private:
   void report(const std::string &who, const Ran *ran, const StepDifference &difference, llvm::StringRef what);
   /// The pass with which gradients became wrong: that of ztc-differentiate where they are so without any other.
   const Ran *firstWithWrongGradients(mlir::ModuleOp after);
-  /// A pass behind phase `backward` changes on purpose what the step computes: so does its like in the reference. Null
-  /// for a pass of which nobody knows whether it can.
+  /// A pass after phase `backward` changes on purpose what the step computes: it is applied to the reference too. Null
+  /// for a pass of a plugin, which may not apply to the reference.
   void changeReference(mlir::Pass *pass);
 
   const PhaseHooks &hooks;

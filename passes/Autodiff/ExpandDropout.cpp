@@ -18,8 +18,8 @@ namespace ztc {
 namespace {
 using graph::Expr;
 
-/// Of a mask that is drawn again for the backward part: another attribute, so that nobody takes it for the first one
-/// and keeps that.
+/// Marks a mask that is drawn again for the backward part, so that CSE does not merge it with the first one, which
+/// would have to be kept.
 constexpr StringLiteral kDrawnAgain = "graph.drawn_again";
 
 /// Which random numbers a module draws: of its name alone, the same in every plan.

@@ -51,7 +51,7 @@ def Graph_Role : Graph_Enum<"Role", "What an argument is", [
   I32EnumCase<"Gradient", 6, "gradient">, I32EnumCase<"State", 7, "state">, I32EnumCase<"Master", 8, "master">,
   I32EnumCase<"ParameterBucket", 9, "parameter_bucket">, I32EnumCase<"GradientBucket", 10, "gradient_bucket">,
   I32EnumCase<"StateBucket", 11, "state_bucket">, I32EnumCase<"MasterBucket", 12, "master_bucket">,
-  I32EnumCase<"FirstToken", 13, "first_token">, I32EnumCase<"Data", 14, "data">]>; // an input that is no token: it comes as the data has it
+  I32EnumCase<"FirstToken", 13, "first_token">, I32EnumCase<"Data", 14, "data">]>; // an input besides the tokens, taken from the data as it is
 def Graph_RoleAttr : Graph_MarkAttr<Graph_Role, "role">;
 
 def Graph_ResultKind : Graph_Enum<"ResultKind", "What a result is", [
@@ -61,7 +61,4 @@ def Graph_ResultKind : Graph_Enum<"ResultKind", "What a result is", [
   I32EnumCase<"Finite", 9, "finite">]>;
 def Graph_ResultKindAttr : Graph_MarkAttr<Graph_ResultKind, "result">;
 
-def Graph_MixedPrecision : Graph_Enum<"MixedPrecision", "What parameters and activations are stored in", [
-  I32EnumCase<"Fp32", 0, "fp32">, I32EnumCase<"Bf16", 1, "bf16">, I32EnumCase<"Fp16", 2, "fp16">]>;
-def Graph_MixedPrecisionAttr : Graph_MarkAttr<Graph_MixedPrecision, "precision">;
 #endif

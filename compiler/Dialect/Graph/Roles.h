@@ -91,7 +91,7 @@ inline bool isFrozen(mlir::func::FuncOp function, unsigned index) {
   return function.getArgAttr(index, kFrozen) != nullptr;
 }
 
-/// What `function` is called for; nothing where it is no entry of a training program.
+/// Which entry of the training program `function` is; nothing for a helper function.
 inline std::optional<Entry> entryOf(mlir::func::FuncOp function) {
   auto entry = function->getAttrOfType<EntryAttr>(kEntry);
   return entry ? std::optional(entry.getValue()) : std::nullopt;
