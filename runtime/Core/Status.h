@@ -1,6 +1,7 @@
 // Errors as values: what failed, where, and what to do.
 #pragma once
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 
@@ -73,7 +74,9 @@ inline Status dataLoss(std::string m) {
 inline Status unavailable(std::string m) {
   return {StatusCode::Unavailable, std::move(m)};
 }
-inline Status internalError(std::string m) {
+/// A defect of ztc: the message ends with its place in the source, which a report of it needs.
+inline Status internalError(std::string m, std::source_location place = std::source_location::current()) {
+  m += std::string(" (a defect of ztc: ") + place.file_name() + ":" + std::to_string(place.line()) + ")";
   return {StatusCode::Internal, std::move(m)};
 }
 

@@ -114,7 +114,75 @@ struct TunedAlgorithms {
   double seconds = 0;          ///< that it took
 };
 
-/// A place that executes steps. It serves one plan at a time.
+/// The memory that a device computes in, and what it takes of it. Every device has it.
+class DeviceMemory {
+public:
+  virtual ~DeviceMemory() = default;
+  virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;
+  /// Bytes of the arena as the device allocates it: whole pages.
+  virtual uint64_t roundedArenaBytes(uint64_t bytes) const { return bytes; }
+
+  /// Copies between ordinary memory and the arena.
+  virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
+  virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
+  /// At most 4096 bytes; the device outlives it.
+  virtual StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes);
+  /// Null where concurrent reading gains nothing: both would be the work of the same processor. The device outlives it.
+  virtual StatusOr<std::unique_ptr<ArenaReader>> createReader() { return std::unique_ptr<ArenaReader>(); }
+
+  /// Free bytes where the arena will be.
+  virtual StatusOr<uint64_t> freeBytes() const = 0;
+  /// Names the memory that the arena comes from, among those of this host: empty for the host's own. Ranks with equal
+  /// names share what is free.
+  virtual std::string memoryName() const { return {}; }
+  /// Makes the libraries of the prepared steps and `communicator` (may be null) take what they take outside the arena:
+  /// their code, their buffers. Before allocateArena(); all ranks call it.
+  virtual Status warmLibraries(Communicator *communicator) { return Status::ok(); }
+  /// Bytes that libraries hold outside the arena (scratchpads): part of the reserve, not of the peak.
+  virtual uint64_t libraryBytes() const = 0;
+  /// What will still be taken after warmLibraries(), outside the arena: an estimate.
+  virtual uint64_t lateBytes() const { return 0; }
+  /// What libraries and communication take outside the arena on one of `world` ranks, before it is measured.
+  virtual uint64_t estimatedReserveBytes(uint32_t world) const { return 0; }
+};
+
+/// Chooses between the algorithms of a device's libraries.
+class AlgorithmTuner {
+public:
+  virtual ~AlgorithmTuner() = default;
+  /// Names what algorithms are chosen for: a library, its version and this device. Empty where the prepared steps leave
+  /// no choice.
+  virtual std::string algorithmKey() const = 0;
+  /// Chooses an algorithm for every call of the prepared steps. Before the arena holds anything: it is zero again
+  /// afterwards.
+  virtual StatusOr<TunedAlgorithms> tuneAlgorithms(const Arena &arena, const TuningRequest &request) = 0;
+  /// Takes over the choices of another rank. FailedPrecondition where this device cannot take all of them.
+  virtual Status useAlgorithms(const AlgorithmChoices &choices) = 0;
+};
+
+/// Records programs: between the two calls steps are not executed but noted, with beginProgram() and finishProgram()
+/// around them. Everything they need has to be loaded before.
+class ProgramRecorder {
+public:
+  virtual ~ProgramRecorder() = default;
+  virtual Status beginRecording() = 0;
+  /// Also after an error: nothing is recorded any more.
+  virtual StatusOr<std::unique_ptr<RecordedProgram>> endRecording() = 0;
+};
+
+/// Measures a device: while it works, and at its best.
+class DeviceGauges {
+public:
+  virtual ~DeviceGauges() = default;
+  /// Now, for the progress line.
+  virtual DeviceTelemetry telemetry() const { return {}; }
+  /// What the maker promises for dense products of this type with f32 sums; 0: unknown.
+  virtual double peakFlopsPerSecond(plan::DataType type) const { return 0; }
+  /// Takes some tenths of a second; only while no step is executed.
+  virtual StatusOr<DeviceLimits> measureLimits() = 0;
+};
+
+/// A place that executes steps: memory, steps, and the optional parts it hands out. It serves one plan at a time.
 class Device {
 public:
   virtual ~Device() = default;
@@ -125,95 +193,55 @@ public:
   virtual DeviceWays ways() const { return {}; }
   /// T of PlanShape: worker threads; 0: a GPU.
   virtual uint32_t threads() const = 0;
-  virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;
+
+  virtual DeviceMemory &memory() = 0;
+  virtual const DeviceMemory &memory() const = 0;
+  virtual DeviceGauges &gauges() = 0;
+  virtual const DeviceGauges &gauges() const = 0;
+  /// Null where the libraries leave no choice.
+  virtual AlgorithmTuner *tuner() { return nullptr; }
+  /// Null where programs are executed step by step.
+  virtual ProgramRecorder *recorder() { return nullptr; }
+
   /// Makes the plan's kernel images callable; before any prepareStep.
   virtual Status loadKernels(const plan::Plan &plan) = 0;
   virtual StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) = 0;
 
-  /// Names what algorithms are chosen for: a library, its version and this device. Empty where the prepared steps leave
-  /// no choice.
-  virtual std::string algorithmKey() const { return {}; }
-  /// Chooses an algorithm for every call of the prepared steps. Before the arena holds anything: it is zero again
-  /// afterwards.
-  virtual StatusOr<TunedAlgorithms> tuneAlgorithms(const Arena &arena, const TuningRequest &request) {
-    return TunedAlgorithms();
-  }
-  /// Takes over the choices of another rank. FailedPrecondition where this device cannot take all of them.
-  virtual Status useAlgorithms(const AlgorithmChoices &choices) { return Status::ok(); }
-
-  /// Copies between ordinary memory and the arena.
-  virtual Status upload(std::byte *to, const void *from, uint64_t bytes) = 0;
-  virtual Status download(void *to, const std::byte *from, uint64_t bytes) = 0;
-  /// At most 4096 bytes; the device outlives it.
-  virtual StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes);
-  /// Null where reading beside gains nothing: both would be the work of the same processor. The device outlives it.
-  virtual StatusOr<std::unique_ptr<ArenaReader>> createReader() { return std::unique_ptr<ArenaReader>(); }
   /// True where execute() and finishProgram() return before the steps are done: the next ones may be given meanwhile.
   virtual bool isAsynchronous() const { return false; }
   /// Waits until everything executed is done, on all streams. Fails where something there has failed.
   virtual Status synchronize() = 0;
-  /// Ahead of a program's steps: what they do on any stream comes after everything executed or copied so far.
+  /// Before a program's steps: what they do on any stream comes after everything executed or copied so far.
   virtual Status beginProgram(bool severalStreams) { return Status::ok(); }
-  /// Behind them: whatever is done to the arena from now on comes after them. The host waits; a GPU joins its streams
+  /// After them: whatever is done to the arena from now on comes after them. The host waits; a GPU joins its streams
   /// and lets the host go on.
   virtual Status finishProgram(bool severalStreams) { return severalStreams ? synchronize() : Status::ok(); }
-
-  /// True where programs can be recorded: from beginRecording() to endRecording() steps are not executed but noted,
-  /// with beginProgram() and finishProgram() around them. Everything they need has to be loaded before.
-  virtual bool recordsPrograms() const { return false; }
-  virtual Status beginRecording() { return internalError(name() + " records nothing"); }
-  /// Also after an error: nothing is recorded any more.
-  virtual StatusOr<std::unique_ptr<RecordedProgram>> endRecording() {
-    return internalError(name() + " records nothing");
-  }
+  /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
+  /// arena is no longer in use.
+  virtual void abandon(const std::string &reason) {}
 
   /// True where execute() only hands steps over, on every stream: their spans and times are the device's business, and
   /// it takes them where it was made for that.
   virtual bool timesSteps() const { return false; }
-  /// After an error: ends what other streams still do, if need be by aborting their communicator, and returns when the
-  /// arena is no longer in use.
-  virtual void abandon(const std::string &reason) {}
-  /// Makes the libraries of the prepared steps and `communicator` (may be null) take what they take beside the arena:
-  /// their code, their buffers. Before allocateArena(); all ranks call it.
-  virtual Status warmLibraries(Communicator *communicator) { return Status::ok(); }
-  /// What will still be taken after that, beside the arena: an estimate.
-  virtual uint64_t lateBytes() const { return 0; }
-  /// What libraries and communication take beside the arena on one of `world` ranks, before it is measured.
-  virtual uint64_t estimatedReserveBytes(uint32_t world) const { return 0; }
-  /// Bytes of the arena as the device allocates it: whole pages.
-  virtual uint64_t roundedArenaBytes(uint64_t bytes) const { return bytes; }
-  /// Free bytes where the arena will be.
-  virtual StatusOr<uint64_t> freeBytes() const = 0;
-  /// Names the memory that the arena comes from, among those of this host: empty for the host's own. Ranks with equal
-  /// names share what is free.
-  virtual std::string memoryName() const { return {}; }
-  /// Bytes that libraries hold beside the arena (scratchpads): part of the reserve, not of the peak.
-  virtual uint64_t libraryBytes() const = 0;
-  /// Now, for the progress line.
-  virtual DeviceTelemetry telemetry() const { return {}; }
-  /// What the maker promises for dense products of this type with f32 sums; 0: unknown.
-  virtual double peakFlopsPerSecond(plan::DataType type) const { return 0; }
-  /// Takes some tenths of a second; only while no step is executed.
-  virtual StatusOr<DeviceLimits> measureLimits() = 0;
   /// Records what each worker does on tracks of its own from now on; null ends it. The device adds its tracks.
   virtual void setTrace(TraceRecorder *trace) = 0;
 };
 
-/// Of a device that does not run behind: the values are there at once.
+/// Of a synchronous device: the values are there at once.
 class ImmediateReadBack : public ReadBack {
 public:
-  ImmediateReadBack(Device &device, uint64_t bytes) : device_(device), memory_(bytes) {}
+  ImmediateReadBack(DeviceMemory &device, uint64_t bytes) : device_(device), memory_(bytes) {}
   Status enqueue(uint64_t to, const std::byte *from, uint64_t bytes) override {
     return device_.download(memory_.data() + to, from, bytes);
   }
   StatusOr<const std::byte *> wait() override { return memory_.data(); }
 
 private:
-  Device &device_;
+  DeviceMemory &device_;
   std::vector<std::byte> memory_;
 };
 
-inline StatusOr<std::unique_ptr<ReadBack>> Device::createReadBack(uint64_t bytes) {
+inline StatusOr<std::unique_ptr<ReadBack>> DeviceMemory::createReadBack(uint64_t bytes) {
   return std::unique_ptr<ReadBack>(std::make_unique<ImmediateReadBack>(*this, bytes));
 }
 

@@ -139,12 +139,13 @@ Status Executor::Implementation::run(PreparedProgram &program, std::vector<StepS
   const bool isLast = microstep + 1 >= shape.accumulate;
   Recording &recording = program.recordings[(microstep == 0 ? 1 : 0) + (isLast ? 2 : 0)];
   // The first time the steps are executed one by one: libraries load then what they need.
-  if (!records || !device.recordsPrograms() || recording.runs++ == 0)
+  ProgramRecorder *const recorder = records ? device.recorder() : nullptr;
+  if (!recorder || recording.runs++ == 0)
     return runSteps(program, statistics, microstep);
   if (!recording.program) {
-    ZTC_RETURN_IF_ERROR(device.beginRecording().withContext(fmt::format("program {}", program.name)));
+    ZTC_RETURN_IF_ERROR(recorder->beginRecording().withContext(fmt::format("program {}", program.name)));
     const Status noted = runSteps(program, statistics, microstep);
-    auto recorded = device.endRecording();
+    auto recorded = recorder->endRecording();
     ZTC_RETURN_IF_ERROR(noted);
     if (!recorded.isOk())
       return recorded.status().withContext(fmt::format("program {}", program.name));
@@ -253,12 +254,12 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
 
 Status Executor::writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) {
   ZTC_ASSIGN_OR_RETURN(std::byte * to, implementation_->range(slot, offset, bytes));
-  return implementation_->device.upload(to, from, bytes);
+  return implementation_->device.memory().upload(to, from, bytes);
 }
 
 Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
   ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
-  return implementation_->device.download(to, from, bytes);
+  return implementation_->device.memory().download(to, from, bytes);
 }
 
 Status Executor::readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const {
@@ -272,7 +273,7 @@ Status Executor::readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, v
 }
 
 StatusOr<std::unique_ptr<ReadBack>> Executor::createReadBack(uint64_t bytes) const {
-  return implementation_->device.createReadBack(bytes);
+  return implementation_->device.memory().createReadBack(bytes);
 }
 
 bool Executor::isAsynchronous() const {

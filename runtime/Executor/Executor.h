@@ -31,7 +31,7 @@ struct ProgramStatistics {
 /// initialize() is Initialize: it takes the arena and copies the plan's constants into it. execute() is Execute.
 ///
 ///     auto executor = Executor::create(plan, memory, shape, rank, *device);
-///     auto arena = device->allocateArena(memory.arenaBytes);
+///     auto arena = device->memory().allocateArena(memory.arenaBytes);
 ///     (*executor)->initialize(**arena);
 ///     (*executor)->execute("microstep", 0); (*executor)->execute("update");
 ///

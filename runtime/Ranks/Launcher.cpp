@@ -128,7 +128,7 @@ void Launcher::becomeRank(const RankProcess &rank, int listener, int output) {
 Status Launcher::startOne(RankProcess &rank, int listener) {
   int pipe[2];
   if (pipe2(pipe, O_CLOEXEC) != 0)
-    return internalError(fmt::format("pipe: {}", std::strerror(errno)));
+    return resourceExhausted(fmt::format("pipe: {}", std::strerror(errno)));
   pid_t pid = fork();
   if (pid == 0)
     becomeRank(rank, listener, pipe[1]);

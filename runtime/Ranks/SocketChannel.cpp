@@ -397,7 +397,7 @@ Status SocketChannel::finish() {
 StatusOr<std::unique_ptr<SocketChannel>> serveRun(const JoinOptions &options) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-    return internalError(fmt::format("socketpair: {}", std::strerror(errno)));
+    return resourceExhausted(fmt::format("socketpair: {}", std::strerror(errno)));
   ServerOptions server{.world = options.world,
                        .secret = options.secret,
                        .version = options.version,
@@ -446,7 +446,7 @@ JoinResult joinRun(JoinOptions options) {
     }
     if (options.cancelled && options.cancelled())
       return alone(unavailable("stopped by a signal before rank 0 was reached"));
-    if (last.code() == StatusCode::Internal) // waiting does not help
+    if (last.code() == StatusCode::FailedPrecondition) // waiting does not help
       return alone(last);
     if (steadySeconds() - began >= nextNotice && options.notice) {
       nextNotice *= 2;
@@ -465,7 +465,7 @@ StatusOr<std::vector<std::unique_ptr<ControlChannel>>> createThreadChannels(uint
   for (uint32_t rank = 0; rank < world; ++rank) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-      return internalError(fmt::format("socketpair: {}", std::strerror(errno)));
+      return resourceExhausted(fmt::format("socketpair: {}", std::strerror(errno)));
     near[rank] = pair[0];
     far[rank] = pair[1];
   }

@@ -210,7 +210,7 @@ StatusOr<int> connectOnce(const HostPort &place) {
     sockaddr_storage far{};
     std::memcpy(&far, address->ai_addr, address->ai_addrlen);
     if (number == ENETUNREACH && isLoopback(addressText(far))) // it does not come up by itself
-      return internalError("the loopback interface of this host is down: `ip link set lo up`");
+      return failedPrecondition("the loopback interface of this host is down: `ip link set lo up`");
   }
   return last;
 }

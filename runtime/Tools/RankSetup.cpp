@@ -214,7 +214,7 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
 
 /// NCCL's own words for two ranks on one GPU name neither. Returns whether there are such.
 static StatusOr<bool> ranksShareGpus(const Environment &environment, const Device &device, ControlChannel &control) {
-  const uint64_t mine = hashOf(std::to_string(coreShare().host) + " " + device.memoryName());
+  const uint64_t mine = hashOf(std::to_string(coreShare().host) + " " + device.memory().memoryName());
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, allGatherValue(control, "GPUs", mine));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t first = size_t(std::ranges::find(all, all[rank]) - all.begin());
@@ -225,7 +225,7 @@ static StatusOr<bool> ranksShareGpus(const Environment &environment, const Devic
     return failedPrecondition(
         fmt::format("ranks {} and {} are on the same GPU{}: start as many ranks on a host as it has GPUs (for tests, "
                     "ZTC_SHARE_GPUS=1 lets them share one)",
-                    first, rank, all[rank] == mine ? ", " + device.memoryName() : ""));
+                    first, rank, all[rank] == mine ? ", " + device.memory().memoryName() : ""));
   }
   return false;
 }

@@ -77,9 +77,9 @@ static std::string difference(const AlgorithmChoices &resumed, const ChosenAlgor
 }
 
 /// Rank 0.
-static StatusOr<ChosenAlgorithms> chooseHere(Device &device, const Arena &arena, const AlgorithmPolicy &policy) {
+static StatusOr<ChosenAlgorithms> chooseHere(AlgorithmTuner &tuner, const Arena &arena, const AlgorithmPolicy &policy) {
   ChosenAlgorithms chosen;
-  const std::string key = device.algorithmKey();
+  const std::string key = tuner.algorithmKey();
   const std::string path = policy.cacheFolder.empty() ? "" : algorithmCacheFile(policy.cacheFolder, key);
   const AlgorithmChoices cached = path.empty() ? AlgorithmChoices() : readCache(path, key, chosen.notes);
   const AlgorithmChoices none, &resumed = policy.resumed && policy.resumed->key == key ? *policy.resumed : none;
@@ -87,7 +87,7 @@ static StatusOr<ChosenAlgorithms> chooseHere(Device &device, const Arena &arena,
   request.known.key = key;
   for (const auto &[signature, algorithm] : resumed.algorithms)
     request.known.algorithms[signature] = algorithm;
-  ZTC_ASSIGN_OR_RETURN(TunedAlgorithms tuned, device.tuneAlgorithms(arena, request));
+  ZTC_ASSIGN_OR_RETURN(TunedAlgorithms tuned, tuner.tuneAlgorithms(arena, request));
   chosen.resumed = size_t(std::ranges::count_if(
       tuned.known, [&](const std::string &signature) { return resumed.algorithms.contains(signature); }));
   chosen.cached = tuned.known.size() - chosen.resumed;
@@ -122,12 +122,13 @@ static StatusOr<std::string> longTextFromFirstRank(ControlChannel &control, cons
 
 StatusOr<ChosenAlgorithms> chooseAlgorithms(Device &device, const Arena &arena, ControlChannel &control,
                                             const AlgorithmPolicy &policy) {
-  if (device.algorithmKey().empty()) // on all ranks: they have the same plan
+  AlgorithmTuner *const tuner = device.tuner();
+  if (!tuner || tuner->algorithmKey().empty()) // on all ranks: they have the same plan
     return ChosenAlgorithms();
   const bool first = control.rank() == 0;
   StatusOr<ChosenAlgorithms> chosen = ChosenAlgorithms();
   if (first)
-    chosen = chooseHere(device, arena, policy);
+    chosen = chooseHere(*tuner, arena, policy);
   if (control.world() == 1)
     return chosen;
   StatusOr<std::string> mine = chosen.status();
@@ -137,7 +138,7 @@ StatusOr<ChosenAlgorithms> chooseAlgorithms(Device &device, const Arena &arena, 
   Status taken;
   if (!first) {
     ZTC_ASSIGN_OR_RETURN(chosen->choices, parseAlgorithmChoices(text, "rank 0"));
-    taken = device.useAlgorithms(chosen->choices);
+    taken = tuner->useAlgorithms(chosen->choices);
   }
   // A rank with another GPU or library goes on with its own: gradients are added up all the same.
   ZTC_ASSIGN_OR_RETURN(const std::vector<Bytes> all, control.allGather("algorithms taken", encodeStatus(taken)));

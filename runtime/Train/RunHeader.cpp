@@ -42,7 +42,7 @@ namespace {
 
 /// What the ranks' devices can do together at the plan's precision; 0: unknown.
 double peakOfRun(const Session &session) {
-  return session.device().peakFlopsPerSecond(productType(session.plan())) * session.shape().world;
+  return session.device().gauges().peakFlopsPerSecond(productType(session.plan())) * session.shape().world;
 }
 
 } // namespace
@@ -77,7 +77,7 @@ std::string deviceText(const Session &session, double tokensPerSecond) {
   const double peak = peakOfRun(session), flops = session.plan().model().flops_per_token();
   if (peak > 0 && flops > 0)
     add(fmt::format("MFU {:.1f} %", 100 * flops * tokensPerSecond / peak));
-  const DeviceTelemetry now = session.device().telemetry();
+  const DeviceTelemetry now = session.device().gauges().telemetry();
   if (now.clockMhz)
     add(fmt::format("{} MHz", now.clockMhz));
   if (now.watts > 0)
@@ -91,7 +91,7 @@ std::string deviceText(const Session &session, double tokensPerSecond) {
 static uint64_t reserveBytes(const Session &session) {
   const plan::Plan &plan = session.plan();
   return plan.has_reserve_bytes() ? plan.reserve_bytes()
-                                  : session.device().estimatedReserveBytes(session.shape().world);
+                                  : session.device().memory().estimatedReserveBytes(session.shape().world);
 }
 
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
@@ -106,7 +106,7 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
                       world > 1 ? " per rank" : "", classText(session.memory()));
   const uint64_t reserve = reserveBytes(session);
-  if (const uint64_t measured = session.device().libraryBytes(); measured && reserve)
+  if (const uint64_t measured = session.device().memory().libraryBytes(); measured && reserve)
     text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured), formatSize(reserve));
   text += fmt::format("device  {}\n", session.device().description());
   if (!session.algorithms().choices.key.empty())
@@ -163,7 +163,7 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["predicted_bytes"] = session.memory().arenaBytes;
   head["allocated_bytes"] = session.arena().bytes();
   head["by_class"] = byClass;
-  if (const uint64_t measured = session.device().libraryBytes())
+  if (const uint64_t measured = session.device().memory().libraryBytes())
     head["library_bytes"] = measured;
   head["reserve_bytes"] = reserveBytes(session);
   if (const double peak = peakOfRun(session); peak > 0)

@@ -20,7 +20,7 @@ static StatusOr<std::string> newRunId() {
   while (filled < sizeof bytes) {
     const ssize_t count = ::getrandom(bytes + filled, sizeof bytes - filled, 0);
     if (count < 0 && errno != EINTR)
-      return internalError("the system gives no random numbers");
+      return unavailable("the system gives no random numbers (getrandom)");
     filled += size_t(std::max<ssize_t>(count, 0));
   }
   return fmt::format("{:02x}", fmt::join(bytes, ""));

@@ -59,25 +59,27 @@ static uint64_t hostNumber() {
 
 /// All ranks compare before any of them allocates. `isWarm`: libraries have taken theirs.
 static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory,
-                                  const Device &device, ControlChannel &control, bool isWarm) {
-  const StatusOr<uint64_t> freeNow = device.freeBytes();
+                                  Device &device, ControlChannel &control, bool isWarm) {
+  const StatusOr<uint64_t> freeNow = device.memory().freeBytes();
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> memories,
-                       allGatherValue(control, "hosts", hostNumber() + hashName(device.memoryName())));
+                       allGatherValue(control, "hosts", hostNumber() + hashName(device.memory().memoryName())));
   auto sharers = uint64_t(std::ranges::count(memories, memories[control.rank()]));
-  const std::string place = device.memoryName().empty() ? "this host" : device.memoryName();
+  const std::string place = device.memory().memoryName().empty() ? "this host" : device.memory().memoryName();
   MemoryBeside beside;
-  beside.reserveBytes = plan.has_reserve_bytes() ? plan.reserve_bytes() : device.estimatedReserveBytes(shape.world);
+  beside.reserveBytes =
+      plan.has_reserve_bytes() ? plan.reserve_bytes() : device.memory().estimatedReserveBytes(shape.world);
   if (isWarm)
-    beside.lateBytes = device.lateBytes() + device.roundedArenaBytes(memory.arenaBytes) - memory.arenaBytes;
+    beside.lateBytes =
+        device.memory().lateBytes() + device.memory().roundedArenaBytes(memory.arenaBytes) - memory.arenaBytes;
   return agree(&control, "memory",
                freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place, beside) : freeNow.status());
 }
 
 /// Ranks whose collectives are parts of CUDA graphs and ranks whose are not would wait for each other: all record
 /// programs, or none.
-static StatusOr<bool> allRecord(const Device &device, ControlChannel &control) {
+static StatusOr<bool> allRecord(Device &device, ControlChannel &control) {
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint8_t> all,
-                       allGatherValue(control, "recording programs", uint8_t(device.recordsPrograms())));
+                       allGatherValue(control, "recording programs", uint8_t(device.recorder() != nullptr)));
   return std::ranges::all_of(all, [](uint8_t records) { return records != 0; });
 }
 
@@ -115,10 +117,10 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   if (!records)
     session->executor_->recordNothing();
   // Libraries first: what they take must not be missing later, in the middle of a step.
-  ZTC_RETURN_IF_ERROR(agree(&ranks.control, "libraries", session->device_->warmLibraries(ranks.communicator)));
+  ZTC_RETURN_IF_ERROR(agree(&ranks.control, "libraries", session->device_->memory().warmLibraries(ranks.communicator)));
   ZTC_RETURN_IF_ERROR(
       checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control, true));
-  ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->allocateArena(session->memory_.arenaBytes));
+  ZTC_ASSIGN_OR_RETURN(session->arena_, session->device_->memory().allocateArena(session->memory_.arenaBytes));
   if (ranks.communicator)
     ZTC_RETURN_IF_ERROR(ranks.communicator->registerMemory(session->arena_->base(), session->arena_->bytes()));
   ZTC_ASSIGN_OR_RETURN(session->algorithms_,
@@ -126,11 +128,11 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   ZTC_RETURN_IF_ERROR(session->executor_->initialize(*session->arena_));
   session->stateMemory_ = std::make_unique<ExecutorMemory>(*session->executor_);
   if (onlyUpdateWritesState(plan)) {
-    ZTC_ASSIGN_OR_RETURN(session->reader_, session->device_->createReader());
+    ZTC_ASSIGN_OR_RETURN(session->reader_, session->device_->memory().createReader());
   }
   session->concurrentMemory_ = std::make_unique<ExecutorMemory>(*session->executor_, session->reader_.get());
   uint32_t staging = plan.bindings().staging();
-  if (staging != kAbsent && session->device_->memoryName().empty()) {
+  if (staging != kAbsent && session->device_->memory().memoryName().empty()) {
     session->staging_ = session->concurrentStaging_ = {session->executor_->slotAddress(staging),
                                                        session->executor_->slotBytes(staging)};
     if (session->reader_) { // the slot shares its memory with what programs compute

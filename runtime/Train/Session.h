@@ -51,7 +51,7 @@ public:
   const Device &device() const { return *device_; }
   const Arena &arena() const { return *arena_; }
   Executor &executor() { return *executor_; }
-  StatusOr<DeviceLimits> measureLimits() { return device_->measureLimits(); }
+  StatusOr<DeviceLimits> measureLimits() { return device_->gauges().measureLimits(); }
   const ChosenAlgorithms &algorithms() const { return algorithms_; }
   const RankContext &ranks() const { return ranks_; }
   /// For checkpoints, exports and dumps: the plan's staging slot is their buffer.

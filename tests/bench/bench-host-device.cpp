@@ -58,7 +58,7 @@ struct Bench {
     auto executor = Executor::create(plan, memory, {1, 1, threads}, 0, **device);
     if (!executor.isOk())
       return fail(executor.status());
-    auto arena = (*device)->allocateArena(memory.arenaBytes);
+    auto arena = (*device)->memory().allocateArena(memory.arenaBytes);
     if (!arena.isOk())
       return fail(arena.status());
     if (Status status = (*executor)->initialize(**arena); !status.isOk())

@@ -48,7 +48,7 @@ Status runRank(const plan::Plan &plan, const PlanShape &shape, uint32_t rank, Co
   ZTC_ASSIGN_OR_RETURN(MemoryPlan memory, planMemory(plan, shape));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                        Executor::create(plan, memory, shape, rank, *device, shape.world > 1 ? &communicator : nullptr));
-  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device->allocateArena(memory.arenaBytes));
+  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device->memory().allocateArena(memory.arenaBytes));
   ZTC_RETURN_IF_ERROR(executor->initialize(*arena));
   ZTC_RETURN_IF_ERROR(fillInputs(plan, *executor, rank, shape.accumulate));
   for (uint32_t step = 0; step < steps; ++step) {

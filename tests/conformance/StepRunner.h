@@ -122,7 +122,7 @@ public:
     }
     ZTC_ASSIGN_OR_RETURN(executor_, Executor::create(plan_, memory, shape, communicator ? communicator->rank() : 0,
                                                      *device_, communicator));
-    ZTC_ASSIGN_OR_RETURN(arena_, device_->allocateArena(memory.arenaBytes));
+    ZTC_ASSIGN_OR_RETURN(arena_, device_->memory().allocateArena(memory.arenaBytes));
     return executor_->initialize(*arena_);
   }
   /// Ends the executor: before a communicator that it uses.

@@ -41,7 +41,7 @@ inline Status giveOperands(const plan::Step &step, const plan::Plan &plan, const
       continue;
     std::vector<char> bytes(memory.slots[slot].bytes);
     fill(bytes, plan.slots(int(slot)).type(), uint64_t(i));
-    ZTC_RETURN_IF_ERROR(device.upload(arena.base() + memory.slots[slot].offset, bytes.data(), bytes.size()));
+    ZTC_RETURN_IF_ERROR(device.memory().upload(arena.base() + memory.slots[slot].offset, bytes.data(), bytes.size()));
   }
   return Status::ok();
 }

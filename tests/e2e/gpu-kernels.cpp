@@ -34,7 +34,7 @@ struct Executed {
         continue;
       const SlotPlacement &place = memory.slots[operand.slot()];
       std::vector<std::byte> bytes(place.bytes);
-      ZTC_RETURN_IF_ERROR(device.download(bytes.data(), arena.base() + place.offset, place.bytes));
+      ZTC_RETURN_IF_ERROR(device.memory().download(bytes.data(), arena.base() + place.offset, place.bytes));
       digest.update(bytes.data(), bytes.size());
     }
     return Sha256::hex(digest.finish());
@@ -63,7 +63,7 @@ Status runAll(const char *path) {
   ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, createCudaDevice(std::move(options)));
   ZTC_RETURN_IF_ERROR(device->loadKernels(plan));
   std::fprintf(stderr, "%s\n", device->description().c_str());
-  ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Arena> arena, device->allocateArena(memory.arenaBytes));
+  ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Arena> arena, device->memory().allocateArena(memory.arenaBytes));
   std::set<uint32_t> done;
   for (const plan::Program &program : plan.programs())
     for (const plan::Step &step : program.steps())

@@ -142,7 +142,7 @@ private:
     const MemoryPlan memory = placeSlots(step, memory_);
     auto prepared = device_.prepareStep(step, {.plan = plan_, .memory = memory, .shape = kShape});
     ZTC_RETURN_IF_ERROR(prepared.status());
-    ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Arena> arena, device_.allocateArena(memory.arenaBytes));
+    ZTC_ASSIGN_OR_RETURN(const std::unique_ptr<Arena> arena, device_.memory().allocateArena(memory.arenaBytes));
     ZTC_RETURN_IF_ERROR((*prepared)->initialize(arena->base()));
     ZTC_RETURN_IF_ERROR(test::giveOperands(step, plan_, memory, device_, *arena));
     ZTC_RETURN_IF_ERROR(device_.synchronize());

@@ -82,7 +82,7 @@ Status run(const plan::Plan &plan, Numbers inputs, std::FILE *file) {
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, createHostDevice(options));
   ZTC_ASSIGN_OR_RETURN(MemoryPlan memory, planMemory(plan, shape));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, Executor::create(plan, memory, shape, 0, *device, nullptr));
-  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device->allocateArena(memory.arenaBytes));
+  ZTC_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device->memory().allocateArena(memory.arenaBytes));
   ZTC_RETURN_IF_ERROR(executor->initialize(*arena));
   for (const plan::Parameter &parameter : plan.parameters())
     ZTC_RETURN_IF_ERROR(writeFloats(*executor, plan.buckets(int(parameter.bucket())).parameter_slot(), parameter.type(),

@@ -54,7 +54,7 @@ struct Rank {
     ZTC_ASSIGN_OR_RETURN(device, createHostDevice(options));
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, rank, *device, communicator));
-    ZTC_ASSIGN_OR_RETURN(arena, device->allocateArena(memory.arenaBytes));
+    ZTC_ASSIGN_OR_RETURN(arena, device->memory().allocateArena(memory.arenaBytes));
     ZTC_RETURN_IF_ERROR(executor->initialize(*arena));
     for (int b = 0; b < plan.buckets_size(); ++b) {
       const plan::Bucket &bucket = plan.buckets(b);

@@ -165,7 +165,11 @@ private:
   PinnedStaging staging_;
 };
 
-class CudaDevice : public Device {
+class CudaDevice : public Device,
+                   public DeviceMemory,
+                   public DeviceGauges,
+                   public AlgorithmTuner,
+                   public ProgramRecorder {
 public:
   CudaDevice(CudaDeviceOptions options, const CudaDriver &driver, Gpu gpu)
       : options_(std::move(options)), driver_(driver), resources_(driver, std::move(gpu), options_.libraries),
@@ -230,6 +234,15 @@ public:
   DeviceWays ways() const override { return {resources_.attentionWays, attentionText()}; }
 
   uint32_t threads() const override { return 0; }
+  DeviceMemory &memory() override { return *this; }
+  const DeviceMemory &memory() const override { return *this; }
+  DeviceGauges &gauges() override { return *this; }
+  const DeviceGauges &gauges() const override { return *this; }
+  AlgorithmTuner *tuner() override { return this; }
+  // Where errors or times of single steps are wanted, they are executed one by one.
+  ProgramRecorder *recorder() override {
+    return options_.graphs && !options_.synchronous && !options_.timed ? this : nullptr;
+  }
 
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override {
     auto made = allocateCudaArena(driver_, resources_.gpu, bytes, [this] { waitForStreams(); });
@@ -325,8 +338,6 @@ public:
     return resources_.communicator ? resources_.communicator->status() : Status::ok();
   }
 
-  // Where errors or times of single steps are wanted, they are executed one by one.
-  bool recordsPrograms() const override { return options_.graphs && !options_.synchronous && !options_.timed; }
   Status beginRecording() override { return recorder_.begin(); }
   StatusOr<std::unique_ptr<RecordedProgram>> endRecording() override { return recorder_.end(ends_); }
   bool timesSteps() const override { return true; }

@@ -41,7 +41,7 @@ public:
   }
 };
 
-class HostDevice : public Device {
+class HostDevice : public Device, public DeviceMemory, public DeviceGauges {
 public:
   explicit HostDevice(HostDeviceOptions options) : options_(std::move(options)), resources_(options_.threads) {}
 
@@ -57,6 +57,10 @@ public:
   }
 
   uint32_t threads() const override { return resources_.pool.threads(); }
+  DeviceMemory &memory() override { return *this; }
+  const DeviceMemory &memory() const override { return *this; }
+  DeviceGauges &gauges() override { return *this; }
+  const DeviceGauges &gauges() const override { return *this; }
 
   StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) override { return HostArena::allocate(bytes); }
 

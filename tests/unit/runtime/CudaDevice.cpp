@@ -172,15 +172,15 @@ TEST(CudaDevice, TheArenaIsVirtualMemoryWhereTheDriverHasIt) {
     Variable variable("ZTC_STAND_IN_VIRTUAL_MEMORY", has);
     auto device = standInDevice()(1);
     ASSERT_TRUE(device.isOk()) << device.status().message();
-    const uint64_t before = *(*device)->freeBytes();
+    const uint64_t before = *(*device)->memory().freeBytes();
     {
-      const auto arena = (*device)->allocateArena(1000);
+      const auto arena = (*device)->memory().allocateArena(1000);
       ASSERT_TRUE(arena.isOk()) << arena.status().message();
       EXPECT_EQ((*arena)->bytes(), 1000u);
-      EXPECT_EQ(before - *(*device)->freeBytes(), (*device)->roundedArenaBytes(1000));
-      EXPECT_EQ((*device)->roundedArenaBytes(1000), *has == '1' ? 1024u : 1000u);
+      EXPECT_EQ(before - *(*device)->memory().freeBytes(), (*device)->memory().roundedArenaBytes(1000));
+      EXPECT_EQ((*device)->memory().roundedArenaBytes(1000), *has == '1' ? 1024u : 1000u);
     }
-    EXPECT_EQ(*(*device)->freeBytes(), before);
+    EXPECT_EQ(*(*device)->memory().freeBytes(), before);
   }
 }
 
@@ -197,7 +197,7 @@ TEST(CudaDevice, SlicesOfAGpuAreGpusOfTheirOwn) {
   CudaDeviceOptions options{.libraries = standIns(), .localRank = 1};
   const auto device = createCudaDevice(options);
   ASSERT_TRUE(device.isOk()) << device.status().message();
-  EXPECT_EQ((*device)->memoryName(), "GPU 0000:00:00.0, MIG-00000000-0000-0000-0000-000000000001");
+  EXPECT_EQ((*device)->memory().memoryName(), "GPU 0000:00:00.0, MIG-00000000-0000-0000-0000-000000000001");
 }
 
 TEST(CudaDevice, Tf32RoundsFactorsOfF32Products) {
@@ -221,10 +221,10 @@ TEST(CudaDevice, Tf32RoundsFactorsOfF32Products) {
 TEST(CudaDevice, AnArenaThatDoesNotFit) {
   auto device = standInDevice()(1);
   ASSERT_TRUE(device.isOk()) << device.status().message();
-  const auto arena = (*device)->allocateArena(uint64_t(1) << 40);
+  const auto arena = (*device)->memory().allocateArena(uint64_t(1) << 40);
   EXPECT_EQ(arena.status().code(), StatusCode::ResourceExhausted);
   EXPECT_THAT(arena.status().message(), HasSubstr("the arena of 1099511627776 bytes on STAND-IN (NO GPU)"));
-  EXPECT_EQ(*(*device)->freeBytes(), uint64_t(8) << 30);
+  EXPECT_EQ(*(*device)->memory().freeBytes(), uint64_t(8) << 30);
 }
 
 /// A kernel that fails ends its process's context: these run in processes of their own.

@@ -82,7 +82,7 @@ TEST(CudaGraphs, TakeTheArenaThatTheyAreGiven) {
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(runner.run().isOk());
   const std::vector<float> before = runner.read(runner.a, TwoStreams::kCount);
-  auto moved = runner.device().allocateArena(1 << 20);
+  auto moved = runner.device().memory().allocateArena(1 << 20);
   ASSERT_TRUE(moved.isOk());
   ASSERT_TRUE(runner.executor().initialize(**moved).isOk());
   for (int i = 0; i < 3; ++i)

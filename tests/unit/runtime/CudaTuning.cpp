@@ -45,7 +45,7 @@ public:
     ASSERT_TRUE(status.isOk()) << status.message();
   }
   TunedAlgorithms tune(const TuningRequest &request) {
-    auto tuned = device().tuneAlgorithms(arena(), request);
+    auto tuned = device().tuner()->tuneAlgorithms(arena(), request);
     EXPECT_TRUE(tuned.isOk()) << tuned.status().message();
     return tuned.isOk() ? *tuned : TunedAlgorithms();
   }
@@ -96,7 +96,7 @@ TEST(CudaLimits, AreMeasuredOnOrdinaryNumbers) {
   auto device = standInDevice()(1);
   ASSERT_TRUE(device.isOk()) << device.status().message();
   const uint64_t before = calls("products of zeros");
-  const auto limits = (*device)->measureLimits();
+  const auto limits = (*device)->gauges().measureLimits();
   ASSERT_TRUE(limits.isOk()) << limits.status().message();
   EXPECT_GT(limits->matmulFlopsPerSecond, 0);
   EXPECT_EQ(calls("products of zeros"), before) << "a GPU multiplies them some 13 % faster";
@@ -113,7 +113,7 @@ TEST(CudaTuning, TheArenaIsZeroAfterwards) {
                  }});
   EXPECT_EQ(seen, 2u);
   std::vector<uint32_t> words(products.arena().bytes() / 4, 1);
-  ASSERT_TRUE(products.device().download(words.data(), products.arena().base(), words.size() * 4).isOk());
+  ASSERT_TRUE(products.device().memory().download(words.data(), products.arena().base(), words.size() * 4).isOk());
   EXPECT_EQ(std::count(words.begin(), words.end(), 0u), ptrdiff_t(words.size()));
 }
 
@@ -144,7 +144,7 @@ TEST(CudaTuning, WhatIsKnownIsNotMeasuredAgain) {
   AlgorithmChoices foreign = tuned.all;
   foreign.key = "cuBLASLt 12.0.0 on another GPU";
   EXPECT_EQ(products.tune({.known = foreign, .seconds = 0}).known.size(), 0u);
-  EXPECT_EQ(products.device().useAlgorithms(foreign).code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(products.device().tuner()->useAlgorithms(foreign).code(), StatusCode::FailedPrecondition);
 }
 
 TEST(CudaTuning, AlgorithmsThatMayNotBeAreRefusedWhereverTheyComeFrom) {
@@ -166,7 +166,8 @@ TEST(CudaTuning, AlgorithmsThatMayNotBeAreRefusedWhereverTheyComeFrom) {
                                       std::pair("another version", with("0001fc35", "00000000")),
                                       std::pair("no number", with(version, "0000000g"))}) {
     EXPECT_EQ(products.tune({.known = changed}).known.size(), 0u) << what;
-    EXPECT_THAT(products.device().useAlgorithms(changed).message(), HasSubstr("refuses the algorithm chosen for 48x48"))
+    EXPECT_THAT(products.device().tuner()->useAlgorithms(changed).message(),
+                HasSubstr("refuses the algorithm chosen for 48x48"))
         << what;
   }
 }

@@ -174,7 +174,7 @@ struct Rank {
     ZTC_ASSIGN_OR_RETURN(device, createHostDevice({1, kKernels}));
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, rank, *device, communicator, &board));
-    ZTC_ASSIGN_OR_RETURN(arena, device->allocateArena(memory.arenaBytes));
+    ZTC_ASSIGN_OR_RETURN(arena, device->memory().allocateArena(memory.arenaBytes));
     return executor->initialize(*arena);
   }
   float *floats(Slot slot) const { return reinterpret_cast<float *>(executor->slotAddress(slot)); }

@@ -47,7 +47,7 @@ TEST(Profile, EqualCallsShareALineAndAllTimeIsAccountedFor) {
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(run.runner.run().isOk());
   double seconds = double(traceClock() - begin) / 1e9;
-  auto limits = run.runner.device().measureLimits();
+  auto limits = run.runner.device().gauges().measureLimits();
   ASSERT_TRUE(limits.isOk()) << limits.status().message();
   EXPECT_GT(limits->copyBytesPerSecond, 0);
   EXPECT_GT(limits->matmulFlopsPerSecond, 0);

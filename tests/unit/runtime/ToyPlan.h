@@ -266,7 +266,7 @@ struct Machine {
     ZTC_ASSIGN_OR_RETURN(device, makeDevice());
     ZTC_ASSIGN_OR_RETURN(memory, planMemory(plan, shape));
     ZTC_ASSIGN_OR_RETURN(executor, Executor::create(plan, memory, shape, 0, *device));
-    ZTC_ASSIGN_OR_RETURN(arena, device->allocateArena(memory.arenaBytes));
+    ZTC_ASSIGN_OR_RETURN(arena, device->memory().allocateArena(memory.arenaBytes));
     return executor->initialize(*arena);
   }
 
