@@ -51,7 +51,7 @@ public:
   /// Of the file that the plan names, which may hold the transposed matrix.
   static std::optional<Source> of(const plan::Parameter &parameter, plan::DataType type, uint64_t bytes) {
     const plan::WeightSource &from = parameter.source();
-    const bool isPlain = (!from.has_shift() || from.shift() == 0) && (!from.has_scale() || from.scale() == 1);
+    const bool isPlain = !from.has_shift() || from.shift() == 0;
     if (from.path().empty() || !isPlain || from.type() != type || from.length() != bytes || !pathExists(from.path()) ||
         (from.transpose() && parameter.shape_size() != 2))
       return std::nullopt;

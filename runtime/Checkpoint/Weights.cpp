@@ -212,13 +212,13 @@ static Status initialize(const StateContext &context, double deviation, uint64_t
   return Status::ok();
 }
 
-/// The elements of a tensor as they are loaded: scaled, shifted.
-static ElementSource elementsOf(const StoredTensor &tensor, double scale, double shift) {
+/// The elements of a tensor as they are loaded: shifted.
+static ElementSource elementsOf(const StoredTensor &tensor, double shift) {
   return [=](uint64_t begin, uint64_t count, float *out) {
     readElements(tensor, begin, count, out);
     forgetElements(tensor, begin, count);
-    if (scale != 1 || shift != 0)
-      std::transform(out, out + count, out, [&](float value) { return static_cast<float>(scale * value + shift); });
+    if (shift != 0)
+      std::transform(out, out + count, out, [&](float value) { return static_cast<float>(value + shift); });
     return Status::ok();
   };
 }
@@ -270,7 +270,7 @@ StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOption
     const auto weights = std::make_shared<const NamedWeights>(std::move(opened));
     return ModelSource([=](const plan::Parameter &parameter) -> StatusOr<ElementSource> {
       const StoredTensor tensor = weights->stored(parameter);
-      return tensor.type == plan::U8 ? inBits(parameter, weights->files()) : full(parameter, elementsOf(tensor, 1, 0));
+      return tensor.type == plan::U8 ? inBits(parameter, weights->files()) : full(parameter, elementsOf(tensor, 0));
     });
   }
   if (options.initDeviation)
@@ -287,7 +287,7 @@ StatusOr<ModelSource> openFrozenModel(const plan::Plan &plan, const WeightOption
       return inBits(parameter, files);
     }
     const plan::WeightSource &source = parameter.source();
-    return full(parameter, elementsOf(tensor, source.has_scale() ? source.scale() : 1, source.shift()));
+    return full(parameter, elementsOf(tensor, source.shift()));
   });
 }
 
@@ -357,9 +357,9 @@ static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
 /// `sample` takes from every tensor, also where this rank holds no part of it.
 static Status loadOwn(const StateContext &context, const WeightOptions &options, Sha256 &sample) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
-  const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double scale, double shift) {
+  const auto load = [&](const plan::Parameter &parameter, const StoredTensor &tensor, double shift) {
     takeSample(sample, tensor);
-    const ElementSource elements = elementsOf(tensor, scale, shift);
+    const ElementSource elements = elementsOf(tensor, shift);
     return fillParameter(
         context, parameter, StateKind::Model,
         [&](uint64_t begin, uint64_t count, float *out) {
@@ -408,7 +408,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
         ZTC_RETURN_IF_ERROR(loadBytes(*parameter, tensor, opened->second));
         continue;
       }
-      ZTC_RETURN_IF_ERROR(load(*parameter, tensor, source.has_scale() ? source.scale() : 1, source.shift()));
+      ZTC_RETURN_IF_ERROR(load(*parameter, tensor, source.shift()));
     }
     return Status::ok();
   };
@@ -417,7 +417,7 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     for (const plan::Parameter *parameter : parameters) {
       const StoredTensor tensor = weights.stored(*parameter);
       ZTC_RETURN_IF_ERROR(tensor.type == plan::U8 ? loadBytes(*parameter, tensor, weights.files())
-                                                  : load(*parameter, tensor, 1, 0));
+                                                  : load(*parameter, tensor, 0));
     }
     return Status::ok();
   };

@@ -398,8 +398,8 @@ private:
   /// `count`: elements that the checkpoint has of the parameter.
   static Status checkSource(const Parameter &parameter, uint64_t count, const std::string &where) {
     const WeightSource &source = parameter.source();
-    if (!std::isfinite(source.shift()) || !std::isfinite(source.scale()))
-      return dataLoss(where + ": what its values are scaled or shifted by is not a finite number");
+    if (!std::isfinite(source.shift()))
+      return dataLoss(where + ": what its values are shifted by is not a finite number");
     const bool isOrthogonal =
         source.start() == WeightSource::ORTHOGONAL_ROWS || source.start() == WeightSource::ORTHOGONAL_COLUMNS;
     const uint64_t rank =
