@@ -46,14 +46,13 @@ bool isLibraryCall(Operation *op) {
 }
 
 bool isCollectiveStart(Operation *op) {
-  return isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp, dist::AllReduceStartOp>(op);
+  return op->hasTrait<dist::CollectiveStart>();
 }
 bool isCollectiveDone(Operation *op) {
-  return isa<dist::AllGatherDoneOp, dist::ReduceScatterDoneOp, dist::AllReduceDoneOp>(op);
+  return op->hasTrait<dist::CollectiveDone>();
 }
 bool isCollective(Operation *op) {
-  return isa<dist::AllGatherOp, dist::ReduceScatterOp, dist::AllReduceOp>(op) || isCollectiveStart(op) ||
-         isCollectiveDone(op);
+  return op->hasTrait<dist::WholeCollective>() || isCollectiveStart(op) || isCollectiveDone(op);
 }
 
 bool isFree(Operation *op) {

@@ -44,6 +44,11 @@ bool isShard(mlir::Type type);
 /// The bucket that a full or shard type names; null for any other type.
 mlir::FlatSymbolRefAttr bucketOf(mlir::Type type);
 
+/// Traits: a collective in one op; the op that starts one; the op that waits for it.
+template <typename Op> class WholeCollective : public mlir::OpTrait::TraitBase<Op, WholeCollective> {};
+template <typename Op> class CollectiveStart : public mlir::OpTrait::TraitBase<Op, CollectiveStart> {};
+template <typename Op> class CollectiveDone : public mlir::OpTrait::TraitBase<Op, CollectiveDone> {};
+
 } // namespace ztc::dist
 
 #include "compiler/Dialect/Dist/DistDialect.h.inc"

@@ -49,6 +49,12 @@ def Dist_PendingType : TypeDef<Dist_Dialect, "Pending"> {
 
 def Dist_Aliasing : DeclareOpInterfaceMethods<StorageAliasOpInterface>;
 
+/// What sends data between ranks: in one op, or as a start and a done. Passes ask for these, not for the ops by name.
+class Dist_CommunicationTrait<string name> : NativeOpTrait<name> { let cppNamespace = "::ztc::dist"; }
+def Dist_WholeCollective : Dist_CommunicationTrait<"WholeCollective">;
+def Dist_CollectiveStart : Dist_CommunicationTrait<"CollectiveStart">;
+def Dist_CollectiveDone : Dist_CommunicationTrait<"CollectiveDone">;
+
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
 
 /// A bucket is 1-D; its length depends on the world size.

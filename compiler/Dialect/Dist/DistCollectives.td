@@ -18,17 +18,17 @@ def Dist_OwnShardOp : Dist_Op<"own_shard", [Pure, Dist_Aliasing]> {
 
 /// A collective is not pure, though nothing but its result can be seen: all ranks run the same ones in the same order, so none may be
 /// merged with another (the second gather of a bucket with the first) or dropped.
-class Dist_Collective<string mnemonic, string operand> : Dist_Op<mnemonic> {
+class Dist_Collective<string mnemonic, string operand> : Dist_Op<mnemonic, [Dist_WholeCollective]> {
   let assemblyFormat = "$" # operand # " `axis` $axis attr-dict `:` type($" # operand # ") `->` type($y)";
   let hasVerifier = 1;
 }
 /// `order` is the start's place in the one launch order of its function, equal on all ranks (see OrderCollectives).
-class Dist_StartOp<string mnemonic, string operand> : Dist_Op<mnemonic> {
+class Dist_StartOp<string mnemonic, string operand> : Dist_Op<mnemonic, [Dist_CollectiveStart]> {
   let results = (outs Dist_PendingType:$pending);
   let assemblyFormat = "$" # operand # " `axis` $axis attr-dict `:` type($" # operand # ") `->` qualified(type($pending))";
   let hasVerifier = 1;
 }
-class Dist_DoneOp<string mnemonic> : Dist_Op<mnemonic, [TypesMatchWith<"the result is what was started", "pending", "y",
+class Dist_DoneOp<string mnemonic> : Dist_Op<mnemonic, [Dist_CollectiveDone, TypesMatchWith<"the result is what was started", "pending", "y",
                                                                       "::llvm::cast<PendingType>($_self).getResult()">]> {
   let arguments = (ins Dist_PendingType:$pending);
   let results = (outs AnyRankedTensor:$y);
@@ -63,7 +63,7 @@ def Dist_ReduceScatterOp : Dist_Collective<"reduce_scatter", "full"> {
   let results = (outs Dist_FlatTensor:$y);
 }
 
-def Dist_AllReduceOp : Dist_Op<"all_reduce", [AllTypesMatch<["x", "y"]>]> {
+def Dist_AllReduceOp : Dist_Op<"all_reduce", [Dist_WholeCollective, AllTypesMatch<["x", "y"]>]> {
   let summary = "The sum of a scalar over all ranks, in rank order.";
   let description = [{ `%y = dist.all_reduce %x axis "data" : tensor<f32>`. (C1) operand and result have one type, that of a float scalar. }];
   let arguments = (ins Dist_Scalar:$x, StrAttr:$axis);
