@@ -129,8 +129,8 @@ public:
   KernelDescription addGpuGather(int64_t rowBytes);
   KernelDescription addGpuScatterAdd(int64_t width, mlir::Type dyType);
   KernelDescription addGpuNarrow(mlir::Type to);
-  /// `format`: nf4 or int8, as graph.dequantize calls it; `columns`: of the matrix.
-  KernelDescription addGpuDequantize(llvm::StringRef format, int64_t columns, mlir::Type to);
+  /// `columns`: of the matrix.
+  KernelDescription addGpuDequantize(graph::WeightFormat format, int64_t columns, mlir::Type to);
   KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,
                                            const LogitForm &form = {});
   KernelDescription addGpuLossSum();

@@ -1,7 +1,7 @@
 // Weights that are stored in fewer bits, as numbers on a GPU. See runtime/Format/ServiceKernels.md.
 #include "compiler/Codegen/BlockKernel.h"
 #include "compiler/Codegen/DeviceEmitter.h"
-#include "runtime/Format/QuantizedWeight.h"
+#include "compiler/Dialect/Graph/WeightFormats.h"
 
 using namespace mlir;
 
@@ -103,17 +103,20 @@ void emitInt8(BlockKernel &k, Type element) {
 
 } // namespace
 
-KernelDescription KernelModule::addGpuDequantize(StringRef format, int64_t columns, Type to) {
-  const bool isNf4 = weightFormat(format) == plan::NF4;
-  const bool byRow = QuantizedLayout{.format = weightFormat(format), .columns = uint64_t(columns)}.hasScalesByRow();
-  return deviceService(*state_, ("gpu_dequantize_" + format + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
-                       {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kThreads, kThreads, [&](BlockKernel &k) {
-                         Type element = k.b.element(to);
-                         if (isNf4)
-                           emitNf4(k, element, byRow);
-                         else
-                           emitInt8(k, element);
-                       });
+KernelDescription KernelModule::addGpuDequantize(graph::WeightFormat format, int64_t columns, Type to) {
+  const bool isNf4 = format == graph::WeightFormat::Nf4;
+  const bool byRow =
+      QuantizedLayout{.format = graph::planFormat(format), .columns = uint64_t(columns)}.hasScalesByRow();
+  return deviceService(
+      *state_,
+      ("gpu_dequantize_" + graph::stringifyWeightFormat(format) + (byRow ? "_rows" : "") + typeSuffix(to)).str(),
+      {false, true}, isNf4 ? (byRow ? 7 : 6) : 3, kThreads, kThreads, [&](BlockKernel &k) {
+        Type element = k.b.element(to);
+        if (isNf4)
+          emitNf4(k, element, byRow);
+        else
+          emitInt8(k, element);
+      });
 }
 
 } // namespace ztc

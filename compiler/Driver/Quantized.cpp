@@ -47,7 +47,10 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
       continue;
     ++found;
     forward.setArgAttr(index, graph::kSource, sourceOf(builder, *tensor));
-    forward.setArgAttr(index, graph::kQuantized, builder.getStringAttr(tensor->format));
+    const std::optional<graph::WeightFormat> format = graph::symbolizeWeightFormat(tensor->format);
+    if (!format)
+      return fail("'" + Twine(tensor->name) + "' is stored as " + tensor->format + ", which is neither nf4 nor int8");
+    forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(module.getContext(), *format));
   }
   if (found != tensors.size())
     return fail(Twine(tensors.size() - found) + " of the weights in " + first.format +

@@ -1,7 +1,6 @@
 // Reference rule of weights in fewer bits.
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/WeightFormats.h"
 #include "compiler/Reference/Interpreter.h"
-#include "runtime/Format/QuantizedWeight.h"
 
 using namespace mlir;
 
@@ -12,7 +11,7 @@ static LogicalResult runDequantize(graph::DequantizeOp op, Operands operands, Re
   const Tensor &codes = *operands[0];
   Tensor &y = results[0];
   std::optional<QuantizedLayout> layout =
-      quantizedLayout(weightFormat(op.getFormat()), uint64_t(y.shape[0]), uint64_t(y.shape[1]));
+      quantizedLayout(graph::planFormat(op.getFormat()), uint64_t(y.shape[0]), uint64_t(y.shape[1]));
   if (!layout || layout->bytes != codes.integers.size())
     return op.emitOpError("has bytes that are no weight of its shape");
   std::vector<std::byte> bytes(layout->bytes);

@@ -2,7 +2,6 @@
 #include "passes/Adapters/WeightUses.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Quantization/Passes.h"
-#include "runtime/Format/QuantizedWeight.h"
 
 #define DEBUG_TYPE "ztc-choose-quantized"
 
@@ -18,7 +17,8 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
   using ChooseQuantizedBase::ChooseQuantizedBase;
 
   void runOnOperation() override {
-    if (weightFormat(format) == plan::PLAIN) {
+    const std::optional<graph::WeightFormat> wanted = graph::symbolizeWeightFormat(format);
+    if (!wanted) {
       getOperation().emitError("there is no format '") << format.getValue() << "' of weights, only nf4 and int8";
       return signalPassFailure();
     }
@@ -35,7 +35,7 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
       if (cast<RankedTensorType>(weight.getType()).getRank() != 2 || isTable || !adapters::isFactor(weight) ||
           weight == head)
         continue;
-      forward.setArgAttr(index, graph::kQuantized, StringAttr::get(&getContext(), format.getValue()));
+      forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(&getContext(), *wanted));
     }
   }
 };

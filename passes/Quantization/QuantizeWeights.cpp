@@ -1,9 +1,9 @@
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Dialect/Graph/WeightFormats.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Quantization/Passes.h"
-#include "runtime/Format/QuantizedWeight.h"
 
 #define DEBUG_TYPE "ztc-quantize-weights"
 
@@ -65,19 +65,21 @@ private:
   LogicalResult convert(unsigned index) {
     BlockArgument weight = function.getArgument(index);
     auto type = cast<RankedTensorType>(weight.getType());
-    StringRef format = graph::argString(function, index, graph::kQuantized);
+    const auto attribute = function.getArgAttrOfType<graph::WeightFormatAttr>(index, graph::kQuantized);
+    const graph::WeightFormat format = attribute.getValue();
     std::optional<QuantizedLayout> layout;
     if (type.getRank() == 2)
-      layout = quantizedLayout(weightFormat(format), uint64_t(type.getDimSize(0)), uint64_t(type.getDimSize(1)));
+      layout = quantizedLayout(graph::planFormat(format), uint64_t(type.getDimSize(0)), uint64_t(type.getDimSize(1)));
     if (!layout)
-      return function.emitOpError("argument ") << index << " of type " << type << " cannot be stored as " << format;
+      return function.emitOpError("argument ")
+             << index << " of type " << type << " cannot be stored as " << graph::stringifyWeightFormat(format);
     NamedAttrList source(function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource));
-    source.set("format", builder.getStringAttr(format));
+    source.set("format", builder.getStringAttr(graph::stringifyWeightFormat(format)));
     source.set("quantized_shape", builder.getDenseI64ArrayAttr(type.getShape()));
     function.setArgAttr(index, graph::kSource, source.getDictionary(builder.getContext()));
     foreignScales += layout->hasScalesByRow();
     wasType[weight] = type;
-    formats[weight] = builder.getStringAttr(format);
+    formats[weight] = format;
     weight.setType(RankedTensorType::get({int64_t(layout->bytes)}, builder.getI8Type()));
     return success();
   }
@@ -95,7 +97,7 @@ private:
   Value numbersFor(Value value, Operation *reader) {
     builder.setInsertionPoint(reader);
     if (auto type = wasType.find(value); type != wasType.end()) {
-      if (!ownScales || formats.lookup(value) != "nf4")
+      if (!ownScales || formats.lookup(value) != graph::WeightFormat::Nf4)
         return graph::DequantizeOp::create(builder, reader->getLoc(), type->second, value, formats.lookup(value));
       auto row = type->second.clone(ArrayRef<int64_t>{1, type->second.getNumElements()});
       Value numbers = graph::DequantizeOp::create(builder, reader->getLoc(), row, value, formats.lookup(value));
@@ -117,7 +119,7 @@ private:
   const bool ownScales;
   OpBuilder builder;
   llvm::MapVector<Value, RankedTensorType> wasType; ///< of parameters that are bytes now
-  llvm::DenseMap<Value, StringAttr> formats;
+  llvm::DenseMap<Value, graph::WeightFormat> formats;
 };
 
 struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights>, SaysWhatItKeeps {

@@ -119,7 +119,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     const int64_t layer = number ? number.getInt() : -1;
     Section section = sectionOf(function.getArgument(index), layer);
     const bool isBytes = parameter.type.getElementType().isInteger(8);
-    const StringRef format = isBytes ? graph::argString(function, index, graph::kQuantized) : StringRef();
+    auto stored = function.getArgAttrOfType<graph::WeightFormatAttr>(index, graph::kQuantized);
+    const StringRef format = isBytes && stored ? graph::stringifyWeightFormat(stored.getValue()) : StringRef();
     const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
     members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept}].push_back(
         layout.parameters.size());

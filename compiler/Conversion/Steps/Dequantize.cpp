@@ -11,13 +11,10 @@ namespace {
 struct DequantizeSteps : StepSourceOpInterface::ExternalModel<DequantizeSteps, graph::DequantizeOp> {
   LogicalResult emitSteps(Operation *op, StepEmitter &emitter) const {
     auto source = cast<graph::DequantizeOp>(op);
-    std::optional<plan_ir::WeightFormat> format = plan_ir::symbolizeWeightFormat(source.getFormat());
-    if (!format)
-      return StepEmitter::refuse(op);
     StepHead head = emitter.describe(op, "dequantize", "a weight in fewer bits, for the product that reads it");
     auto step = emitter.begin<plan_ir::DequantizeOp>(
         head, {emitter.operand(source.getCodes(), Access::Read), emitter.result(op->getResult(0))});
-    step.format = plan_ir::WeightFormatAttr::get(op->getContext(), *format);
+    step.format = plan_ir::WeightFormatAttr::get(op->getContext(), plan_ir::WeightFormat(source.getFormat()));
     step.rows = emitter.number(dimensionOf(source.getY(), 0));
     step.columns = emitter.number(dimensionOf(source.getY(), 1));
     step.type = emitter.elementType(source.getY());

@@ -57,7 +57,7 @@ constexpr Attributed kAttributes[] = {
     {"tied", Place::Argument, kStrings, is<ArrayAttr>},
     {"frozen", Place::Argument, kFlag, is<UnitAttr>},
     {"no_decay", Place::Argument, kFlag, is<UnitAttr>},
-    {"quantized", Place::Argument, kString, is<StringAttr>},
+    {"quantized", Place::Argument, "a #graph.weight_format", is<WeightFormatAttr>},
     {"wide", Place::Argument, kFlag, is<UnitAttr>},
     {"bucket", Place::Argument, kSymbol, is<FlatSymbolRefAttr>},
     {"result", Place::Result, "a #graph.result", is<ResultKindAttr>},

@@ -9,16 +9,16 @@ def Graph_ByteTensor : 1DTensorOf<[I8]>;
 def Graph_DequantizeOp : Graph_Op<"dequantize", [Costed, Transient]> {
   let summary = "The numbers of a frozen weight, from the bytes that hold it in fewer bits.";
   let description = [{
-        %w = graph.dequantize %codes {format = "nf4"} : tensor<18004xi8> -> tensor<64x512xbf16>
+        %w = graph.dequantize %codes format <nf4> : tensor<18004xi8> -> tensor<64x512xbf16>
 
     `format` is nf4 (blocks of 64 elements in row-major order, whose scales are stored in 8 bits) or int8 (a scale for each row): see
     runtime/Format/QuantizedWeight.h. Each number is the f32 product of its code's value and its scale, rounded once to y's type. A frozen
     weight gets no gradient, so the op needs no derivative.
-    (C1) format is nf4 or int8. (C2) y is a matrix. (C3) `codes` is as long as the format says for a matrix of y's shape.
+    (C1) y is a matrix. (C2) `codes` is as long as the format says for a matrix of y's shape.
   }];
-  let arguments = (ins Graph_ByteTensor:$codes, StrAttr:$format);
+  let arguments = (ins Graph_ByteTensor:$codes, Graph_WeightFormatAttr:$format);
   let results = (outs Graph_FloatTensor:$y);
-  let assemblyFormat = "$codes attr-dict `:` type($codes) `->` type($y)";
+  let assemblyFormat = "$codes `format` $format attr-dict `:` type($codes) `->` type($y)";
   let hasVerifier = 1;
 }
 #endif

@@ -34,7 +34,8 @@ int main(int argc, char **argv) {
   for (mlir::Type type : {bf16, f16})
     kernels.push_back(module.addGpuNarrow(type));
   for (mlir::Type type : {f32, bf16, f16})
-    for (auto [format, columns] : {std::pair("nf4", 64), {"nf4", 96}, {"int8", 64}})
+    for (auto [format, columns] :
+         {std::pair(graph::WeightFormat::Nf4, 64), {graph::WeightFormat::Nf4, 96}, {graph::WeightFormat::Int8, 64}})
       kernels.push_back(module.addGpuDequantize(format, columns, type));
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t lanes : {1, 2, 4, 8}) {

@@ -291,8 +291,8 @@ TEST(CodegenBytes, Dequantize) {
   for (mlir::Type type : {f32(), bf16(), f16()})
     for (uint64_t columns : {128, 96}) {
       Engine engine;
-      const KernelDescription nf4 = engine.module.addGpuDequantize("nf4", int64_t(columns), type),
-                              int8 = engine.module.addGpuDequantize("int8", int64_t(columns), type);
+      const KernelDescription nf4 = engine.module.addGpuDequantize(graph::WeightFormat::Nf4, int64_t(columns), type),
+                              int8 = engine.module.addGpuDequantize(graph::WeightFormat::Int8, int64_t(columns), type);
       engine.load();
       ASSERT_TRUE(engine.image);
       const uint64_t count = rows * columns;

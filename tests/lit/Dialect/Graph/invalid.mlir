@@ -701,10 +701,20 @@ func.func private @f(tensor<4xf32>) -> tensor<4xf32>
 
 // -----
 
+// dequantize: format
+func.func @dequantize(%x: tensor<1140xi8>) {
+  // expected-error @+2 {{expected string or keyword containing one of the following enum values for attribute 'value' [nf4, int8]}}
+  // expected-error @+1 {{failed to parse}}
+  %0 = graph.dequantize %x format <fp4> : tensor<1140xi8> -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 // dequantize (C1)
 func.func @dequantize(%x: tensor<1140xi8>) {
-  // expected-error @+1 {{knows the formats nf4 and int8, not fp4}}
-  %0 = graph.dequantize %x {format = "fp4"} : tensor<1140xi8> -> tensor<4x8xf32>
+  // expected-error @+1 {{gives no matrix: 'tensor<32xf32>'}}
+  %0 = graph.dequantize %x format <nf4> : tensor<1140xi8> -> tensor<32xf32>
   return
 }
 
@@ -712,17 +722,8 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 
 // dequantize (C2)
 func.func @dequantize(%x: tensor<1140xi8>) {
-  // expected-error @+1 {{gives no matrix: 'tensor<32xf32>'}}
-  %0 = graph.dequantize %x {format = "nf4"} : tensor<1140xi8> -> tensor<32xf32>
-  return
-}
-
-// -----
-
-// dequantize (C3)
-func.func @dequantize(%x: tensor<1140xi8>) {
   // expected-error @+1 {{reads 'tensor<1140xi8>', 'tensor<4x8xf32>' needs 48 bytes}}
-  %0 = graph.dequantize %x {format = "int8"} : tensor<1140xi8> -> tensor<4x8xf32>
+  %0 = graph.dequantize %x format <int8> : tensor<1140xi8> -> tensor<4x8xf32>
   return
 }
 

@@ -5,11 +5,11 @@
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: tensor<16x8xf32> {graph.name = "embed.weight", graph.role = #graph.role<parameter>}
 // CHECK-SAME: tensor<4x8xf32> {graph.name = "positions.weight", graph.role = #graph.role<parameter>}
-// CHECK-SAME: tensor<8x8xf32> {graph.name = "q.weight", graph.quantized = "nf4", graph.role = #graph.role<parameter>}
-// CHECK-SAME: tensor<4x8xf32> {graph.name = "k.weight", graph.quantized = "nf4", graph.role = #graph.role<parameter>}
+// CHECK-SAME: tensor<8x8xf32> {graph.name = "q.weight", graph.quantized = #graph.weight_format<nf4>, graph.role = #graph.role<parameter>}
+// CHECK-SAME: tensor<4x8xf32> {graph.name = "k.weight", graph.quantized = #graph.weight_format<nf4>, graph.role = #graph.role<parameter>}
 // CHECK-SAME: tensor<8xf32> {graph.name = "norm.weight", graph.role = #graph.role<parameter>}
 // CHECK-SAME: tensor<16x12xf32> {graph.name = "lm_head.weight", graph.role = #graph.role<parameter>}
-// INT8: graph.name = "q.weight", graph.quantized = "int8"
+// INT8: graph.name = "q.weight", graph.quantized = #graph.weight_format<int8>
 func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
                    %e: tensor<16x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"},
                    %p: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "positions.weight"},

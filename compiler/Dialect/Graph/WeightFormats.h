@@ -1,0 +1,15 @@
+// Formats of weights in fewer bits, as the plan names them.
+#pragma once
+#include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/QuantizedWeight.h"
+
+namespace ztc::graph {
+
+static_assert(int(WeightFormat::Nf4) == int(plan::NF4) && int(WeightFormat::Int8) == int(plan::INT8));
+
+/// The same format in a plan.
+inline plan::WeightFormat planFormat(WeightFormat format) {
+  return plan::WeightFormat(format);
+}
+
+} // namespace ztc::graph
