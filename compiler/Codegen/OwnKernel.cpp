@@ -92,19 +92,24 @@ FuncOp makeOwn(graph::FusionOp call) {
   return own;
 }
 
-void supply(FuncOp form, ObjectKind kind, StringRef bytes, ArrayRef<LaunchAttr> launches) {
+void supply(FuncOp form, ObjectKind kind, StringRef bytes, ArrayRef<LaunchAttr> launches, StringRef architecture) {
   Builder builder(form.getContext());
   auto type = RankedTensorType::get({int64_t(bytes.size())}, builder.getIntegerType(8));
   AsmResourceBlob blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(bytes.data(), bytes.size()), 16);
-  const std::string name = (form.getSymName() + "." + stringifyObjectKind(kind)).str();
+  const StringAttr architectureAttr = architecture.empty() ? StringAttr() : builder.getStringAttr(architecture);
+  std::string name = (form.getSymName() + "." + stringifyObjectKind(kind)).str();
+  if (architectureAttr)
+    name += ("." + architecture).str();
   SmallVector<Attribute> objects;
   if (ArrayAttr known = form.getObjectsAttr())
-    llvm::copy_if(known, std::back_inserter(objects),
-                  [&](Attribute object) { return cast<ObjectAttr>(object).getKind() != kind; });
+    llvm::copy_if(known, std::back_inserter(objects), [&](Attribute held) {
+      auto object = cast<ObjectAttr>(held);
+      return object.getKind() != kind || object.getArchitecture() != architectureAttr;
+    });
   SmallVector<Attribute> list(launches.begin(), launches.end());
   objects.push_back(ObjectAttr::get(form.getContext(), kind,
                                     DenseResourceElementsAttr::get(type, name, std::move(blob)),
-                                    builder.getArrayAttr(list)));
+                                    builder.getArrayAttr(list), architectureAttr));
   form.setObjectsAttr(builder.getArrayAttr(objects));
 }
 

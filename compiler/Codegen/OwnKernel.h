@@ -14,7 +14,10 @@ FuncOp formOf(graph::FusionOp call);
 FuncOp makeOwn(graph::FusionOp call);
 
 /// From here on the kernels of `form` are `bytes` for one kind of target (#kernel.object says which bytes, and what
-/// they define); `launches`, of PTX, one per schedule. What was supplied for that kind before is dropped.
-void supply(FuncOp form, ObjectKind kind, llvm::StringRef bytes, llvm::ArrayRef<LaunchAttr> launches = {});
+/// they define); `launches`, for GPUs, one per schedule; `architecture`, of a cubin, is its GPU's, sm_90a. What was
+/// supplied for that kind and architecture before is dropped. Bytes that are not what they should be, or that lack a
+/// symbol, are a diagnostic of ztc-compile-kernels.
+void supply(FuncOp form, ObjectKind kind, llvm::StringRef bytes, llvm::ArrayRef<LaunchAttr> launches = {},
+            llvm::StringRef architecture = {});
 
 } // namespace ztc::kernel

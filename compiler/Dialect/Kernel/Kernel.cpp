@@ -79,7 +79,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> error, Fla
 }
 
 LogicalResult ObjectAttr::verify(function_ref<InFlightDiagnostic()> error, ObjectKind kind,
-                                 DenseResourceElementsAttr data, ArrayAttr launches) {
+                                 DenseResourceElementsAttr data, ArrayAttr launches, StringAttr architecture) {
   // (C1)
   if (!data.getType().getElementType().isInteger(8))
     return error() << "machine code is bytes, not " << data.getType();
@@ -89,13 +89,18 @@ LogicalResult ObjectAttr::verify(function_ref<InFlightDiagnostic()> error, Objec
   for (Attribute launch : launches)
     if (!isa<LaunchAttr>(launch))
       return error() << "launches are #kernel.launch, not " << launch;
+  // (C3)
+  const bool isCubin = kind == ObjectKind::Cubin;
+  if (isCubin != bool(architecture) || (isCubin && !architecture.getValue().starts_with("sm_")))
+    return error() << "C3: machine code of kind " << stringifyObjectKind(kind) << " with architecture "
+                   << (architecture ? architecture.getValue() : "none");
   return success();
 }
 
-ObjectAttr FuncOp::getObject(ObjectKind kind) {
+ObjectAttr FuncOp::getObject(ObjectKind kind, StringRef architecture) {
   if (ArrayAttr objects = getObjectsAttr())
     for (auto object : objects.getAsRange<ObjectAttr>())
-      if (object.getKind() == kind)
+      if (object.getKind() == kind && (!object.getArchitecture() || object.getArchitecture() == architecture))
         return object;
   return {};
 }
@@ -146,16 +151,20 @@ LogicalResult FuncOp::verify() {
   if (std::optional<ArrayRef<int64_t>> numbers = getClasses(); numbers && numbers->size() != written.size())
     return emitOpError("C5: has ") << numbers->size() << " classes for " << written.size() << " results";
   // (C6)
-  SmallVector<ObjectKind> kinds;
+  SmallVector<std::pair<ObjectKind, StringAttr>> kinds;
   const ArrayAttr objects = getObjectsAttr();
   for (Attribute held : objects ? objects.getValue() : ArrayRef<Attribute>()) {
     auto object = cast<ObjectAttr>(held);
-    if (llvm::is_contained(kinds, object.getKind()))
-      return emitOpError("C6: has two objects of kind ") << stringifyObjectKind(object.getKind());
-    kinds.push_back(object.getKind());
-    if (object.getKind() == ObjectKind::Ptx && object.getLaunches().size() != getSchedules().size())
-      return emitOpError("C6: PTX for ") << getSchedules().size() << " schedules has " << object.getLaunches().size()
-                                         << " launches";
+    const StringRef kind = stringifyObjectKind(object.getKind());
+    if (llvm::is_contained(kinds, std::pair(object.getKind(), object.getArchitecture())))
+      return emitOpError("C6: has two objects of kind ")
+             << kind << (object.getArchitecture() ? " for " : "")
+             << (object.getArchitecture() ? object.getArchitecture().getValue() : "");
+    kinds.push_back({object.getKind(), object.getArchitecture()});
+    if (object.getKind() != ObjectKind::Host && object.getLaunches().size() != getSchedules().size())
+      return emitOpError("C6: ") << (object.getKind() == ObjectKind::Ptx ? "PTX" : kind) << " for "
+                                 << getSchedules().size() << " schedules has " << object.getLaunches().size()
+                                 << " launches";
   }
   return success();
 }

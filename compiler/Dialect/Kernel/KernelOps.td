@@ -64,20 +64,23 @@ def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
 def Kernel_ScheduleArrayAttr : TypedArrayAttrBase<Kernel_ScheduleAttr, "launches of a kernel">;
 
 def Kernel_ObjectKind : I32Enum<"ObjectKind", "What machine code from outside is.", [
-  I32EnumCase<"Host", 0, "host">, I32EnumCase<"Ptx", 1, "ptx">]> { let cppNamespace = "::ztc::kernel"; }
+  I32EnumCase<"Host", 0, "host">, I32EnumCase<"Ptx", 1, "ptx">, I32EnumCase<"Cubin", 2, "cubin">, I32EnumCase<"Simt", 3, "simt">]> { let cppNamespace = "::ztc::kernel"; }
 
 def Kernel_ObjectAttr : AttrDef<Kernel_Dialect, "Object"> {
   let mnemonic = "object";
   let summary = "Machine code of a kernel from outside, for processors or for GPUs.";
   let description = [{
     `host`: an ELF object for x86-64, which is linked into the images of all processors: it must run on each of them, and need no library.
-    `ptx`: text of PTX, which becomes part of the modules of all GPUs; `launches` says for each schedule how it is launched, its variant that
-    adds alike. Both define the symbols of the schedules, and those with `_add` behind them where has_add is 1, with the parameters that
-    compiler/Codegen/README.md names. `data` is bytes.
+    `ptx`: text of PTX, which becomes part of the modules of all GPUs. `cubin`: a linked image for the GPU that `architecture` names (sm_90a),
+    which stands in the plan as it is; it comes before `ptx` there. `simt`: an ELF object for x86-64 that the engine of the target simt runs in
+    their place (compiler/Codegen/EmitSimt.h says how it is called); without one it runs what is generated of the body. `launches` says for each
+    schedule how it is launched on a GPU, its variant that adds alike. All define the symbols of the schedules, and those with `_add` behind them
+    where has_add is 1, with the parameters that compiler/Codegen/README.md names. `data` is bytes.
 
-    (C1) data is bytes. (C2) launches are those of `ptx` alone.
+    (C1) data is bytes. (C2) an object for processors has no launches. (C3) a cubin has an architecture, sm_ and a number, nothing else has one.
   }];
-  let parameters = (ins EnumParameter<Kernel_ObjectKind>:$kind, "::mlir::DenseResourceElementsAttr":$data, "::mlir::ArrayAttr":$launches);
+  let parameters = (ins EnumParameter<Kernel_ObjectKind>:$kind, "::mlir::DenseResourceElementsAttr":$data, "::mlir::ArrayAttr":$launches,
+                        OptionalParameter<"::mlir::StringAttr">:$architecture);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -101,7 +104,7 @@ def Kernel_FuncOp : Op<Kernel_Dialect, "func", [FunctionOpInterface, IsolatedFro
 
     (C1) the body has one block with the function's operands, and kernel.return gives its results. (C2) there is a launch. (C3) buffers name
     operands and results that there are. (C4) every result is written by some launch. (C5) classes has a number per result. (C6) there is one
-    object of a kind at most, and that for GPUs has a launch per schedule.
+    object of a kind at most, of cubins one for each architecture, and those for GPUs have a launch per schedule.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, Kernel_ScheduleArrayAttr:$schedules,
                        OptionalAttr<DenseI64ArrayAttr>:$classes, OptionalAttr<I64Attr>:$workspace_bytes,
@@ -115,8 +118,8 @@ def Kernel_FuncOp : Op<Kernel_Dialect, "func", [FunctionOpInterface, IsolatedFro
     ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::mlir::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
-    /// What comes from outside for one kind of target; null: nothing.
-    ObjectAttr getObject(ObjectKind kind);
+    /// What comes from outside as `kind`, a cubin for one `architecture`; null: nothing.
+    ObjectAttr getObject(ObjectKind kind, ::llvm::StringRef architecture = "");
   }];
 }
 
