@@ -102,7 +102,7 @@ struct ConvertToPlan : impl::ConvertToPlanBase<ConvertToPlan> {
       auto record = plan_ir::BucketOp::create(
           builder, bucket.getLoc(), bucket.getSymNameAttr(), bucket.getElementsAttr(), bucket.getDecayedAttr(),
           bucket.getTrainableAttr(), parameterSlot, slotOf(module, name, "gradient"), slotOf(module, name, "master"),
-          stateSlots(module, name));
+          stateSlots(module, name), bucket.getQuantumAttr());
       for (Attribute entry : bucket.getParameters()) {
         dist::BucketParameter parameter = dist::readBucketParameter(entry);
         plan_ir::ParameterOp::create(

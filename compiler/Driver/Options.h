@@ -10,6 +10,10 @@
 
 namespace ztc {
 
+/// When the update of a step happens: behind its last micro-step, or of each bucket as soon as its gradient is
+/// complete.
+enum class UpdateTime { After, InBackward };
+
 /// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
   std::string input;  ///< an ONNX file, a Hugging Face folder, or IR text where `from` is set
@@ -21,9 +25,10 @@ struct CompileOptions {
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
   std::string precision = "bf16";
-  bool tf32 = false;               ///< with fp32: products round their factors to TF32 on GPUs
-  std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
-  std::string optimizerState = "fp32";
+  bool tf32 = false;                   ///< with fp32: products round their factors to TF32 on GPUs
+  std::string optimizer = "adamw";     ///< a name of compiler/Dialect/Graph/Optimizers.h
+  std::string optimizerState = "fp32"; ///< fp32, bf16 or int8
+  UpdateTime updateTime = UpdateTime::After;
   std::string masters = "fp32"; ///< of bf16 weights: fp32 or none
   std::string precisionPolicy;  ///< JSON file with the layers that stay fp32
   std::vector<std::string>

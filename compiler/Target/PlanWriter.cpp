@@ -94,6 +94,8 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
   if (std::optional<uint64_t> gpu = slot.getGpuElements())
     size.set_gpu_elements(*gpu);
   size.set_element_bytes(slot.getElementBytes());
+  size.set_block_elements(uint32_t(slot.getBlockElements().value_or(0)));
+  size.set_quantum(uint32_t(slot.getQuantum().value_or(0)));
   size.set_only_if_accumulating(slot.getOnlyIfAccumulating());
   size.set_only_if_several_ranks(slot.getOnlyIfSeveralRanks());
   FailureOr<plan::DataType> type = dataType(slot, slot.getType());
@@ -128,6 +130,7 @@ LogicalResult PlanWriter::writeBucket(plan_ir::BucketOp bucket) {
   record.set_elements(bucket.getElements());
   record.set_decayed(bucket.getDecayed());
   record.set_trainable(bucket.getTrainable());
+  record.set_quantum(uint32_t(bucket.getQuantum().value_or(0)));
   struct Field {
     FlatSymbolRefAttr symbol;
     void (plan::Bucket::*set)(uint32_t);

@@ -25,7 +25,7 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
                           spec.gpuElements ? builder.getI64IntegerAttr(int64_t(*spec.gpuElements)) : IntegerAttr(),
                           elementBytes(spec.type), false, spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer,
                           spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank,
-                          spec.sameAsIfAccumulating);
+                          spec.sameAsIfAccumulating, /*block_elements=*/IntegerAttr(), /*quantum=*/IntegerAttr());
   return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
 }
 

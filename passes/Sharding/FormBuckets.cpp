@@ -80,7 +80,8 @@ void BucketFormer::emitBuckets() {
     dist::BucketOp::create(builder, module.getLoc(), builder.getStringAttr(bucket.name),
                            builder.getI64IntegerAttr(bucket.elements), builder.getI64IntegerAttr(bucket.decayed),
                            bucket.trainable ? builder.getUnitAttr() : UnitAttr(), builder.getArrayAttr(entries),
-                           bucket.layer < 0 ? IntegerAttr() : builder.getI64IntegerAttr(bucket.layer));
+                           bucket.layer < 0 ? IntegerAttr() : builder.getI64IntegerAttr(bucket.layer),
+                           /*quantum=*/IntegerAttr());
   }
 }
 

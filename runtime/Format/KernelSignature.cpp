@@ -15,7 +15,7 @@ bool isSame(const SizeForm &a, const SizeForm &b) {
   return a.kind() == b.kind() && a.elements() == b.elements() && a.element_bytes() == b.element_bytes() &&
          a.only_if_accumulating() == b.only_if_accumulating() &&
          a.only_if_several_ranks() == b.only_if_several_ranks() && a.has_gpu_elements() == b.has_gpu_elements() &&
-         a.gpu_elements() == b.gpu_elements();
+         a.gpu_elements() == b.gpu_elements() && a.block_elements() == b.block_elements() && a.quantum() == b.quantum();
 }
 
 bool isSame(const Signature::Parameter &a, const Signature::Parameter &b) {

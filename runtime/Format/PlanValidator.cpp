@@ -93,10 +93,13 @@ std::optional<uint64_t> sizeFormBytes(const SizeForm &size, uint64_t world, bool
     break;
   case SizeForm::SHARD:
   case SizeForm::FULL: {
-    const std::optional<uint64_t> quantum = times(world, kShardQuantum);
-    if (!quantum)
+    const uint64_t unit = shardQuantum(size.quantum());
+    const std::optional<uint64_t> row = times(world, unit);
+    if (!row)
       return std::nullopt;
-    elements = times((*elements + *quantum - 1) / *quantum, size.kind() == SizeForm::FULL ? *quantum : kShardQuantum);
+    elements = times((*elements + *row - 1) / *row, size.kind() == SizeForm::FULL ? *row : unit);
+    if (elements && size.block_elements())
+      *elements /= size.block_elements();
     break;
   }
   case SizeForm::PER_THREAD:
@@ -151,6 +154,13 @@ private:
         return dataLoss(fmt::format("{}: unknown size form {}", where, int(slot.size().kind())));
       if (slot.size().element_bytes() == 0 || slot.size().element_bytes() > 4096)
         return dataLoss(fmt::format("{}: {} bytes per element", where, slot.size().element_bytes()));
+      const bool isInBlocks = slot.size().block_elements() != 0;
+      if ((isInBlocks || slot.size().quantum() != 0) && !isSharded(slot.size()))
+        return dataLoss(where + ": blocks or a quantum, though it is no bucket's");
+      if (slot.size().quantum() % kShardQuantum != 0 ||
+          (isInBlocks && shardQuantum(slot.size().quantum()) % slot.size().block_elements() != 0))
+        return dataLoss(fmt::format("{}: blocks of {} elements in shards of multiples of {}", where,
+                                    slot.size().block_elements(), slot.size().quantum()));
       const std::optional<uint64_t> bytes = sizeFormBytes(slot.size(), 1, true, 1);
       if (!bytes)
         return dataLoss(fmt::format("{}: its size overflows ({} elements of {} bytes)", where, slot.size().elements(),
@@ -170,6 +180,10 @@ private:
 
   static bool isSharded(const SizeForm &size) {
     return size.kind() == SizeForm::SHARD || size.kind() == SizeForm::FULL;
+  }
+
+  static bool isCutAlike(const SizeForm &a, const SizeForm &b) {
+    return a.block_elements() == b.block_elements() && shardQuantum(a.quantum()) == shardQuantum(b.quantum());
   }
 
   /// `other` is the index + 1 of a slot that serves slot `index` too: it exists and is no such slot itself.
@@ -193,8 +207,8 @@ private:
       return dataLoss(fmt::format("{}: shares slot {} '{}', and only one of them may be persistent: that one", where,
                                   other - 1, target.name()));
     if (!isSharded(slot.size()) || !isSharded(target.size()) || slot.size().elements() != target.size().elements() ||
-        slot.size().element_bytes() != target.size().element_bytes() || slotBytes_[other - 1] == 0 ||
-        slotBytes_[other - 1] != slotBytes_[static_cast<size_t>(index)])
+        slot.size().element_bytes() != target.size().element_bytes() || !isCutAlike(slot.size(), target.size()) ||
+        slotBytes_[other - 1] == 0 || slotBytes_[other - 1] != slotBytes_[static_cast<size_t>(index)])
       return dataLoss(fmt::format("{}: shares slot {} '{}' of another size", where, other - 1, target.name()));
     return Status::ok();
   }
@@ -215,7 +229,7 @@ private:
     const bool always = !size.only_if_accumulating() && !size.only_if_several_ranks() &&
                         !around.only_if_accumulating() && !around.only_if_several_ranks();
     if (!always || !isSharded(size) || size.kind() != around.kind() || size.elements() != around.elements() ||
-        size.element_bytes() > around.element_bytes())
+        !isCutAlike(size, around) || size.element_bytes() > around.element_bytes())
       return dataLoss(
           fmt::format("{}: does not fit into slot {} '{}' in every shape of the run", where, other - 1, target.name()));
     return Status::ok();

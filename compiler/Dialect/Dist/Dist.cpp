@@ -1,6 +1,7 @@
 #include "compiler/Dialect/Dist/Dist.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "runtime/Format/Shards.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -67,6 +68,9 @@ DictionaryAttr ztc::dist::makeBucketParameter(StringAttr name, ArrayRef<int64_t>
 
 LogicalResult BucketOp::verify() {
   int64_t end = 0;
+  const int64_t quantum = getQuantum() ? int64_t(*getQuantum()) : 0;
+  if (getQuantum() && (quantum <= 0 || quantum % int64_t(kShardQuantum) != 0))
+    return emitOpError("(C6) the quantum is not a positive multiple of ") << kShardQuantum << ": " << quantum;
   for (Attribute entry : getParameters()) {
     auto dictionary = dyn_cast<DictionaryAttr>(entry);
     if (!dictionary || !dictionary.getAs<StringAttr>("name") || !dictionary.getAs<DenseI64ArrayAttr>("shape") ||
@@ -76,6 +80,9 @@ LogicalResult BucketOp::verify() {
     if (parameter.offset % kParameterAlignment)
       return emitOpError("(C2) offset of ")
              << parameter.name << " is not a multiple of " << kParameterAlignment << ": " << parameter.offset;
+    if (quantum && parameter.offset % quantum)
+      return emitOpError("(C6) offset of ")
+             << parameter.name << " is not a multiple of " << quantum << ": " << parameter.offset;
     if (parameter.offset < end)
       return emitOpError("(C3) ") << parameter.name << " starts at " << parameter.offset
                                   << ", the one before it ends at " << end;

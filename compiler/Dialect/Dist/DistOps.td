@@ -21,16 +21,17 @@ def Dist_BucketOp : Dist_Op<"bucket", [Symbol]> {
   let description = [{
     `parameters` is an array of dictionaries {name, shape, offset} with, where known, {tied, source}: see graph.role in RationaleGraph.md.
     Offsets and lengths count elements. Parameters below `decayed` get weight decay. `layer` is the transformer block that they belong to,
-    where it is one.
+    where it is one. Shards are whole multiples of `quantum` elements, 64 where it is not given.
 
         dist.bucket @block0 {decayed = 48 : i64, elements = 52 : i64, layer = 0 : i64, trainable,
           parameters = [{name = "a.weight", offset = 0 : i64, shape = array<i64: 8, 6>}, {name = "n.weight", offset = 48 : i64, shape = array<i64: 4>} ]}
 
     (C1) every parameter has name, shape and offset. (C2) offsets are multiples of 16 elements. (C3) parameters are in ascending order
     and do not overlap. (C4) the last parameter ends at `elements`. (C5) 0 <= decayed <= elements, and no parameter crosses `decayed`.
+    (C6) quantum is a positive multiple of 64, and offsets are multiples of it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, ArrayAttr:$parameters,
-                       OptionalAttr<I64Attr>:$layer);
+                       OptionalAttr<I64Attr>:$layer, OptionalAttr<I64Attr>:$quantum);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }

@@ -40,6 +40,8 @@ mlir::Type computeType(mlir::Type type);
 #include "compiler/Dialect/Graph/GraphEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/Graph/GraphAttributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/Dialect/Graph/GraphTypes.h.inc"
 
 #include "compiler/Dialect/Graph/GraphDialect.h.inc"
 #define GET_OP_CLASSES

@@ -8,6 +8,7 @@ include "compiler/Interfaces/LibraryCall.td"
 include "compiler/Interfaces/Optimizer.td"
 include "compiler/Interfaces/Precision.td"
 include "compiler/Interfaces/StorageAlias.td"
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -22,6 +23,7 @@ def Graph_Dialect : Dialect {
     the number stands in the op's description, in its verifier and in its test.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
@@ -30,6 +32,19 @@ def Graph_Dialect : Dialect {
 }
 
 include "compiler/Dialect/Graph/GraphEnums.td"
+
+/// An element of an optimizer's state in 8 bits.
+def Graph_Block8Type : TypeDef<Graph_Dialect, "Block8"> {
+  let mnemonic = "block8";
+  let summary = "8-bit code in a block with one scale";
+  let description = [{
+    `tensor<?x!graph.block8<signed>, ...>` is a bucket's state in records of 260 bytes: 256 codes, then the largest magnitude among the 256 as
+    f32 (runtime/Format/BlockState.h). Code c stands for map[c] * magnitude, where map is bitsandbytes' dynamic map: `signed` or, for what is
+    never negative, `unsigned`. Block k holds the elements from 256 k on.
+  }];
+  let parameters = (ins "bool":$isSigned);
+  let hasCustomAssemblyFormat = 1;
+}
 
 def Graph_Float : AnyTypeOf<[F16, BF16, F32, F64]>;
 def Graph_Integer : AnyTypeOf<[I1, I16, I32, I64]>;
@@ -41,6 +56,10 @@ def Graph_Tensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer]>;
 def Graph_AnyTensor : RankedTensorOf<[Graph_Float, Graph_Integer]>;
 /// Bytes are those of a weight in fewer bits.
 def Graph_StoredTensor : RankedTensorOf<[Graph_Float, Graph_Integer, I8]>;
+
+/// What an optimizer keeps of a flat tensor.
+def Graph_KeptTensor : RankedTensorOf<[Graph_Float, Graph_Integer, Graph_Block8Type]>;
+def Graph_BlockTensor : RankedTensorOf<[Graph_Block8Type]>;
 
 class Graph_Op<string mnemonic, list<Trait> traits = []> : Op<Graph_Dialect, mnemonic, !listconcat([Pure], traits)>;
 

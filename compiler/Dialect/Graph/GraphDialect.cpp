@@ -22,6 +22,8 @@ static void printWiderType(OpAsmPrinter &printer, Operation *, Type type, Type w
 #include "compiler/Dialect/Graph/GraphEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/Graph/GraphAttributes.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/Dialect/Graph/GraphTypes.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Graph/GraphOps.cpp.inc"
@@ -31,10 +33,28 @@ void GraphDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "compiler/Dialect/Graph/GraphAttributes.cpp.inc"
       >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/Dialect/Graph/GraphTypes.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphOps.cpp.inc"
       >();
+}
+
+Type Block8Type::parse(AsmParser &parser) {
+  StringRef word;
+  const SMLoc at = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&word) || parser.parseGreater())
+    return {};
+  if (word != "signed" && word != "unsigned")
+    return parser.emitError(at, "expected <signed> or <unsigned>"), Type();
+  return get(parser.getContext(), word == "signed");
+}
+
+void Block8Type::print(AsmPrinter &printer) const {
+  printer << (getIsSigned() ? "<signed>" : "<unsigned>");
 }
 
 Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {

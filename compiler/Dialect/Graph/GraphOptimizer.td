@@ -3,6 +3,8 @@
 #define ZTC_GRAPH_OPTIMIZER
 include "compiler/Dialect/Graph/GraphBase.td"
 
+def Graph_FlatFloatTensor : RankedTensorOf<[F32, F64]>;
+
 def Graph_AccumulateOp : Graph_Op<"accumulate", [SameOperandsAndResultType]> {
   let summary = "accumulator + x, meant to happen in the accumulator's storage.";
   let description = [{
@@ -29,13 +31,13 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     the whole bucket; without `numbers` that is i. `kept` are the states in the rule's order, then the master.
     (C1) parameter, gradient and what is kept are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
     scalar i1. (C3) behind the states a master may stand beside a bf16 parameter (i16), must beside an f16 one (f32), and stands nowhere
-    else. (C4) states are f32 (f64), or bf16. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept keeps
-    its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0.
+    else. (C4) states are f32 (f64), bf16, or block8. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept
+    keeps its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0.
   }];
-  let arguments = (ins StrAttr:$optimizer, Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Variadic<Graph_AnyTensor>:$kept,
+  let arguments = (ins StrAttr:$optimizer, Graph_AnyTensor:$parameter, Graph_AnyTensor:$gradient, Variadic<Graph_KeptTensor>:$kept,
                        Graph_FloatTensor:$hyper, Graph_FloatTensor:$gradient_scale, Graph_BoolTensor:$proceed, I64Attr:$decayed,
                        Optional<Graph_IntegerTensor>:$numbers, OptionalAttr<DenseI64ArrayAttr>:$starts);
-  let results = (outs Graph_AnyTensor:$new_parameter, Variadic<Graph_AnyTensor>:$new_kept);
+  let results = (outs Graph_AnyTensor:$new_parameter, Variadic<Graph_KeptTensor>:$new_kept);
   let assemblyFormat = [{
     $optimizer $parameter `,` $gradient `keeps` `(` $kept `)` `by` `(` $hyper `,` $gradient_scale `,` $proceed `)` `decayed` $decayed
     (`numbered` $numbers^ `from` $starts)? attr-dict
@@ -45,6 +47,32 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     ::llvm::SmallVector<::mlir::Value> keptValues() { return ::llvm::SmallVector<::mlir::Value>(getKept()); }
     ::llvm::SmallVector<::mlir::Value> newKeptValues() { return ::llvm::SmallVector<::mlir::Value>(getNewKept()); }
   }];
+  let hasVerifier = 1;
+}
+
+def Graph_DecodeBlocksOp : Graph_Op<"decode_blocks", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "The numbers that codes of 8 bits stand for.";
+  let description = [{
+    y[i] = map[code of element i] * magnitude of its block, one product in f32 (runtime/Format/BlockState.h).
+    (C1) x is block8, y f32 (f64), 1-D and of one length and layout.
+  }];
+  let arguments = (ins Graph_BlockTensor:$x);
+  let results = (outs Graph_FlatFloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_EncodeBlocksOp : Graph_Op<"encode_blocks", [SameOperandsAndResultShape, AllTypesMatch<["old", "y"]>]> {
+  let summary = "Each 256 elements as codes of 8 bits with their largest magnitude; `old` where `proceed` is false.";
+  let description = [{
+    The magnitude of a block is max |x[i]|; the code of an element is that of the entry of the map which is nearest to x[i] / magnitude,
+    as bitsandbytes' CPU code rounds (runtime/Format/BlockState.h). What lies behind the tensor's end counts as zero.
+    (C1) x is f32 (f64), old and y block8, 1-D and of one length and layout. (C2) proceed is i1 of x's shape: of a block, its first element's
+    counts.
+  }];
+  let arguments = (ins Graph_FlatFloatTensor:$x, Graph_BlockTensor:$old, Graph_AnyTensor:$proceed);
+  let results = (outs Graph_BlockTensor:$y);
+  let assemblyFormat = "$x `over` $old `if` $proceed attr-dict `:` type($x) `,` type($proceed) `->` type($y)";
   let hasVerifier = 1;
 }
 

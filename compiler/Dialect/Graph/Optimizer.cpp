@@ -43,7 +43,8 @@ LogicalResult OptimizerStepOp::verify() {
     return emitOpError("the master of a parameter of ") << element << " is " << getKept().back().getType();
   // (C4)
   for (Value state : getKept().take_front(states))
-    if (Type type = tensorOf(state).getElementType(); !type.isBF16() && type != computeType(element))
+    if (Type type = tensorOf(state).getElementType();
+        !type.isBF16() && !isa<Block8Type>(type) && type != computeType(element))
       return emitOpError("states of ") << type << " beside a parameter of " << element;
   // (C2)
   RankedTensorType hyper = tensorOf(getHyper());
@@ -63,6 +64,28 @@ LogicalResult OptimizerStepOp::verify() {
     return emitOpError("numbers are no 1-D i64 for ") << starts.size() << " starts: " << numbers;
   if (starts.empty() || starts.front() != 0 || !llvm::is_sorted(starts, std::less_equal<>()))
     return emitOpError("starts do not ascend from 0");
+  return success();
+}
+
+/// (C1) of both ops: flat tensors of one length and layout.
+static LogicalResult verifyBlocks(Operation *op, Value numbers, Value blocks) {
+  const RankedTensorType left = tensorOf(numbers), right = tensorOf(blocks);
+  if (left.getRank() != 1 || left.getShape() != right.getShape() || left.getEncoding() != right.getEncoding())
+    return op->emitOpError("numbers and blocks are not 1-D of one length: ") << left << " and " << right;
+  return success();
+}
+
+LogicalResult DecodeBlocksOp::verify() {
+  return verifyBlocks(*this, getY(), getX());
+}
+
+LogicalResult EncodeBlocksOp::verify() {
+  if (failed(verifyBlocks(*this, getX(), getY())))
+    return failure();
+  // (C2)
+  RankedTensorType proceed = tensorOf(getProceed());
+  if (!proceed.getElementType().isInteger(1))
+    return emitOpError("proceed is not i1: ") << proceed;
   return success();
 }
 

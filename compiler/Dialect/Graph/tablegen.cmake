@@ -6,3 +6,5 @@ ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphEnums.h.inc -gen-enum-
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphEnums.cpp.inc -gen-enum-defs)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphAttributes.h.inc -gen-attrdef-decls -attrdefs-dialect=graph)
 ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphAttributes.cpp.inc -gen-attrdef-defs -attrdefs-dialect=graph)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphTypes.h.inc -gen-typedef-decls -typedefs-dialect=graph)
+ztc_tablegen_file(compiler/Dialect/Graph/GraphOps.td GraphTypes.cpp.inc -gen-typedef-defs -typedefs-dialect=graph)

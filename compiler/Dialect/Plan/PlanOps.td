@@ -14,14 +14,16 @@ def Plan_ModelOp : Plan_Op<"model"> {
 def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let summary = "A planned piece of the arena.";
   let description = [{
-    The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto); `gpu_elements` replaces that on a GPU.
+    The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto); `gpu_elements` replaces that on a GPU;
+    `element_bytes` are those of `block_elements` elements, and `quantum` is that of a bucket, where they are given.
     (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
                        I64Attr:$elements, OptionalAttr<I64Attr>:$gpu_elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
                        UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank,
-                       OptionalAttr<FlatSymbolRefAttr>:$same_as_if_accumulating);
+                       OptionalAttr<FlatSymbolRefAttr>:$same_as_if_accumulating,
+                       OptionalAttr<I64Attr>:$block_elements, OptionalAttr<I64Attr>:$quantum);
   let assemblyFormat = "$sym_name $slot_class $size_kind $elements `x` $type attr-dict";
   let hasVerifier = 1;
 }
@@ -30,7 +32,7 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "A flat bucket and its slots; without gradient and states where frozen.";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$elements, I64Attr:$decayed, UnitAttr:$trainable, FlatSymbolRefAttr:$parameter_slot,
                        OptionalAttr<FlatSymbolRefAttr>:$gradient_slot, OptionalAttr<FlatSymbolRefAttr>:$master_slot,
-                       DefaultValuedAttr<Plan_StateArrayAttr, "{}">:$states);
+                       DefaultValuedAttr<Plan_StateArrayAttr, "{}">:$states, OptionalAttr<I64Attr>:$quantum);
   let assemblyFormat = "$sym_name attr-dict";
 }
 
