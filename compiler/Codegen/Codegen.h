@@ -86,6 +86,7 @@ struct AttentionForm {
   int64_t headDim = 0;
   bool causal = true, windowed = false; ///< windowed: with causal alone
   mlir::Type type;                      ///< f32, bf16 or f16, of the tensors
+  bool packed = false;                  ///< rows hold several documents; with causal alone
 };
 inline constexpr int64_t kMaxGpuHeadDim = 512;
 

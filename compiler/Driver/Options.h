@@ -54,6 +54,7 @@ struct CompileOptions {
   std::string adapter;                 ///< PEFT folder: low-rank adapters are trained, the model is not
   std::string lora;                    ///< "r=16,alpha=32,targets=all-linear": the same, of a new adapter
   std::string quantize;                ///< nf4 or int8: how frozen weights of products are stored; empty: as others
+  bool pack = false;                   ///< rows hold several documents, and attention stays within each
   bool generate = false;               ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;

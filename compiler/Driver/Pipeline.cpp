@@ -28,6 +28,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     autodiff.noDecay = options.noDecayPattern;
     autodiff.optimizer = options.optimizer;
     autodiff.decode = options.generate;
+    autodiff.pack = options.pack;
     autodiff.afterLoss = within.afterLoss;
     return populateAutodiffPipeline(pm, autodiff);
   }

@@ -295,6 +295,7 @@ LogicalResult PlanWriter::writeBindings(plan_ir::BindingsOp bindings) {
       {"logits", &plan::Bindings::set_logits},
       {"staging", &plan::Bindings::set_staging},
       {"first_token", &plan::Bindings::set_first_token},
+      {"document_starts", &plan::Bindings::set_document_starts},
   };
   for (NamedAttribute entry : bindings.getSlots()) {
     auto field = fields.find(entry.getName().getValue());

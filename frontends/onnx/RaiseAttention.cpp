@@ -216,7 +216,7 @@ Value match(OpBuilder &builder, graph::MatmulOp root) {
   auto turned = [&](Value x) { return transposeTo(builder, loc, x, {0, 2, 1, 3}); };
   Value query = turned(q.value);
   auto attention = graph::AttentionOp::create(builder, loc, query.getType(), Type(), query, turned(key), turned(value),
-                                              builder.getF64FloatAttr(scaleOf(scales, qs[3])),
+                                              Value(), builder.getF64FloatAttr(scaleOf(scales, qs[3])),
                                               mask.causal ? builder.getUnitAttr() : UnitAttr(),
                                               builder.getI64IntegerAttr(mask.window));
   return turned(attention.getOut());

@@ -17,6 +17,7 @@ struct AutodiffOptions {
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   bool decode = false;             ///< a program that generates text with a key/value cache
+  bool pack = false;               ///< rows hold several documents
   std::function<void(mlir::OpPassManager &)> afterLoss =
       {}; ///< adds passes that see @eval with its loss, not yet @microstep
 };

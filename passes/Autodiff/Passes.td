@@ -82,6 +82,23 @@ def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 
+def PackDocuments : Pass<"ztc-pack-documents", "mlir::ModuleOp"> {
+  let summary = "Lets a row of @eval hold several documents: attention stays within each, and positions count from its first token.";
+  let description = [{
+    Afterwards `@eval` takes `document_starts` (B, S) behind the targets: the position in its row at which the document of each token starts.
+    Attention has it as an operand, and what tokens have no part in (tables of angles, learned positions) is looked up at the position in
+    the document instead of that in the row:
+    ```
+    %y = graph.rope %x, %cos, %sin                      =>    %position = graph.sub %row, %document_starts
+    %out = graph.attention %q, %k, %v, 0.25 {causal}          %angles = graph.embedding %cos, %position
+                                                              %out = graph.attention %q, %k, %v, 0.25 within %document_starts {causal}
+    ```
+    `@generate` and what is made of it stay as they are. Every op between tokens and logits must leave positions apart, except causal
+    attention; where one does not that is an error, which names it.
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+}
+
 def Differentiate : Pass<"ztc-differentiate", "mlir::ModuleOp"> {
   let summary = "Builds @microstep from @eval: the loss and a gradient per trainable parameter.";
   let description = [{

@@ -15,6 +15,8 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   pm.addPass(createBuildGenerate());
   if (options.decode)
     pm.addPass(createDeriveDecode());
+  if (options.pack)
+    pm.addPass(createPackDocuments());
   pm.addPass(createDropForward());
   pm.addPass(createDifferentiate());
   pm.addPass(createExpandDropout());

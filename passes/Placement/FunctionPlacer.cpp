@@ -83,7 +83,7 @@ FailureOr<SlotPlace> FunctionPlacer::argumentPlace(unsigned index) {
     return place;
   }
   if (role == graph::Role::Tokens || role == graph::Role::Targets || role == graph::Role::Position ||
-      role == graph::Role::FirstToken) {
+      role == graph::Role::FirstToken || role == graph::Role::DocumentStarts) {
     SlotPlace place = slots.shared(boundSlot(name, type, "input"));
     slots.bind(name, place);
     return place;

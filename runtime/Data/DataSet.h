@@ -30,6 +30,8 @@ struct DataOptions {
   uint64_t seq = 0;        ///< S of the plan
   uint64_t vocabulary = 0; ///< of the plan
   TextOptions text = {};   ///< of files that are text
+  bool pack = false;       ///< rows hold several documents each
+  bool dropLong = false;   ///< of packed rows: documents longer than a row are dropped, not cut
 };
 
 /// One file of rows. Thread-safe; reading allocates nothing unless it fails.

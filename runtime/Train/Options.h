@@ -39,6 +39,7 @@ struct RunOptions {
   /// Data files up to this size are read through before the first step.
   uint64_t scanBytes = uint64_t(256) << 20;
   bool shuffle = false;
+  std::string longDocuments; ///< cut or drop: what of packed rows happens to a document longer than a row; empty: cut
   std::string weights;
   std::string adapter; ///< PEFT folder that an adapter begins with
   std::string init;    ///< empty or normal:STD

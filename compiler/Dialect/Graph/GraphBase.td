@@ -50,6 +50,7 @@ def Graph_Float : AnyTypeOf<[F16, BF16, F32, F64]>;
 def Graph_Integer : AnyTypeOf<[I1, I16, I32, I64]>;
 def Graph_FloatTensor : StaticShapeTensorOf<[Graph_Float]>;
 def Graph_IntegerTensor : StaticShapeTensorOf<[Graph_Integer]>;
+def Graph_PlacesTensor : StaticShapeTensorOf<[I32]>; // numbers of rows or positions
 def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Graph_Tensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer]>;
 /// Inside graph.fusion and on flat buckets the size may depend on the world size.

@@ -26,13 +26,13 @@ PrecisionRule ReduceSumOp::getPrecisionRule() {
 PrecisionRule RopeOp::getPrecisionRule() {
   return {{Narrow, Wide, Wide}, {Narrow}};
 }
-// q, k, v; out and the row statistics.
+// q, k, v, places; out and the row statistics.
 PrecisionRule AttentionOp::getPrecisionRule() {
-  return {{Narrow, Narrow, Narrow}, {Narrow, Wide}};
+  return {{Narrow, Narrow, Narrow, Free}, {Narrow, Wide}};
 }
-// q, k, v, out, row statistics, dout.
+// q, k, v, out, row statistics, dout, places.
 PrecisionRule AttentionGradOp::getPrecisionRule() {
-  return {{Narrow, Narrow, Narrow, Narrow, Wide, Narrow}, {Narrow, Narrow, Narrow}};
+  return {{Narrow, Narrow, Narrow, Narrow, Wide, Narrow, Free}, {Narrow, Narrow, Narrow}};
 }
 // Logits are stored as any activation; what is computed from a row is f32.
 PrecisionRule CrossEntropyOp::getPrecisionRule() {

@@ -40,8 +40,8 @@ LogicalResult AttentionOp::buildVjp(OpBuilder &builder, ztc::VjpContext &context
   if (!g || (!context.wants(0) && !context.wants(1) && !context.wants(2)))
     return success();
   auto grad = AttentionGradOp::create(builder, getLoc(), context.operand(0), context.operand(1), context.operand(2),
-                                      context.result(0), context.result(1), g, getScale().convertToDouble(),
-                                      getCausal(), getWindow());
+                                      context.result(0), context.result(1), g, getDocumentStarts(),
+                                      getScale().convertToDouble(), getCausal(), getWindow());
   for (unsigned i = 0; i < 3; ++i)
     if (context.wants(i))
       context.accumulate(i, grad->getResult(i));

@@ -27,7 +27,7 @@ def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64
 }
 def Plan_AttentionOp : Plan_Step<"attention", (ins I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$head_dim, F64Attr:$scale,
     UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window, I64Attr:$block, OptionalAttr<FlatSymbolRefAttr>:$softmax_kernel,
-    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> {
+    OptionalAttr<FlatSymbolRefAttr>:$softmax_grad_kernel, OptionalAttr<FlatSymbolRefAttr>:$row_dot_kernel, UnitAttr:$grad, UnitAttr:$packed, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> {
   let summary = "Attention, or with `grad` its cotangents.";
 }
 def Plan_LinearCrossEntropyOp : Plan_Step<"linear_cross_entropy", (ins I64Attr:$tokens, I64Attr:$width, I64Attr:$vocabulary, I64Attr:$chunk, UnitAttr:$training,
