@@ -68,10 +68,15 @@ def check(path):
                     failures.append(f"{name}:{number}: includes {target}: {why}")
 
 
-files = [p for top in ("compiler", "runtime", "passes", "frontends") for p in (root / top).rglob("*") if p.suffix in (".h", ".cpp", ".td")]
-for file in files:
-    check(file)
-for failure in failures:
-    print(failure)
-print(f"{len(files)} files, {len(failures)} violations")
-sys.exit(1 if failures or not files else 0)
+def main():
+    files = [p for top in ("compiler", "runtime", "passes", "frontends") for p in (root / top).rglob("*") if p.suffix in (".h", ".cpp", ".td")]
+    for file in files:
+        check(file)
+    for failure in failures:
+        print(failure)
+    print(f"{len(files)} files, {len(failures)} violations")
+    return 1 if failures or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
