@@ -195,6 +195,7 @@ void chooseTargets(CompileOptions &o) {
   CudaLibraryPaths libraries;
   libraries.driver = variable("ZTC_LIBCUDA");
   libraries.standIns = variable("ZTC_STAND_INS");
+  libraries.visibleDevices = variable("CUDA_VISIBLE_DEVICES");
   DefaultTargets found = defaultTargets(libraries);
   o.targets = found.targets;
   if (!found.note.empty())

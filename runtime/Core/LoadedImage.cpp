@@ -1,6 +1,7 @@
 #include "runtime/Core/LoadedImage.h"
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,8 +30,9 @@ StatusOr<LoadedImage> LoadedImage::load(std::string_view bytes) {
   // loaded.
   if (image.descriptor_ >= 0)
     close(std::exchange(image.descriptor_, -1));
-  const char *folder = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/ztc-kernels-XXXXXX", folder && *folder ? folder : "/tmp");
+  std::error_code none; // $TMPDIR, or else /tmp
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
+  std::string path = (none ? "/tmp" : folder.string()) + "/ztc-kernels-XXXXXX";
   int file = mkstemp(path.data());
   if (file < 0)
     return failedPrecondition(

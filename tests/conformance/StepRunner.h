@@ -1,11 +1,11 @@
 // Runs hand-written steps on a device: what every device must do is said in terms of plan steps and slots.
 #pragma once
 #include "runtime/Device/cuda/CudaDevice.h"
-#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Device/host/HostDevice.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/conformance/Values.h"
+#include "tests/standin/ProcessLibraries.h"
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

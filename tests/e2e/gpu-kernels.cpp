@@ -5,10 +5,10 @@
 //     gpu-kernels PLAN
 #include "runtime/Core/Sha256.h"
 #include "runtime/Device/cuda/CudaDevice.h"
-#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/e2e/KernelOperands.h"
+#include "tests/standin/ProcessLibraries.h"
 #include <cstdio>
 #include <cstdlib>
 #include <set>

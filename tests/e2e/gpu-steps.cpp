@@ -7,10 +7,10 @@
 //     gpu-steps PLAN STEP                 this step or kernel alone
 //     gpu-steps PLAN STEP read|write      with guards on the ends of what it reads or writes, too
 #include "runtime/Device/cuda/CudaDevice.h"
-#include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
 #include "tests/e2e/KernelOperands.h"
+#include "tests/standin/ProcessLibraries.h"
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>

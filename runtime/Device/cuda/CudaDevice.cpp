@@ -218,7 +218,7 @@ public:
 
   std::string description() const override {
     std::string text =
-        fmt::format("{}{}, {}, CUDA {}", driver_.isStandIn ? "STAND-IN FOR A GPU: " : "", resources_.gpu.name,
+        fmt::format("{}{}, {}, CUDA {}", resources_.gpu.isEmulated() ? "STAND-IN FOR A GPU: " : "", resources_.gpu.name,
                     resources_.gpu.architecture(), cudaVersionText(driver_.version));
     if (!resources_.kernels.target().empty())
       text += ", kernels for " + resources_.kernels.target();
@@ -354,7 +354,7 @@ public:
     return explain(warmCudaLibraries(resources_, communicator))
         .withContext("what libraries take of the GPU beside the arena");
   }
-  uint64_t lateBytes() const override { return driver_.isStandIn ? 0 : kLateDeviceBytes; }
+  uint64_t lateBytes() const override { return resources_.gpu.isEmulated() ? 0 : kLateDeviceBytes; }
   uint64_t roundedArenaBytes(uint64_t bytes) const override { return cudaArenaBytes(driver_, resources_.gpu, bytes); }
   uint64_t estimatedReserveBytes(uint32_t world) const override {
     return ztc::estimatedReserveBytes(resources_.kernels.target(), world);

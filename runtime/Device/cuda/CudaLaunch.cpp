@@ -21,10 +21,10 @@ bool isForGpu(const plan::Kernel &kernel) {
 }
 
 /// Targets from the one to take first: made for this very architecture, then the latest.
-std::vector<std::string> rankedTargets(const std::set<std::string> &targets, const Gpu &gpu, bool isStandIn) {
+std::vector<std::string> rankedTargets(const std::set<std::string> &targets, const Gpu &gpu) {
   std::vector<std::string> ranked;
   for (const std::string &target : targets)
-    if (isStandIn ? target == "simt" : gpu.runs(target))
+    if (gpu.executes(target))
       ranked.push_back(target);
   std::sort(ranked.begin(), ranked.end(), [](const std::string &a, const std::string &b) {
     const bool exactA = a.back() == 'a', exactB = b.back() == 'a';
@@ -80,16 +80,15 @@ Status CudaKernels::load(const plan::Plan &plan, const Gpu &gpu) {
     for (const plan::Kernel::Version &version : kernel.versions())
       targets.insert(version.target());
   // Kernels of the host's library calls have no version for a GPU, and no step of a GPU asks for them.
-  for (const std::string &target : rankedTargets(targets, gpu, driver_.isStandIn))
+  for (const std::string &target : rankedTargets(targets, gpu))
     if (target_.empty() && std::all_of(plan.kernels().begin(), plan.kernels().end(), [&](const plan::Kernel &kernel) {
           return !isForGpu(kernel) || findVersion(kernel, target);
         }))
       target_ = target;
   if (target_.empty())
-    return failedPrecondition(
-        fmt::format("the plan's kernels are for {}; {} runs {}: compile with --target={}", fmt::join(targets, ", "),
-                    gpu.name, driver_.isStandIn ? "simt" : gpu.architecture(),
-                    driver_.isStandIn ? "simt" : gpu.architecture() + (gpu.major >= 9 ? "a" : "")));
+    return failedPrecondition(fmt::format("the plan's kernels are for {}; {} runs {}: compile with --target={}",
+                                          fmt::join(targets, ", "), gpu.name,
+                                          gpu.isEmulated() ? gpu.target() : gpu.architecture(), gpu.target()));
   modules_.resize(size_t(plan.images_size()));
   for (const plan::Kernel &kernel : plan.kernels()) {
     if (!isForGpu(kernel)) {
@@ -152,8 +151,9 @@ Status CudaStep::launch(const CudaKernel &kernel, std::initializer_list<uint64_t
 StatusOr<std::vector<CudaKernel>> CudaStep::gpuKernels(const google::protobuf::RepeatedField<uint32_t> &indices,
                                                        size_t count) const {
   if (indices.empty())
-    return failedPrecondition(fmt::format("the plan has no kernel for this step on a GPU: compile with --target={}",
-                                          driver().isStandIn ? "simt" : resources_.kernels.target()));
+    return failedPrecondition(
+        fmt::format("the plan has no kernel for this step on a GPU: compile with --target={}",
+                    resources_.gpu.isEmulated() ? resources_.gpu.target() : resources_.kernels.target()));
   if (size_t(indices.size()) != count)
     return dataLoss(fmt::format("{} kernels for this step on a GPU, {} are needed", indices.size(), count));
   std::vector<CudaKernel> kernels;

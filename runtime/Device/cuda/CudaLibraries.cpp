@@ -1,6 +1,5 @@
 #include "runtime/Device/cuda/CudaLibraries.h"
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
@@ -14,12 +13,12 @@ namespace {
 /// The oldest driver whose functions and module formats we use.
 constexpr int kOldestDriver = 12000;
 
-Status initialize(CudaDriver &driver) {
+Status initialize(CudaDriver &driver, const CudaLibraryPaths &paths) {
   const cuda::Result result = driver.cuInit(0);
   if (result == cuda::kNoDevice) {
-    const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return failedPrecondition(fmt::format("the NVIDIA driver is here and sees no GPU{}",
-                                          visible ? fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", visible) : ""));
+    const std::string &visible = paths.visibleDevices;
+    return failedPrecondition(fmt::format("the NVIDIA driver is here and sees no GPU (CUDA_VISIBLE_DEVICES is {})",
+                                          visible.empty() ? "empty or not set" : fmt::format("'{}'", visible)));
   }
   if (result == cuda::kStubLibrary)
     return failedPrecondition("the libcuda that was found is the toolkit's stub for linking, no driver: take its "
@@ -122,8 +121,9 @@ Status CudaDriver::open(const CudaLibraryPaths &paths) {
     return missingSymbol(kDriverName, #function);
   ZTC_CUDA_FUNCTIONS(ZTC_RESOLVE)
 #undef ZTC_RESOLVE
-  isStandIn = !paths.standIns.empty();
-  return initialize(*this);
+  if (!paths.standIns.empty())
+    emulatedTarget = "simt";
+  return initialize(*this, paths);
 }
 
 StatusOr<const CudaDriver *> CudaDriver::load(const CudaLibraryPaths &paths) {
@@ -140,6 +140,10 @@ StatusOr<const CudaDriver *> CudaDriver::load(const CudaLibraryPaths &paths) {
 
 std::string Gpu::architecture() const {
   return fmt::format("sm_{}{}", major, minor);
+}
+
+std::string Gpu::target() const {
+  return isEmulated() ? emulatedTarget : architecture() + (major >= 9 ? "a" : "");
 }
 
 bool Gpu::runs(const std::string &target) const {
@@ -170,6 +174,7 @@ StatusOr<std::vector<Gpu>> listGpus(const CudaDriver &driver) {
   std::vector<Gpu> gpus;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     Gpu gpu;
+    gpu.emulatedTarget = driver.emulatedTarget;
     char text[256] = "", bus[64] = "";
     size_t bytes = 0;
     ZTC_RETURN_IF_ERROR(driver.check(driver.cuDeviceGet(&gpu.index, ordinal), "cuDeviceGet"));

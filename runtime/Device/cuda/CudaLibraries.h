@@ -26,6 +26,7 @@ struct CudaLibraryPaths {
   /// ZTC_STAND_INS: the folder with the stand-ins of the tests (tests/standin). They take the places of all libraries;
   /// there is no other way to load one.
   std::string standIns;
+  std::string visibleDevices; ///< CUDA_VISIBLE_DEVICES, for the message where no GPU is left
 };
 
 /// How one library is found and called in messages.
@@ -95,9 +96,9 @@ struct CudaDriver {
   using MemoryAccess = cuda::MemoryAccess;
   ZTC_CUDA_FUNCTIONS(ZTC_DECLARE)
 #undef ZTC_DECLARE
-  int version = 0; ///< of CUDA that the driver supports at most: 1000 major + 10 minor
-  bool isStandIn = false;
-  void *library = nullptr; ///< the loader's handle
+  int version = 0;            ///< of CUDA that the driver supports at most: 1000 major + 10 minor
+  std::string emulatedTarget; ///< of its GPUs, see Gpu
+  void *library = nullptr;    ///< the loader's handle
 
   /// Ok, or an error that names the call and CUDA's reason: ResourceExhausted where memory is out, else Unavailable.
   Status check(Result result, const char *what) const;
@@ -125,8 +126,15 @@ struct Gpu {
   std::string architecture() const;
   /// One of several parts of a GPU, with memory and multiprocessors of its own.
   bool isSlice() const { return uuid.rfind("MIG-", 0) == 0; }
-  /// True where kernels compiled for `target` ("sm_80", "sm_90a") run on it.
+  /// The one target whose kernels it executes where it is emulated ("simt"); empty: a GPU, with its machine code.
+  std::string emulatedTarget;
+  bool isEmulated() const { return !emulatedTarget.empty(); }
+  /// What to compile for it: "sm_90a", "simt".
+  std::string target() const;
+  /// True where machine code for `target` ("sm_80", "sm_90a") runs on such a GPU.
   bool runs(const std::string &target) const;
+  /// True where kernels compiled for `target` are executed here: runs(), or the emulated target.
+  bool executes(const std::string &target) const { return isEmulated() ? target == emulatedTarget : runs(target); }
 };
 
 /// Those that CUDA_VISIBLE_DEVICES leaves, at least one.

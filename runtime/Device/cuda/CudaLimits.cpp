@@ -11,14 +11,15 @@ namespace {
 
 /// A GPU at its power limit takes some tenths of a second to come to its clocks.
 constexpr double kWarmSeconds = 0.5;
-constexpr int kRepetitions = 30, kStandInRepetitions = 3;
+constexpr int kRepetitions = 30;
 constexpr uint64_t kWorkspaceBytes = uint64_t(32) << 20;
 
 /// Device memory that is released again, and a watch.
 class Measurement {
 public:
   explicit Measurement(CudaResources &resources)
-      : driver_(resources.driver), stream_(resources.streams[kComputeStream]), watch_(driver_, stream_) {}
+      : driver_(resources.driver), isEmulated_(resources.gpu.isEmulated()), stream_(resources.streams[kComputeStream]),
+        watch_(driver_, stream_) {}
   ~Measurement() {
     driver_.cuStreamSynchronize(stream_);
     if (memory_)
@@ -36,12 +37,12 @@ public:
 
   /// Seconds of `work`, the median of many runs on a warm device.
   StatusOr<double> median(const std::function<Status()> &work) {
-    if (!driver_.isStandIn)
+    if (!isEmulated_)
       for (double warm = 0; warm < kWarmSeconds;) {
         ZTC_ASSIGN_OR_RETURN(const double seconds, watch_.seconds(work));
         warm += std::max(1e-5, seconds);
       }
-    std::vector<double> runs(driver_.isStandIn ? kStandInRepetitions : kRepetitions);
+    std::vector<double> runs(isEmulated_ ? 3 : kRepetitions);
     for (double &run : runs) {
       ZTC_ASSIGN_OR_RETURN(run, watch_.seconds(work));
     }
@@ -51,6 +52,7 @@ public:
 
 private:
   const CudaDriver &driver_;
+  const bool isEmulated_;
   const cuda::Stream stream_;
   cuda::Address memory_ = 0;
   CudaStopwatch watch_;
@@ -99,9 +101,9 @@ StatusOr<double> productRate(CudaResources &resources, uint64_t size, plan::Data
 } // namespace
 
 StatusOr<DeviceLimits> measureCudaLimits(CudaResources &resources, plan::DataType type) {
-  // A stand-in multiplies one number after the other.
-  const uint64_t copyBytes = resources.driver.isStandIn ? 1 << 20 : uint64_t(512) << 20;
-  const uint64_t size = resources.driver.isStandIn ? 64 : 8192;
+  // An emulation multiplies one number after the other.
+  const uint64_t copyBytes = resources.gpu.isEmulated() ? 1 << 20 : uint64_t(512) << 20;
+  const uint64_t size = resources.gpu.isEmulated() ? 64 : 8192;
   DeviceLimits limits;
   const StatusOr<double> copied = copyRate(resources, copyBytes), multiplied = productRate(resources, size, type);
   for (const auto &[rate, into] :

@@ -1,7 +1,6 @@
 #include "runtime/Device/cuda/LibraryFolders.h"
 #include "runtime/Core/Sizes.h"
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <glob.h>
@@ -78,14 +77,8 @@ CudaLibraryPaths cudaLibraryPaths(const std::function<std::string(const char *)>
           .cudnnModule = variable("ZTC_CUDNN_MODULE"),
           .folders = cudaLibraryFolders(variable),
           .useCudnn = variable("ZTC_CUDNN") != "0",
-          .standIns = variable("ZTC_STAND_INS")};
-}
-
-CudaLibraryPaths cudaLibraryPathsOfProcess() {
-  return cudaLibraryPaths([](const char *name) {
-    const char *value = std::getenv(name);
-    return std::string(value ? value : "");
-  });
+          .standIns = variable("ZTC_STAND_INS"),
+          .visibleDevices = variable("CUDA_VISIBLE_DEVICES")};
 }
 
 /// A library that tells its version by a function without a handle.

@@ -9,8 +9,6 @@ namespace ztc {
 
 /// What the environment says of libraries: ZTC_LIBCUDA and its like, ZTC_CUDNN, ZTC_STAND_INS, and the folders below.
 CudaLibraryPaths cudaLibraryPaths(const std::function<std::string(const char *)> &variable);
-/// That of this process, for programs of the tests.
-CudaLibraryPaths cudaLibraryPathsOfProcess();
 
 /// Which libraries are found, where, in which versions, and which GPUs: a line each, for a person.
 std::string describeCudaLibraries(const CudaLibraryPaths &paths);
