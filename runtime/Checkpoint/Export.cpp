@@ -214,7 +214,7 @@ namespace {
 class FolderUpdate {
 public:
   explicit FolderUpdate(std::string folder) : folder_(std::move(folder)) {}
-  ~FolderUpdate() {
+  ~FolderUpdate() { // NOLINT(bugprone-exception-escape): short names
     for (const std::string &name : names_)
       ::unlink(temporary(name).c_str());
   }

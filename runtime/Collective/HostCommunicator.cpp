@@ -13,7 +13,7 @@ static const char *kindName(CollectiveKind kind) {
 }
 
 std::string CallHeader::name() const {
-  const std::string given(label.data(), strnlen(label.data(), label.size()));
+  std::string given(label.data(), strnlen(label.data(), label.size()));
   const char *name = kindName(kind);
   if (given.find(name) != std::string::npos)
     return given;

@@ -213,7 +213,7 @@ Status replaceFile(const std::string &given, const std::function<Status(const Fi
   }
   ZTC_ASSIGN_OR_RETURN(const std::string path, replaceablePath(given));
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  const Status done = [&]() -> Status {
+  Status done = [&]() -> Status {
     StatusOr<File> file = File::open(temporary, File::Mode::Create);
     if (!file.isOk())
       return Status(file.status().code(), file.status().message());

@@ -25,7 +25,7 @@ public:
       const uint64_t offset = begin_ + (first + t) * sizeof(Token);
       Token raw;
       std::memcpy(&raw, bytes + t * sizeof(Token), sizeof(Token));
-      const auto token = static_cast<int64_t>(raw);
+      const int64_t token = raw; // NOLINT(bugprone-signed-char-misuse): no type of tokens is a character
       if (token < 0 || static_cast<uint64_t>(token) >= shape_.vocabulary)
         return invalidArgument(
             fmt::format("'{}' holds the token {} at byte {} (token {} of the file), the model's vocabulary ends at {}",
@@ -67,7 +67,7 @@ template <typename T> static T loadAt(const MappedFile &file, uint64_t offset) {
 /// llm.c's header: 256 numbers of which the first three are magic, version and the count of tokens.
 static StatusOr<std::unique_ptr<TokenSource>> openLlmc(MappedFile file, int32_t magic, uint64_t tokenBytes,
                                                        const RowShape &shape) {
-  constexpr uint64_t kHeaderBytes = 256 * 4;
+  constexpr uint64_t kHeaderBytes = 1024; // 256 words
   const int32_t expected = tokenBytes == 2 ? 1 : 7;
   if (file.size() < kHeaderBytes)
     return dataLoss(fmt::format("'{}' is truncated: {} bytes are less than its header of {}", file.path(), file.size(),

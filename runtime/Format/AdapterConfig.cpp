@@ -17,6 +17,7 @@ namespace {
 
 /// Numbers and words that PEFT writes where nobody asked for anything; null, false and what is empty need no row.
 const std::pair<const char *, Json> kDefaults[] = {
+    // NOLINT(bugprone-throwing-static-initialization): before main, small
     {"megatron_core", "megatron.core"},
     {"qalora_group_size", 16},
     {"runtime_config", Json{{"ephemeral_gpu_offload", false}}},

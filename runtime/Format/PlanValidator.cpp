@@ -464,10 +464,11 @@ private:
     };
     for (const Binding &binding :
          {Binding{"tokens", b.tokens(), tokens}, Binding{"targets", b.targets(), tokens},
-          Binding{"step_parameters", b.step_parameters(), kStepParameterCount * 4}, Binding{"loss", b.loss(), 4},
-          Binding{"eval_loss", b.eval_loss(), 4}, Binding{"gradient_norm", b.gradient_norm(), 4},
-          Binding{"finite", b.finite(), 1}, Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4},
-          Binding{"staging", b.staging(), 0}, Binding{"first_token", b.first_token(), 8},
+          Binding{"step_parameters", b.step_parameters(), uint64_t(kStepParameterCount) * 4},
+          Binding{"loss", b.loss(), 4}, Binding{"eval_loss", b.eval_loss(), 4},
+          Binding{"gradient_norm", b.gradient_norm(), 4}, Binding{"finite", b.finite(), 1},
+          Binding{"position", b.position(), 4}, Binding{"logits", b.logits(), 4}, Binding{"staging", b.staging(), 0},
+          Binding{"first_token", b.first_token(), 8},
           Binding{"document_starts", b.has_document_starts() ? b.document_starts() : kAbsent, tokens}}) {
       if (binding.slot == kAbsent)
         continue;

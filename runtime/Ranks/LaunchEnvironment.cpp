@@ -110,8 +110,10 @@ uint32_t tasksOfNode(const std::string &list, uint32_t index, uint32_t fallback)
     if (index < times)
       return tasks;
     index -= times;
-    if (at < end && *at++ != ',')
+    if (at < end && *at != ',')
       return fallback;
+    if (at < end)
+      ++at;
   }
   return fallback;
 }

@@ -120,7 +120,7 @@ private:
     (void)!write(wake_, &one, sizeof one);
   }
   /// With mutex_ held.
-  void send(std::string message) {
+  void send(const std::string &message) {
     out_ += message;
     wake();
   }
@@ -198,13 +198,15 @@ void SocketChannel::talk() {
         open = false;
         loseServer();
       }
-    } else if (open && welcomed_ && (silentSeconds_ += passed) >= options_.timeoutSeconds) {
-      setFailure(
-          {unavailable(fmt::format("rank 0 was not heard for {:.0f} s: its process is stopped or its host cannot "
-                                   "be reached (--timeout={:g}); it was last heard in {}; rank {}: {}",
-                                   silentSeconds_, options_.timeoutSeconds, describeProgress(firstRank_), rank_,
-                                   describeProgress(progress_.snapshot()))),
-           0, rank_ == 1, 1});
+    } else if (open && welcomed_) {
+      silentSeconds_ += passed;
+      if (silentSeconds_ >= options_.timeoutSeconds)
+        setFailure(
+            {unavailable(fmt::format("rank 0 was not heard for {:.0f} s: its process is stopped or its host cannot "
+                                     "be reached (--timeout={:g}); it was last heard in {}; rank {}: {}",
+                                     silentSeconds_, options_.timeoutSeconds, describeProgress(firstRank_), rank_,
+                                     describeProgress(progress_.snapshot()))),
+             0, rank_ == 1, 1});
     }
   }
 }

@@ -113,7 +113,7 @@ public:
   ~Connection();
 
   int descriptor() const { return descriptor_; }
-  void send(std::string message) { out_ += message; }
+  void send(std::string_view message) { out_ += message; }
   bool wantsToWrite() const { return sent_ < out_.size(); }
   /// Writes what goes without waiting. False where the peer is gone.
   bool flush();

@@ -332,7 +332,7 @@ private:
       ++i;
     if (i == begin || (isBraced && (i >= in_.size() || in_[i] != '}')))
       return std::nullopt;
-    const std::string text = fmt::format("\\x{{{}}}", in_.substr(begin, i - begin));
+    std::string text = fmt::format("\\x{{{}}}", in_.substr(begin, i - begin));
     at_ = i + isBraced;
     return text;
   }

@@ -84,7 +84,7 @@ template <typename Write> void rewritePieces(Pieces &pieces, Write write) {
 }
 
 /// Parts of one character each where `is` says so.
-template <typename Is> void cutAtCharacters(std::string_view text, std::vector<TextMatch> &parts, Is is) {
+template <typename Is> void cutAtCharacters(std::string_view text, std::vector<TextMatch> &parts, const Is &is) {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;

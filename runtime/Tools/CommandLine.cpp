@@ -27,7 +27,7 @@ template <typename T> struct Value {
 template <typename T> struct Value<std::optional<T>> {
   using Type = T;
 };
-template <typename T> using ValueOf = typename Value<T>::Type;
+template <typename T> using ValueOf = Value<T>::Type;
 template <typename T> constexpr bool isNumber = std::is_arithmetic_v<ValueOf<T>> && !std::is_same_v<ValueOf<T>, bool>;
 
 /// Options that stand together in --help.

@@ -208,7 +208,7 @@ static int runProgram(int argc, char **argv) {
   return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv) { // NOLINT(bugprone-exception-escape): a message that cannot be made ends the process
   try {
     return runProgram(argc, argv);
   } catch (const std::bad_alloc &) {

@@ -35,7 +35,7 @@ public:
   /// Writes to `out`, which stays open; null: says nothing (ranks other than the first). `live` rewrites one line in
   /// place.
   Progress(std::FILE *out, bool live) : out_(out), live_(live) {}
-  ~Progress() { finishLine(); }
+  ~Progress() { finishLine(); } // NOLINT(bugprone-exception-escape): short texts
   /// True where the time has come for a line, so that its text need not be made for nothing. `now` in seconds of a
   /// steady clock.
   bool isDue(double now, bool last) const;

@@ -73,7 +73,7 @@ std::string communicatorText(const Session &session) {
 // et al., PaLM, 2022, appendix B). What is unknown is left out.
 std::string deviceText(const Session &session, double tokensPerSecond) {
   std::string text;
-  const auto add = [&text](std::string part) { text += (text.empty() ? "" : "  ") + part; };
+  const auto add = [&text](const std::string &part) { text += (text.empty() ? "" : "  ") + part; };
   const double peak = peakOfRun(session), flops = session.plan().model().flops_per_token();
   if (peak > 0 && flops > 0)
     add(fmt::format("MFU {:.1f} %", 100 * flops * tokensPerSecond / peak));

@@ -45,7 +45,7 @@ Status RunStages::awaitSave() {
 }
 
 Status RunStages::finishSave() {
-  const Status status = awaitSave();
+  Status status = awaitSave();
   // A full disk, one that is read-only for a while, a network disk that is away: the next save may succeed. Where ranks
   // are lost there is no next one.
   if (status.isOk() || !control_.status().isOk())

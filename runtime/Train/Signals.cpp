@@ -55,8 +55,9 @@ const char *stopSignalName(int signal) {
     return "SIGUSR1";
   case SIGHUP:
     return "SIGHUP";
+  default:
+    return "signal";
   }
-  return "signal";
 }
 
 } // namespace ztc

@@ -34,8 +34,8 @@ struct StepRecord {
 TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource &rows,
                            std::vector<EvaluationSet> evaluation, LoopSettings settings, LoopHooks hooks,
                            RankContext ranks, JsonLog &log, Progress &progress)
-    : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows),
-      settings_(std::move(settings)), hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
+    : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows), settings_(settings),
+      hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
       batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}), next_(batch_),
       evaluation_(plan, runner, ranks, std::move(evaluation)) {}
 

@@ -81,7 +81,7 @@ StatusOr<void *> openCudaLibrary(const CudaLibraryName &name, const std::string 
 
 std::string libraryFile(void *library) {
   link_map *entry = nullptr;
-  return dlinfo(library, RTLD_DI_LINKMAP, &entry) == 0 && entry ? entry->l_name : "";
+  return dlinfo(library, RTLD_DI_LINKMAP, static_cast<void *>(&entry)) == 0 && entry ? entry->l_name : "";
 }
 
 void openCompanions(std::initializer_list<const char *> names, const CudaLibraryPaths &paths) {

@@ -131,8 +131,9 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
   const Operand right{static_cast<const std::byte *>(b) + tile.item * batch_.strideB * dataTypeBytes(p.typeB), p.ldb,
                       p.typeB, !p.transposeB};
   auto *panelA = reinterpret_cast<float *>(panels);
-  auto *panelB = panelA + scratchBytes(widenedPanelElements(size_.rows, size_.depth)) / sizeof(float);
-  auto *panelC = panelB + scratchBytes(widenedPanelElements(size_.columns, size_.depth)) / sizeof(float);
+  const auto floats = [](uint64_t elements) { return scratchBytes(elements) / sizeof(float); };
+  auto *panelB = panelA + floats(widenedPanelElements(size_.rows, size_.depth));
+  auto *panelC = panelB + floats(widenedPanelElements(size_.columns, size_.depth));
   const uint64_t offsetC = tile.item * batch_.strideC + tile.row * p.ldc + tile.column;
   const std::optional<NarrowType> narrowC = narrowDataType(p.typeC);
   const uint64_t ldPanel = scratchRowElements(tile.columns);

@@ -57,7 +57,7 @@ public:
   /// The same of what the host calls; absent in a plan for GPUs alone.
   Status hostService(uint32_t index, std::string_view name, bool isForGpus) const;
   /// There are no kernels for GPUs, or these service kernels in this order.
-  template <typename Record> Status gpuServices(const Record &record, std::vector<std::string> names) const {
+  template <typename Record> Status gpuServices(const Record &record, const std::vector<std::string> &names) const {
     return gpuServices({record.gpu_kernels().begin(), record.gpu_kernels().end()}, names);
   }
   Status gpuServices(const std::vector<uint32_t> &kernels, const std::vector<std::string> &names) const;

@@ -15,7 +15,7 @@ namespace ztc {
 namespace {
 
 constexpr int kOldestNccl = 21800;
-const std::string kIdentityKey = "nccl/id";
+constexpr const char *kIdentityKey = "nccl/id";
 
 /// NCCL's functions by their own names.
 struct Nccl {
