@@ -48,10 +48,17 @@ struct Peer {
 
 /// One exchange under way.
 struct Exchange {
-  std::vector<Bytes> bytes;
+  std::vector<std::string> values;
   std::vector<bool> given;
   uint32_t missing = 0;
 };
+
+ranks::Message valueMessage(uint64_t request, const std::string &value) {
+  ranks::Message message;
+  message.mutable_value()->set_request(request);
+  message.mutable_value()->set_value(value);
+  return message;
+}
 
 /// "rank 1: ..." or "step 4: rank 1: ...".
 bool namesRank(std::string_view text) {
@@ -95,10 +102,10 @@ private:
   void greet(int socket);
   void acceptAll();
   void hear(Peer &peer);
-  void handle(Peer &peer, MessageReader message);
-  void welcome(Peer &peer, MessageReader &message);
+  void handle(Peer &peer, const ranks::Message &message);
+  void welcome(Peer &peer, const ranks::Hello &hello);
   void welcomeAll();
-  void give(uint32_t rank, MessageReader &message);
+  void give(uint32_t rank, const ranks::Post &post);
   void lose(Peer &peer);
   void tick(double now);
   uint32_t joined() const {
@@ -106,7 +113,7 @@ private:
   }
   std::string missingRanks() const;
   void awaitRanks(double waited);
-  void say(const std::string &message);
+  void say(const ranks::Message &message);
   void refuse(Peer &peer, bool mayTryAgain, const std::string &text);
   /// Why a failure is told by whom and when.
   enum class Kind {
@@ -142,7 +149,7 @@ private:
   std::optional<Pending> pending_;
   double began_ = steadySeconds();
   std::map<std::pair<std::string, uint64_t>, Exchange> exchanges_;
-  std::map<std::string, Bytes> values_;
+  std::map<std::string, std::string> values_;
   std::multimap<std::string, std::pair<uint32_t, uint64_t>> waiting_; ///< key -> rank and request
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -183,8 +190,12 @@ void Server::serve() {
 
 void Server::greet(int socket) {
   Peer &peer = peers_.emplace_back(socket);
-  peer.connection.send(
-      MessageWriter(MessageType::Greeting).number(kWireMagic).number(kWireVersion).text(peer.nonce).take());
+  ranks::Message message;
+  ranks::Greeting &greeting = *message.mutable_greeting();
+  greeting.set_magic(kWireMagic);
+  greeting.set_version(kWireVersion);
+  greeting.set_nonce(peer.nonce);
+  peer.connection.send(message);
 }
 
 void Server::acceptAll() {
@@ -198,7 +209,7 @@ void Server::hear(Peer &peer) {
     return;
   bool alive = peer.connection.receive();
   while (auto message = peer.connection.next()) {
-    handle(peer, MessageReader(*message));
+    handle(peer, parseMessage(*message));
     if (peer.closing)
       return;
   }
@@ -207,25 +218,24 @@ void Server::hear(Peer &peer) {
 }
 
 void Server::refuse(Peer &peer, bool mayTryAgain, const std::string &text) {
-  peer.connection.send(MessageWriter(MessageType::Refused).number(uint8_t(mayTryAgain)).text(text).take());
+  ranks::Message message;
+  message.mutable_refused()->set_may_try_again(mayTryAgain);
+  message.mutable_refused()->set_text(text);
+  peer.connection.send(message);
   peer.closing = true;
 }
 
-void Server::welcome(Peer &peer, MessageReader &message) {
-  uint64_t magic = message.number<uint64_t>();
-  uint32_t wire = message.number<uint32_t>();
-  if (!message.isGood() || magic != kWireMagic || wire != kWireVersion)
+void Server::welcome(Peer &peer, const ranks::Hello &hello) {
+  if (hello.magic() != kWireMagic || hello.version() != kWireVersion)
     return refuse(peer, false, "rank 0 runs another version of ztc-run");
-  const std::string nonce(message.text());
-  const std::string_view claims = message.rest();
-  const uint32_t rank = message.number<uint32_t>(), world = message.number<uint32_t>();
-  const std::string version(message.text());
-  const std::string_view claim = claims.substr(0, claims.size() - message.rest().size());
-  const std::string_view proof = message.text();
   // Before anything that it says is believed, or answered: a stranger learns nothing and changes nothing.
-  if (!message.isGood() || !isSameProof(proof, proofOf(options_.secret, "rank", peer.nonce, nonce, claim)))
+  ranks::Claim claim;
+  if (!isSameProof(hello.proof(), proofOf(options_.secret, "rank", peer.nonce, hello.nonce(), hello.claim())) ||
+      !claim.ParseFromString(hello.claim()))
     return refuse(peer, true, "rank 0 there belongs to another run, or has another plan or ZTC_RUN_SECRET");
-  peer.welcome = proofOf(options_.secret, "rank 0", peer.nonce, nonce, claim);
+  const uint32_t rank = claim.rank(), world = claim.world();
+  const std::string &version = claim.version();
+  peer.welcome = proofOf(options_.secret, "rank 0", peer.nonce, hello.nonce(), hello.claim());
   if (decided_) // too late: what happened is told to it too
     return refuse(peer, false, pending_->text);
   if (complete_) // whatever is wrong with it, the run goes on
@@ -270,81 +280,82 @@ void Server::welcomeAll() {
   for (uint32_t rank = 0; rank < options_.world; ++rank) {
     Connection &connection = byRank_[rank]->connection;
     std::string far = farAddress(connection.descriptor());
-    connection.send(MessageWriter(MessageType::Welcome)
-                        .text(far.empty() || isLoopback(far) ? own : far)
-                        .text(byRank_[rank]->welcome)
-                        .take());
+    ranks::Message message;
+    message.mutable_welcome()->set_address(far.empty() || isLoopback(far) ? own : far);
+    message.mutable_welcome()->set_proof(byRank_[rank]->welcome);
+    connection.send(message);
   }
 }
 
-void Server::give(uint32_t rank, MessageReader &message) {
-  std::string name(message.text());
-  uint64_t number = message.number<uint64_t>();
-  Bytes bytes = message.bytes();
-  auto [found, isNew] = exchanges_.try_emplace({name, number});
+void Server::give(uint32_t rank, const ranks::Post &post) {
+  auto [found, isNew] = exchanges_.try_emplace({post.exchange(), post.number()});
   Exchange &exchange = found->second;
   if (isNew) {
-    exchange.bytes.resize(options_.world);
+    exchange.values.resize(options_.world);
     exchange.given.resize(options_.world);
     exchange.missing = options_.world;
   }
   if (exchange.given[rank])
     return;
   exchange.given[rank] = true;
-  exchange.bytes[rank] = std::move(bytes);
+  exchange.values[rank] = post.value();
   if (--exchange.missing)
     return;
-  MessageWriter result(MessageType::Result);
-  result.text(name).number(number);
-  for (const Bytes &one : exchange.bytes)
-    result.bytes(one);
-  say(result.take());
+  ranks::Message message;
+  ranks::Result &result = *message.mutable_result();
+  result.set_exchange(post.exchange());
+  result.set_number(post.number());
+  for (std::string &value : exchange.values)
+    result.add_values(std::move(value));
+  say(message);
   exchanges_.erase(found);
 }
 
-void Server::handle(Peer &peer, MessageReader message) {
+void Server::handle(Peer &peer, const ranks::Message &message) {
   if (!peer.rank) {
-    if (message.type() == MessageType::Hello)
-      welcome(peer, message);
+    if (message.has_hello())
+      welcome(peer, message.hello());
     else
       refuse(peer, false, "expected a rank of ztc-run");
     return;
   }
   uint32_t rank = *peer.rank;
-  switch (message.type()) {
-  case MessageType::Post:
-    give(rank, message);
+  switch (message.kind_case()) {
+  case ranks::Message::kPost:
+    give(rank, message.post());
     break;
-  case MessageType::Set: {
-    std::string key(message.text());
-    Bytes &value = values_[key] = message.bytes();
+  case ranks::Message::kSet: {
+    const std::string &key = message.set().key();
+    const std::string &value = values_[key] = message.set().value();
     auto [first, last] = waiting_.equal_range(key);
     for (auto i = first; i != last; ++i)
       if (Peer *asks = byRank_[i->second.first])
-        asks->connection.send(MessageWriter(MessageType::Value).number(i->second.second).bytes(value).take());
+        asks->connection.send(valueMessage(i->second.second, value));
     waiting_.erase(first, last);
     break;
   }
-  case MessageType::Get: {
-    uint64_t request = message.number<uint64_t>();
-    std::string key(message.text());
+  case ranks::Message::kGet: {
+    const std::string &key = message.get().key();
     if (auto value = values_.find(key); value != values_.end())
-      peer.connection.send(MessageWriter(MessageType::Value).number(request).bytes(value->second).take());
+      peer.connection.send(valueMessage(message.get().request(), value->second));
     else
-      waiting_.emplace(key, std::pair(rank, request));
+      waiting_.emplace(key, std::pair(rank, message.get().request()));
     break;
   }
-  case MessageType::Report: {
+  case ranks::Message::kReport: {
     std::lock_guard lock(mutex_);
-    watchdog_.report(rank, message.progress());
+    watchdog_.report(rank, readProgress(message.report()));
     peer.answered = true;
-    if (rank == 0)
-      say(MessageWriter(MessageType::Pulse).progress(watchdog_.states()[0].progress).take());
+    if (rank == 0) {
+      ranks::Message pulse;
+      *pulse.mutable_pulse() = progressMessage(watchdog_.states()[0].progress);
+      say(pulse);
+    }
     break;
   }
-  case MessageType::Failed: {
-    auto code = StatusCode(message.number<uint32_t>());
-    std::string text(message.text());
+  case ranks::Message::kFailed: {
+    auto code = StatusCode(message.failed().code());
+    const std::string &text = message.failed().text();
     // What all ranks agreed on names its rank already; each of them says it, and the first tells the person.
     if (namesRank(text))
       cause(Kind::Verdict, rank, code, text);
@@ -353,12 +364,15 @@ void Server::handle(Peer &peer, MessageReader message) {
             fmt::format("rank {}: {}", rank, text));
     break;
   }
-  case MessageType::Bye: {
+  case ranks::Message::kBye: {
     peer.said = true;
     std::lock_guard lock(mutex_);
     watchdog_.leave(rank);
-    if (++left_ == options_.world)
-      say(MessageWriter(MessageType::AllDone).take());
+    if (++left_ == options_.world) {
+      ranks::Message done;
+      done.mutable_all_done();
+      say(done);
+    }
     break;
   }
   default:
@@ -394,7 +408,9 @@ void Server::cause(Kind kind, uint32_t rank, StatusCode code, std::string text) 
     return;
   for (Peer &peer : peers_)
     peer.answered = !peer.rank || peer.closing;
-  say(MessageWriter(MessageType::Probe).take());
+  ranks::Message probe;
+  probe.mutable_probe();
+  say(probe);
 }
 
 void Server::decide() {
@@ -407,12 +423,13 @@ void Server::decide() {
   uint32_t reporter = tellsItself && byRank_[pending_->rank] ? pending_->rank : 0;
   while (reporter + 1 < options_.world && !byRank_[reporter])
     ++reporter;
-  say(MessageWriter(MessageType::Failure)
-          .number(pending_->rank)
-          .number(reporter)
-          .number(uint32_t(pending_->code))
-          .text(pending_->text)
-          .take());
+  ranks::Message message;
+  ranks::Failure &failure = *message.mutable_failure();
+  failure.set_rank(pending_->rank);
+  failure.set_reporter(reporter);
+  failure.set_code(uint32_t(pending_->code));
+  failure.set_text(pending_->text);
+  say(message);
 }
 
 std::string Server::missingRanks() const {
@@ -466,7 +483,7 @@ void Server::tick(double now) {
   }
 }
 
-void Server::say(const std::string &message) {
+void Server::say(const ranks::Message &message) {
   for (Peer *peer : byRank_)
     if (peer)
       peer->connection.send(message);

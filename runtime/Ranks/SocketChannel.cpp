@@ -35,10 +35,12 @@ constexpr auto kRetryWait = std::chrono::milliseconds(100);
 constexpr double kNoticeSeconds = 10;
 
 /// What a rank says of itself, as its Hello has it.
-std::string claimOf(uint32_t rank, uint32_t world, std::string_view version) {
-  MessageWriter claim(MessageType::Hello);
-  claim.number(rank).number(world).text(version);
-  return claim.take().substr(5); // without length and type
+std::string claimOf(uint32_t rank, uint32_t world, const std::string &version) {
+  ranks::Claim claim;
+  claim.set_rank(rank);
+  claim.set_world(world);
+  claim.set_version(version);
+  return claim.SerializeAsString();
 }
 
 /// How the attempt to become a rank of a run ended.
@@ -112,7 +114,8 @@ private:
   };
 
   void talk();
-  void handle(MessageReader message);
+  void handle(const ranks::Message &message);
+  void greet(const ranks::Greeting &greeting);
   void setFailure(RunFailure failure);
   void loseServer();
   void wake() {
@@ -120,8 +123,8 @@ private:
     (void)!write(wake_, &one, sizeof one);
   }
   /// With mutex_ held.
-  void send(const std::string &message) {
-    out_ += message;
+  void send(ranks::Message message) {
+    out_.push_back(std::move(message));
     wake();
   }
   /// Waits, with the board saying for what, until `ready`, or ends with the failure.
@@ -141,7 +144,7 @@ private:
   int wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string out_;
+  std::vector<ranks::Message> out_;
   bool stop_ = false, welcomed_ = false, allDone_ = false, probed_ = false;
   std::optional<Joined> refused_;
   RunFailure failure_;
@@ -170,11 +173,14 @@ void SocketChannel::talk() {
       stop = stop_;
       report = welcomed_ && !allDone_ && (probed_ || now - lastReport >= interval);
       probed_ = false;
-      connection_.send(std::exchange(out_, {}));
+      for (const ranks::Message &message : std::exchange(out_, {}))
+        connection_.send(message);
     }
     if (report) {
       lastReport = now;
-      connection_.send(MessageWriter(MessageType::Report).progress(progress_.snapshot()).take());
+      ranks::Message message;
+      *message.mutable_report() = progressMessage(progress_.snapshot());
+      connection_.send(message);
     }
     if (open && !connection_.flush()) {
       open = false;
@@ -193,7 +199,7 @@ void SocketChannel::talk() {
       silentSeconds_ = 0;
       bool alive = connection_.receive();
       while (auto message = connection_.next())
-        handle(MessageReader(*message));
+        handle(parseMessage(*message));
       if (!alive || connection_.isBroken()) {
         open = false;
         loseServer();
@@ -211,90 +217,95 @@ void SocketChannel::talk() {
   }
 }
 
-void SocketChannel::handle(MessageReader message) {
-  switch (message.type()) {
-  case MessageType::Greeting: {
-    uint64_t magic = message.number<uint64_t>();
-    uint32_t wire = message.number<uint32_t>();
-    const std::string serverNonce(message.text()), nonce = makeNonce();
-    std::lock_guard lock(mutex_);
-    if (magic != kWireMagic || wire != kWireVersion) {
-      refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but not as this ztc-run does")), false};
-      changed_.notify_all();
-      break;
-    }
-    greeted_ = true;
-    const std::string claim = claimOf(rank_, world_, options_.version);
-    expected_ = proofOf(options_.secret, "rank 0", serverNonce, nonce, claim);
-    send(MessageWriter(MessageType::Hello)
-             .number(kWireMagic)
-             .number(kWireVersion)
-             .text(nonce)
-             .number(rank_)
-             .number(world_)
-             .text(options_.version)
-             .text(proofOf(options_.secret, "rank", serverNonce, nonce, claim))
-             .take());
-    break;
+void SocketChannel::greet(const ranks::Greeting &greeting) {
+  const std::string nonce = makeNonce(), claim = claimOf(rank_, world_, options_.version);
+  std::lock_guard lock(mutex_);
+  if (greeting.magic() != kWireMagic || greeting.version() != kWireVersion) {
+    refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but not as this ztc-run does")), false};
+    changed_.notify_all();
+    return;
   }
-  case MessageType::Refused: {
-    bool mayTryAgain = message.number<uint8_t>() != 0;
+  greeted_ = true;
+  expected_ = proofOf(options_.secret, "rank 0", greeting.nonce(), nonce, claim);
+  ranks::Message message;
+  ranks::Hello &hello = *message.mutable_hello();
+  hello.set_magic(kWireMagic);
+  hello.set_version(kWireVersion);
+  hello.set_nonce(nonce);
+  hello.set_claim(claim);
+  hello.set_proof(proofOf(options_.secret, "rank", greeting.nonce(), nonce, claim));
+  send(std::move(message));
+}
+
+static Bytes bytesOf(const std::string &value) {
+  const auto *data = reinterpret_cast<const std::byte *>(value.data());
+  return {data, data + value.size()};
+}
+
+void SocketChannel::handle(const ranks::Message &message) {
+  switch (message.kind_case()) {
+  case ranks::Message::kGreeting:
+    greet(message.greeting());
+    break;
+  case ranks::Message::kRefused: {
     std::lock_guard lock(mutex_);
-    refused_ = {refusal(failedPrecondition(std::string(message.text()))), mayTryAgain};
+    refused_ = {refusal(failedPrecondition(message.refused().text())), message.refused().may_try_again()};
     changed_.notify_all();
     break;
   }
-  case MessageType::Welcome: {
+  case ranks::Message::kWelcome: {
     std::lock_guard lock(mutex_);
-    localAddress_ = message.text();
-    welcomed_ = !expected_.empty() && isSameProof(message.text(), expected_);
+    localAddress_ = message.welcome().address();
+    welcomed_ = !expected_.empty() && isSameProof(message.welcome().proof(), expected_);
     if (!welcomed_)
       refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but is not rank 0 of this run")), true};
     changed_.notify_all();
     break;
   }
-  case MessageType::Result: {
-    std::string name(message.text());
-    message.number<uint64_t>(); // results of a name come in the order of its posts
+  case ranks::Message::kResult: { // results of a name come in the order of its posts
     std::vector<Bytes> all(world_);
-    for (Bytes &one : all)
-      one = message.bytes();
+    for (int rank = 0; rank < std::min(int(world_), message.result().values_size()); ++rank)
+      all[size_t(rank)] = bytesOf(message.result().values(rank));
     std::lock_guard lock(mutex_);
-    exchanges_[name].results.push_back(std::move(all));
+    exchanges_[message.result().exchange()].results.push_back(std::move(all));
     changed_.notify_all();
     break;
   }
-  case MessageType::Value: {
-    uint64_t request = message.number<uint64_t>();
+  case ranks::Message::kValue: {
     std::lock_guard lock(mutex_);
-    requests_[request] = message.bytes();
+    requests_[message.value().request()] = bytesOf(message.value().value());
     changed_.notify_all();
     break;
   }
-  case MessageType::Pulse: {
+  case ranks::Message::kPulse: {
     std::lock_guard lock(mutex_);
-    firstRank_ = message.progress();
+    firstRank_ = readProgress(message.pulse());
     break;
   }
-  case MessageType::Probe: {
+  case ranks::Message::kProbe: {
     std::lock_guard lock(mutex_);
     probed_ = true;
     break;
   }
-  case MessageType::Failure: {
-    uint32_t rank = message.number<uint32_t>(), reporter = message.number<uint32_t>();
-    auto code = StatusCode(message.number<uint32_t>());
-    setFailure({Status(code, std::string(message.text())), rank, reporter == rank_, reporter});
+  case ranks::Message::kFailure: {
+    const ranks::Failure &failure = message.failure();
+    setFailure({Status(StatusCode(failure.code()), failure.text()), failure.rank(), failure.reporter() == rank_,
+                failure.reporter()});
     break;
   }
-  case MessageType::AllDone: {
+  case ranks::Message::kAllDone: {
     std::lock_guard lock(mutex_);
     allDone_ = true;
     changed_.notify_all();
     break;
   }
-  default:
-    break;
+  default: {
+    std::lock_guard lock(mutex_);
+    if (!greeted_) { // somebody else listens there
+      refused_ = {refusal(failedPrecondition(options_.place.text() + " answers, but not as this ztc-run does")), false};
+      changed_.notify_all();
+    }
+  }
   }
 }
 
@@ -337,7 +348,12 @@ Status SocketChannel::post(std::string_view exchange, std::span<const std::byte>
   std::lock_guard lock(mutex_);
   ZTC_RETURN_IF_ERROR(failure_.status);
   Exchange &state = exchanges_[std::string(exchange)];
-  send(MessageWriter(MessageType::Post).text(exchange).number(state.posted++).bytes(bytes).take());
+  ranks::Message message;
+  ranks::Post &posted = *message.mutable_post();
+  posted.set_exchange(std::string(exchange));
+  posted.set_number(state.posted++);
+  posted.set_value(bytes.data(), bytes.size());
+  send(std::move(message));
   return Status::ok();
 }
 
@@ -358,7 +374,10 @@ Status SocketChannel::set(std::string_view key, std::span<const std::byte> value
     return internalError(fmt::format("key {}: {} bytes, at most {}", key, value.size(), kMaxValueBytes));
   std::lock_guard lock(mutex_);
   ZTC_RETURN_IF_ERROR(failure_.status);
-  send(MessageWriter(MessageType::Set).text(key).bytes(value).take());
+  ranks::Message message;
+  message.mutable_set()->set_key(std::string(key));
+  message.mutable_set()->set_value(value.data(), value.size());
+  send(std::move(message));
   return Status::ok();
 }
 
@@ -367,7 +386,10 @@ StatusOr<Bytes> SocketChannel::get(std::string_view key) {
   ZTC_RETURN_IF_ERROR(failure_.status);
   std::optional<Bytes> &answer = requests_[++lastRequest_];
   uint64_t request = lastRequest_;
-  send(MessageWriter(MessageType::Get).number(request).text(key).take());
+  ranks::Message message;
+  message.mutable_get()->set_request(request);
+  message.mutable_get()->set_key(std::string(key));
+  send(std::move(message));
   Status status = wait(lock, "value of " + std::string(key), [&] { return answer.has_value(); });
   Bytes value = std::move(answer).value_or(Bytes());
   requests_.erase(request);
@@ -378,7 +400,10 @@ StatusOr<Bytes> SocketChannel::get(std::string_view key) {
 RunFailure SocketChannel::fail(Status status) {
   std::unique_lock lock(mutex_);
   if (failure_.status.isOk()) {
-    send(MessageWriter(MessageType::Failed).number(uint32_t(status.code())).text(status.message()).take());
+    ranks::Message message;
+    message.mutable_failed()->set_code(uint32_t(status.code()));
+    message.mutable_failed()->set_text(status.message());
+    send(std::move(message));
     changed_.wait_for(lock, kVerdictWait, [&] { return !failure_.status.isOk(); });
   }
   if (failure_.status.isOk()) {
@@ -392,7 +417,9 @@ RunFailure SocketChannel::fail(Status status) {
 Status SocketChannel::finish() {
   std::unique_lock lock(mutex_);
   ZTC_RETURN_IF_ERROR(failure_.status);
-  send(MessageWriter(MessageType::Bye).take());
+  ranks::Message message;
+  message.mutable_bye();
+  send(std::move(message));
   return wait(lock, "the end of the run", [&] { return allDone_; });
 }
 

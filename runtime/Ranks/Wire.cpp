@@ -7,22 +7,37 @@
 
 namespace ztc {
 
-MessageWriter &MessageWriter::progress(const RankProgress &p) {
-  text(p.phase).number(p.step).text(p.place).text(p.collective).number(uint8_t(p.inCollective));
-  return text(p.waitsFor).number(p.work).number(p.bytes);
+ranks::Message parseMessage(std::string_view bytes) {
+  ranks::Message message;
+  if (!message.ParseFromArray(bytes.data(), int(bytes.size())))
+    message.Clear();
+  return message;
 }
 
-RankProgress MessageReader::progress() {
-  RankProgress p;
-  p.phase = text();
-  p.step = number<uint64_t>();
-  p.place = text();
-  p.collective = text();
-  p.inCollective = number<uint8_t>() != 0;
-  p.waitsFor = text();
-  p.work = number<uint64_t>();
-  p.bytes = number<uint64_t>();
-  return p;
+ranks::Progress progressMessage(const RankProgress &progress) {
+  ranks::Progress message;
+  message.set_phase(progress.phase);
+  message.set_step(progress.step);
+  message.set_place(progress.place);
+  message.set_collective(progress.collective);
+  message.set_in_collective(progress.inCollective);
+  message.set_waits_for(progress.waitsFor);
+  message.set_work(progress.work);
+  message.set_bytes(progress.bytes);
+  return message;
+}
+
+RankProgress readProgress(const ranks::Progress &message) {
+  RankProgress progress;
+  progress.phase = message.phase();
+  progress.step = message.step();
+  progress.place = message.place();
+  progress.collective = message.collective();
+  progress.inCollective = message.in_collective();
+  progress.waitsFor = message.waits_for();
+  progress.work = message.work();
+  progress.bytes = message.bytes();
+  return progress;
 }
 
 Connection::Connection(int descriptor) : descriptor_(descriptor) {
@@ -47,6 +62,13 @@ Connection &Connection::operator=(Connection &&other) noexcept {
 Connection::~Connection() {
   if (descriptor_ >= 0)
     close(descriptor_);
+}
+
+void Connection::send(const ranks::Message &message) {
+  const std::string bytes = message.SerializeAsString();
+  const auto length = uint32_t(bytes.size());
+  out_.append(reinterpret_cast<const char *>(&length), sizeof length);
+  out_ += bytes;
 }
 
 bool Connection::flush() {

@@ -4,6 +4,7 @@
 #include "runtime/Ranks/RunSecret.h"
 #include "runtime/Ranks/Wire.h"
 #include "tests/fuzz/Fuzz.h"
+#include "tests/unit/runtime/RankMessages.h"
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -37,24 +38,15 @@ public:
 
   void hello(uint32_t rank) {
     const std::string greeting = hear();
-    MessageReader reader(greeting);
-    reader.number<uint64_t>();
-    reader.number<uint32_t>();
-    const std::string serverNonce(reader.text()), nonce = "a nonce";
-    const std::string claim = MessageWriter(MessageType::Hello).number(rank).number(2u).text("1").take().substr(5);
-    say(MessageWriter(MessageType::Hello)
-            .number(kWireMagic)
-            .number(kWireVersion)
-            .text(nonce)
-            .number(rank)
-            .number(2u)
-            .text("1")
-            .text(proofOf(kSecret, "rank", serverNonce, nonce, claim))
-            .take());
+    say(helloMessage(rank, 2, "1", kSecret, parseMessage(greeting).greeting().nonce(), "a nonce"));
   }
 
   void say(std::string_view bytes) {
-    connection_.send(std::string(bytes));
+    connection_.sendRaw(bytes);
+    (void)connection_.flush();
+  }
+  void say(const ranks::Message &message) {
+    connection_.send(message);
     (void)connection_.flush();
   }
   void end() { shutdown(connection_.descriptor(), SHUT_WR); }
@@ -68,14 +60,13 @@ void readMessages(std::string_view bytes) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return;
   Connection from(pair[0]), to(pair[1]);
-  from.send(std::string(bytes));
+  from.sendRaw(bytes);
   (void)from.flush();
   (void)to.receive();
   while (auto message = to.next()) {
-    (void)MessageReader(*message).progress();
-    MessageReader reader(*message);
-    while (reader.isGood() && !reader.rest().empty())
-      (void)reader.bytes();
+    const ranks::Message parsed = parseMessage(*message);
+    (void)readProgress(parsed.report());
+    (void)parsed.SerializeAsString();
   }
 }
 
@@ -103,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   one.end();
   bool isWelcome = false;
   for (std::string message = one.hear(); !message.empty(); message = one.hear())
-    isWelcome |= MessageReader(message).type() == MessageType::Welcome;
+    isWelcome |= parseMessage(message).has_welcome();
   if (!isRank && isWelcome)
     std::abort(); // a stranger is taken for a rank
   (void)server->states();

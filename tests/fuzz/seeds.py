@@ -104,6 +104,14 @@ write("json", "trainer", json.dumps({"version": 1, "step": 3, "adam_count": 3, "
 write("json", "manifest", json.dumps({"version": 1, "files": [{"name": "model.safetensors", "size": 100, "sha256": ["00" * 32]}]}).encode())
 write("json", "algorithms", json.dumps({"key": "cuBLASLt 13", "algorithms": {"64x192x64 NT": "0a00"}}).encode())
 
+# What a rank says, each message with its length in front (runtime/Ranks/ranks.proto); the first byte: from a rank, or from a stranger.
+frame = lambda kind, *content: (lambda body: struct.pack("<I", len(body)) + body)(message([(kind, 2, message(list(content)))]))
+progress = [(1, 2, b"training"), (2, 0, 7), (3, 2, b"all_gather block3"), (5, 0, 1), (7, 0, 12)]
+said = [frame(5, *progress), frame(2, (1, 2, b"plan"), (2, 0, 0), (3, 2, b"bytes")), frame(3, (1, 2, b"key"), (2, 2, b"value")), frame(4, (1, 0, 1), (2, 2, b"key")),
+        frame(6, (1, 0, 3), (2, 2, b"rank 1: the disk is full")), frame(7)]
+write("wire", "rank", b"\1" + b"".join(said))
+write("wire", "stranger", b"\0" + frame(1, (2, 0, 3), (3, 2, b"nonce"), (4, 2, message([(1, 0, 1), (2, 0, 2), (3, 2, b"1")])), (5, 2, b"proof")))
+
 # Plans without their header and without code: kernels' images are nothing to mutate either.
 bin_folder = pathlib.Path(os.environ.get("ZTC_BIN", ROOT / "build" / "bin"))
 for name, options in (("fp32", ["--precision=fp32"]), ("zero3", ["--precision=bf16", "--zero=3"])):

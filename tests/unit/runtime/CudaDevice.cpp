@@ -266,8 +266,7 @@ TEST(CudaLibraries, WhatIsMissingIsToldWithWhatToDo) {
   {
     Variable none("ZTC_STAND_IN_DRIVER", "0");
     CudaLibraryPaths hidden = standIns();
-    EXPECT_EQ(opened(hidden),
-              "the NVIDIA driver is here and sees no GPU (CUDA_VISIBLE_DEVICES is empty or not set)");
+    EXPECT_EQ(opened(hidden), "the NVIDIA driver is here and sees no GPU (CUDA_VISIBLE_DEVICES is empty or not set)");
     hidden.visibleDevices = "7";
     EXPECT_EQ(opened(hidden), "the NVIDIA driver is here and sees no GPU (CUDA_VISIBLE_DEVICES is '7')");
   }

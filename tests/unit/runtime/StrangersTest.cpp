@@ -1,7 +1,6 @@
-// What reaches rank 0's port and is no rank of the run: it learns nothing and changes nothing.
-#include "runtime/Ranks/RunSecret.h"
+// What reaches the port of rank 0 without being a rank of the run: it learns nothing and changes nothing.
 #include "runtime/Ranks/SocketChannel.h"
-#include "runtime/Ranks/Wire.h"
+#include "tests/unit/runtime/RankMessages.h"
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,27 +37,21 @@ public:
   /// Takes the greeting and says hello as `rank` of `world`, with the proof of `secret`.
   void hello(uint32_t rank, uint32_t world, const std::string &secret) {
     const std::string greeting = hear().value_or("");
-    MessageReader reader(greeting);
-    ASSERT_EQ(reader.type(), MessageType::Greeting);
-    EXPECT_EQ(reader.number<uint64_t>(), kWireMagic);
-    EXPECT_EQ(reader.number<uint32_t>(), kWireVersion);
-    const std::string serverNonce(reader.text()), nonce = makeNonce();
-    const std::string claim = MessageWriter(MessageType::Hello).number(rank).number(world).text("1.0").take().substr(5);
-    connection_.send(MessageWriter(MessageType::Hello)
-                         .number(kWireMagic)
-                         .number(kWireVersion)
-                         .text(nonce)
-                         .number(rank)
-                         .number(world)
-                         .text("1.0")
-                         .text(proofOf(secret, "rank", serverNonce, nonce, claim))
-                         .take());
+    const ranks::Message message = parseMessage(greeting);
+    ASSERT_TRUE(message.has_greeting());
+    EXPECT_EQ(message.greeting().magic(), kWireMagic);
+    EXPECT_EQ(message.greeting().version(), kWireVersion);
+    connection_.send(helloMessage(rank, world, "1.0", secret, message.greeting().nonce(), makeNonce()));
     EXPECT_TRUE(connection_.flush());
   }
 
   /// As it stands.
   void say(const std::string &bytes) {
-    connection_.send(bytes);
+    connection_.sendRaw(bytes);
+    (void)connection_.flush();
+  }
+  void say(const ranks::Message &message) {
+    connection_.send(message);
     (void)connection_.flush();
   }
 
@@ -97,7 +90,7 @@ TEST(Strangers, AHelloWithoutTheSecretChangesNothing) {
       Caller caller(first.place);
       caller.hello(rank, world, secret);
       const std::string answer = caller.hear().value_or("");
-      EXPECT_EQ(MessageReader(answer).type(), MessageType::Refused);
+      EXPECT_TRUE(parseMessage(answer).has_refused());
       EXPECT_THAT(answer, HasSubstr("another run"));
       EXPECT_THAT(answer, Not(HasSubstr("ours")));
       EXPECT_FALSE(caller.hear());
@@ -113,19 +106,10 @@ TEST(Strangers, AHelloWithoutTheSecretChangesNothing) {
 
 TEST(Strangers, AProofIsGoodOnce) {
   Waiting first(2, 1);
-  const std::string claim = MessageWriter(MessageType::Hello).number(1u).number(2u).text("1.0").take().substr(5);
   Caller caller(first.place);
   ASSERT_TRUE(caller.hear()); // its nonce is not looked at: the proof is of another greeting
-  caller.say(MessageWriter(MessageType::Hello)
-                 .number(kWireMagic)
-                 .number(kWireVersion)
-                 .text("nonce")
-                 .number(1u)
-                 .number(2u)
-                 .text("1.0")
-                 .text(proofOf("ours", "rank", std::string(16, 'n'), "nonce", claim))
-                 .take());
-  EXPECT_EQ(MessageReader(caller.hear().value_or("")).type(), MessageType::Refused);
+  caller.say(helloMessage(1, 2, "1.0", "ours", std::string(16, 'n'), "nonce"));
+  EXPECT_TRUE(parseMessage(caller.hear().value_or("")).has_refused());
   EXPECT_EQ(first.result.get().index(), 1u);
 }
 
@@ -150,9 +134,14 @@ TEST(Strangers, AServerWithoutTheSecretIsNotRankZero) {
   // It welcomes everybody.
   auto server = std::async(std::launch::async, [listener = listener] {
     Connection connection(accept(listener, nullptr, nullptr));
-    connection.send(
-        MessageWriter(MessageType::Greeting).number(kWireMagic).number(kWireVersion).text(makeNonce()).take());
-    connection.send(MessageWriter(MessageType::Welcome).text("127.0.0.1").text(std::string(32, 'p')).take());
+    ranks::Message greeting, welcome;
+    greeting.mutable_greeting()->set_magic(kWireMagic);
+    greeting.mutable_greeting()->set_version(kWireVersion);
+    greeting.mutable_greeting()->set_nonce(makeNonce());
+    connection.send(greeting);
+    welcome.mutable_welcome()->set_address("127.0.0.1");
+    welcome.mutable_welcome()->set_proof(std::string(32, 'p'));
+    connection.send(welcome);
     (void)connection.flush();
     pollfd wait{connection.descriptor(), POLLIN, 0};
     poll(&wait, 1, 5000);
@@ -167,7 +156,9 @@ TEST(Strangers, AServerWithoutTheSecretIsNotRankZero) {
 
 TEST(Strangers, BytesOfAnyKindDoNotDisturb) {
   Waiting first(2);
-  const std::string hello = MessageWriter(MessageType::Hello).number(kWireMagic).number(kWireVersion).take();
+  // With its length in front, as it goes over the socket.
+  std::string hello = helloMessage(1, 2, "1.0", "theirs", "none", "none").SerializeAsString();
+  hello.insert(0, {char(hello.size()), 0, 0, 0});
   std::vector<Caller> silent;
   for (int i = 0; i < 50; ++i)
     silent.emplace_back(first.place);
