@@ -38,8 +38,9 @@ static double collectiveBytes(const plan::Plan &plan, const PlanShape &shape, co
   double others = shape.world - 1;
   if (collective.kind() == plan::Collective::ALL_REDUCE || collective.bucket() >= uint32_t(plan.buckets_size()))
     return others * dataTypeBytes(collective.type());
-  uint64_t elements = plan.buckets(int(collective.bucket())).elements();
-  return others * double(shardElements(elements, shape.world)) * dataTypeBytes(collective.type());
+  const plan::Bucket &bucket = plan.buckets(int(collective.bucket()));
+  return others * double(shardElements(bucket.elements(), shape.world, bucket.quantum())) *
+         dataTypeBytes(collective.type());
 }
 
 double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const plan::Step &step,

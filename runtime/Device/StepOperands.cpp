@@ -1,4 +1,5 @@
 #include "runtime/Device/StepOperands.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Shards.h"
 #include <algorithm>
@@ -17,7 +18,7 @@ Status StepOperands::resolve(const plan::Step &step, const PrepareContext &conte
     if (operand.own_shard()) {
       // From the form, not from the slot's bytes: those are rounded up.
       const plan::SizeForm &size = context.plan.slots(int(operand.slot())).size();
-      const uint64_t shard = shardElements(size.elements(), context.shape.world) * size.element_bytes();
+      const uint64_t shard = ownShardBytes(size, context.shape.world);
       const uint64_t offset = shard * context.rank;
       if (size.kind() != plan::SizeForm::FULL || offset > slot.bytes || shard > slot.bytes - offset)
         return dataLoss(fmt::format("operand {} is the own shard of slot {}, which is not a full bucket",
@@ -55,10 +56,11 @@ StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareConte
   if (launch.bucket() >= uint32_t(context.plan.buckets_size()) || launch.flat_block() == 0)
     return dataLoss("a flat launch needs a bucket and a block size");
   // Without the padding at the bucket's end, which may hold anything.
-  const uint64_t elements = context.plan.buckets(int(launch.bucket())).elements();
+  const plan::Bucket &bucket = context.plan.buckets(int(launch.bucket()));
+  const uint64_t elements = bucket.elements();
   const ShardRange range = launch.flat_range() == plan::Launch::WHOLE
                                ? ShardRange{0, elements}
-                               : shardRange(elements, context.shape.world, context.rank);
+                               : shardRange(elements, context.shape.world, context.rank, bucket.quantum());
   // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write it.
   return LaunchRange{launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block(),
                      {int64_t(range.length), int64_t(range.start)}};
@@ -67,7 +69,8 @@ StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareConte
 StatusOr<uint64_t> shardOfCollective(const plan::Collective &collective, const PrepareContext &context) {
   if (collective.bucket() >= uint32_t(context.plan.buckets_size()) || dataTypeBytes(collective.type()) == 0)
     return dataLoss(fmt::format("a collective of bucket {} and type {}", collective.bucket(), int(collective.type())));
-  return shardElements(context.plan.buckets(int(collective.bucket())).elements(), context.shape.world);
+  const plan::Bucket &bucket = context.plan.buckets(int(collective.bucket()));
+  return shardElements(bucket.elements(), context.shape.world, bucket.quantum());
 }
 
 Status checkCommunicator(const PrepareContext &context) {

@@ -1,4 +1,5 @@
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/OrderValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/StepParameters.h"
@@ -62,6 +63,10 @@ const char *dataTypeName(DataType type) {
     return "i16";
   case U8:
     return "u8";
+  case BLOCK8:
+    return "block8";
+  case UBLOCK8:
+    return "ublock8";
   default:
     return "unspecified";
   }
@@ -306,13 +311,38 @@ private:
           return dataLoss(
               fmt::format("{}: {} slot {}, but there are {}", where, use.name, use.slot, slotBytes_.size()));
         const Slot &slot = plan_.slots(static_cast<int>(use.slot));
-        const std::optional<uint64_t> bytes = times(bucket.elements(), slot.size().element_bytes());
+        if (isSharded(slot.size()) && shardQuantum(slot.size().quantum()) != shardQuantum(bucket.quantum()))
+          return dataLoss(fmt::format("{}: shards in multiples of {} elements, its {} slot in those of {}", where,
+                                      shardQuantum(bucket.quantum()), use.name, shardQuantum(slot.size().quantum())));
+        const uint64_t perRecord = std::max<uint64_t>(slot.size().block_elements(), 1);
+        const std::optional<uint64_t> bytes =
+            times((bucket.elements() + perRecord - 1) / perRecord, slot.size().element_bytes());
         if (!bytes || *bytes > slotBytes_[use.slot])
           return dataLoss(fmt::format("{}: {} elements do not fit its {} slot of {} bytes", where, bucket.elements(),
                                       use.name, slotBytes_[use.slot]));
       }
+      if (bucket.trainable())
+        ZTC_RETURN_IF_ERROR(checkBlocks(bucket, where));
       if (hasMaster(bucket))
         ZTC_RETURN_IF_ERROR(checkMaster(bucket, where));
+    }
+    return Status::ok();
+  }
+
+  /// A state is in blocks where its type says so, in records of BlockState.h, and never a parameter or a gradient.
+  Status checkBlocks(const Bucket &bucket, const std::string &where) const {
+    for (const Bucket::State &state : bucket.states()) {
+      const Slot &slot = plan_.slots(static_cast<int>(state.slot()));
+      const bool hasBlocks = slot.size().block_elements() != 0;
+      if (!isBlockState(slot.type()) && !hasBlocks)
+        continue;
+      if (!isBlockState(slot.type()) || slot.size().block_elements() != kStateBlock ||
+          slot.size().element_bytes() != kStateBlockBytes || bucket.quantum() % kStateBlock != 0 ||
+          bucket.quantum() == 0 || !slot.persistent())
+        return dataLoss(fmt::format("{}: state '{}' of type {} in records of {} bytes for {} elements, shards in "
+                                    "multiples of {}",
+                                    where, state.name(), dataTypeName(slot.type()), slot.size().element_bytes(),
+                                    slot.size().block_elements(), bucket.quantum()));
     }
     return Status::ok();
   }

@@ -2,6 +2,7 @@
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/RunParts.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/BlockState.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -53,31 +54,6 @@ constexpr std::array<float, kNf4Map> kNf4Values = {
 };
 
 constexpr uint8_t kZeroCode = 7;
-
-/// For each of seven decades, twice as many as for the one below: the middles between equal steps from 0.1 to 1.
-std::array<float, kNestedMap> makeDynamicMap() {
-  constexpr int kDecades = 7;
-  std::array<float, kNestedMap> map{};
-  size_t size = 0;
-  double power = 1e-6;
-  for (int decade = 0; decade < kDecades; ++decade, power = std::pow(10.0, decade - (kDecades - 1))) {
-    const int points = (1 << decade) + 1;
-    // As torch.linspace computes it in f32: from both ends to the middle, rounded once.
-    const float step = (1.0f - 0.1f) / float(points - 1);
-    const auto point = [&](int index) {
-      return index < points / 2 ? std::fma(step, float(index), 0.1f) : std::fma(-step, float(points - 1 - index), 1.0f);
-    };
-    for (int index = 0; index + 1 < points; ++index) {
-      const float value = float(power) * ((point(index) + point(index + 1)) / 2.0f);
-      map[size++] = value;
-      map[size++] = -value;
-    }
-  }
-  map[size++] = 0.0f;
-  map[size++] = 1.0f;
-  std::sort(map.begin(), map.end());
-  return map;
-}
 
 /// The index of the value of an ascending map that is nearest to `value`; of two equally near the lower one.
 uint8_t nearest(std::span<const float> map, float value) {
@@ -300,8 +276,7 @@ std::span<const float> nf4Map() {
 }
 
 std::span<const float> dynamicMap() {
-  static const std::array<float, kNestedMap> map = makeDynamicMap();
-  return map;
+  return stateMap(/*isSigned=*/true).values;
 }
 
 void dequantize(const std::byte *bytes, const QuantizedLayout &layout, uint64_t begin, uint64_t count, float *out) {

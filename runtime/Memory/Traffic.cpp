@@ -21,8 +21,9 @@ SentBytes sentBytes(const plan::Plan &plan, const PlanShape &shape) {
       }
       if (collective.bucket() >= static_cast<uint32_t>(plan.buckets_size()))
         continue;
-      const uint64_t elements = plan.buckets(static_cast<int>(collective.bucket())).elements();
-      const uint64_t bytes = times * others * shardElements(elements, shape.world) * dataTypeBytes(collective.type());
+      const plan::Bucket &bucket = plan.buckets(static_cast<int>(collective.bucket()));
+      const uint64_t bytes = times * others * shardElements(bucket.elements(), shape.world, bucket.quantum()) *
+                             dataTypeBytes(collective.type());
       (collective.kind() == plan::Collective::ALL_GATHER ? sent.allGather : sent.reduceScatter) += bytes;
     }
   }
