@@ -160,6 +160,11 @@ private:
         afterwards.push_back(output);
         continue;
       }
+      if (yielded.getDefiningOp<graph::EncodeBlocksOp>()) {
+        join(yielded);
+        flat.encodes.push_back({yielded.getDefiningOp(), output.result});
+        continue;
+      }
       if (shapeOf(yielded).size() != 1)
         return group_->emitOpError("result #") << output.result << " is not flat as the others are";
       join(yielded);
@@ -173,6 +178,8 @@ private:
     }
     if (mixed)
       return group_->emitOpError("joins flat values of different lengths");
+    if (!flat.encodes.empty() && !partials_.empty())
+      return group_->emitOpError("both encodes blocks and adds up squares");
     columns.columns = length;
     if (!ShapedType::isDynamic(length)) {
       d.scalars = {length, 0};
@@ -298,6 +305,8 @@ private:
       for (const ColumnGroup &group : kernel.columns)
         for (const PlannedOutput &output : group.outputs)
           classes.insert(classes_[output.result]);
+      for (const PlannedEncode &encode : kernel.encodes)
+        classes.insert(classes_[encode.result]);
       while (classes.size() > 1) {
         plan_.kernels.push_back(takeClass(kernel, *classes.begin()));
         classes.erase(classes.begin());
@@ -312,8 +321,10 @@ private:
     auto keep = [&](PlannedKernel &of, llvm::function_ref<bool(unsigned)> wanted) {
       for (ColumnGroup &group : of.columns)
         llvm::erase_if(group.outputs, [&](const PlannedOutput &output) { return !wanted(classes_[output.result]); });
-      llvm::erase_if(of.columns,
-                     [](const ColumnGroup &group) { return group.outputs.empty() && group.partials.empty(); });
+      llvm::erase_if(of.encodes, [&](const PlannedEncode &encode) { return !wanted(classes_[encode.result]); });
+      if (of.encodes.empty())
+        llvm::erase_if(of.columns,
+                       [](const ColumnGroup &group) { return group.outputs.empty() && group.partials.empty(); });
     };
     for (ColumnGroup &group : taken.columns)
       group.partials.clear();
@@ -355,6 +366,11 @@ private:
     }
     for (const PlannedPartial &sum : kernel.sums)
       usedOperands(sum.op->getOperand(0), folds, seen, used);
+    for (const PlannedEncode &encode : kernel.encodes) {
+      for (Value operand : encode.op->getOperands())
+        usedOperands(operand, folds, seen, used);
+      written[encode.result] = true;
+    }
     auto &buffers = kernel.description.buffers;
     for (auto [index, isUsed] : llvm::enumerate(used))
       if (isUsed)

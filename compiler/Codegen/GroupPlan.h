@@ -42,6 +42,12 @@ struct PlannedPartial {
   int64_t offset;        ///< in elements: of a column reduction from the workspace's start, else the number of the sum
 };
 
+/// A result of a flat kernel in blocks of 8-bit codes: a graph.encode_blocks.
+struct PlannedEncode {
+  mlir::Operation *op;
+  unsigned result; ///< of the group
+};
+
 /// Results and partials that share a loop over columns.
 struct ColumnGroup {
   int64_t subRows; ///< rows of these results within one row of the kernel
@@ -63,11 +69,12 @@ struct PlannedKernel {
   };
   Shape shape = Shape::Rows;
   int64_t rows = 1;
-  int64_t unit = 0;                  ///< columns of a unit, where shape is Columns
-  std::vector<ColumnGroup> columns;  ///< at most one where shape is Columns or Flat
-  std::vector<PlannedPartial> sums;  ///< sums of squares of a flat kernel
-  std::vector<PlannedPartial> folds; ///< partials that this kernel reads
-  KernelDescription description;     ///< without a name
+  int64_t unit = 0;                   ///< columns of a unit, where shape is Columns
+  std::vector<ColumnGroup> columns;   ///< at most one where shape is Columns or Flat
+  std::vector<PlannedPartial> sums;   ///< sums of squares of a flat kernel
+  std::vector<PlannedEncode> encodes; ///< of a flat kernel
+  std::vector<PlannedPartial> folds;  ///< partials that this kernel reads
+  KernelDescription description;      ///< without a name
 };
 
 struct GroupPlan {

@@ -91,6 +91,18 @@ public:
   /// Stores to consecutive elements of type `element` from `index` on, at `level`; with `add`, adds to what is there.
   /// What the guard of `index` excludes is not touched.
   void store(mlir::Value value, mlir::Value base, mlir::Type element, const IndexExpr &index, unsigned level, bool add);
+  // Blocks.cpp: states in records of 256 codes and a magnitude.
+  /// The codes (i8) and the magnitude that an operand of the group holds at `index`; zero where the guard excludes
+  /// them.
+  mlir::Value codesAt(mlir::Value state, const IndexExpr &index);
+  mlir::Value magnitudeAt(mlir::Value state, const IndexExpr &index);
+  /// Stores codes from `index` on into the records at `base`, and the magnitude of the block that `index` is of; `when`
+  /// (i1) may be null.
+  void storeCodes(mlir::Value codes, mlir::Value base, const IndexExpr &index, unsigned level);
+  void storeMagnitude(mlir::Value magnitude, mlir::Value base, const IndexExpr &index, unsigned level,
+                      mlir::Value when);
+  /// Whether the first lane of `index` may be read: i1; null where it always may.
+  mlir::Value existsAt(const IndexExpr &index, unsigned level);
   /// A further condition (i1, of level 0) for the stores that follow; null: none.
   void setStoreGuard(mlir::Value guard) { storeGuard_ = guard; }
   IndexGuard guardOf(const IndexExpr &index, unsigned level);
@@ -164,6 +176,9 @@ private:
   std::pair<Element, IndexExpr> limit(const IndexExpr &index, int64_t low, int64_t size);
   Element choose(Element condition, Element a, Element b);
 
+  // Blocks.cpp
+  Element emitDecodeBlocks(mlir::Operation *op, llvm::ArrayRef<IndexExpr> access);
+
   // Elements.cpp
   Element emitElementwise(mlir::OpResult result, llvm::ArrayRef<IndexExpr> access);
 
@@ -180,5 +195,12 @@ private:
   mlir::Value flatStart_, storeGuard_;
   bool restart_ = false;
 };
+
+/// Whether `state`, whose elements are block8, may be negative.
+bool isSignedState(mlir::Value state);
+/// The codes (i8) of `numbers`, f32 scalars or vectors, times `inverse` of the same type.
+mlir::Value stateCodes(KernelBuilder &b, mlir::Value numbers, mlir::Value inverse, bool isSigned);
+/// What the numbers of a block with this magnitude are multiplied by.
+mlir::Value inverseMagnitude(KernelBuilder &b, mlir::Value magnitude);
 
 } // namespace ztc::codegen

@@ -72,6 +72,13 @@ private:
   // MapToGpuFlat.cpp: flat blocks, and what is made of their sums.
   llvm::LogicalResult emitFlat();
   llvm::LogicalResult emitFlatChunk(const ColumnChunk &chunk, Carried &sums);
+  /// Codes of a chunk's elements and the magnitudes of their blocks, one of each for what the kernel encodes: the
+  /// threads that share a block join. Nothing is stored yet.
+  struct BlockCodes {
+    mlir::Value codes, magnitude;
+  };
+  std::optional<llvm::SmallVector<BlockCodes>> blockCodes(const ColumnChunk &chunk);
+  void storeBlockCodes(const ColumnChunk &chunk, llvm::ArrayRef<BlockCodes> blocks);
   /// `value` with zero in the lanes that do not exist.
   mlir::Value existing(const ColumnChunk &chunk, mlir::Value value);
   /// One block; the sums of the flat blocks go over its threads.

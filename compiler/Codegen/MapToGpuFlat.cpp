@@ -1,5 +1,7 @@
 // Buckets of any length on a GPU in flat blocks, and what is made of the blocks' sums.
 #include "compiler/Codegen/MapToGpu.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/BlockState.h"
 
 using namespace mlir;
 
@@ -65,8 +67,10 @@ LogicalResult DeviceForm::emitFlat() {
 LogicalResult DeviceForm::emitFlatChunk(const ColumnChunk &chunk, Carried &sums) {
   SmallVector<Value> none;
   int64_t unused = 0;
-  if (failed(emitChunk(kernel_.columns.front(), IndexExpr(), chunk, none, unused)))
+  const std::optional<SmallVector<BlockCodes>> blocks = blockCodes(chunk);
+  if (!blocks || failed(emitChunk(kernel_.columns.front(), IndexExpr(), chunk, none, unused)))
     return failure();
+  storeBlockCodes(chunk, *blocks);
   for (auto [total, sum] : llvm::zip(sums, kernel_.sums)) {
     Element x = e_.emit(sum.op->getOperand(0), chunk.column);
     if (!x)
@@ -75,6 +79,46 @@ LogicalResult DeviceForm::emitFlatChunk(const ColumnChunk &chunk, Carried &sums)
     total = e_.at(chunk.level).add(total, existing(chunk, e_.squareOf(x, chunk)));
   }
   return success();
+}
+
+std::optional<SmallVector<DeviceForm::BlockCodes>> DeviceForm::blockCodes(const ColumnChunk &chunk) {
+  SmallVector<BlockCodes> blocks;
+  const unsigned level = chunk.level;
+  const int64_t threads = kStateBlock / chunk.lanes;
+  for (const PlannedEncode &planned : kernel_.encodes) {
+    auto encode = cast<graph::EncodeBlocksOp>(planned.op);
+    Element x = e_.emit(encode.getX(), chunk.column), proceed = e_.emit(encode.getProceed(), chunk.column);
+    if (!x || !proceed)
+      return std::nullopt;
+    Value old = encode.getOld(), before = e_.codesAt(old, chunk.column);
+    Value oldMagnitude = e_.magnitudeAt(old, chunk.column);
+    Value numbers = e_.widen(x.value, chunk.lanes, level);
+    Value magnitudes = existing(chunk, e_.at(level).absolute(numbers));
+    Value own = e_.foldNeighbours(e_.lanesAsScalars(magnitudes, level), /*sum=*/false, level);
+    Value magnitude = e_.foldTeam(own, threads, /*sum=*/false, level);
+    KernelBuilder &b = e_.at(level);
+    Value inverse = b.splat(inverseMagnitude(b, magnitude), chunk.lanes);
+    Value codes = stateCodes(b, numbers, inverse, isSignedState(old));
+    blocks.push_back({b.select(proceed.value, codes, before), b.select(proceed.value, magnitude, oldMagnitude)});
+  }
+  return blocks;
+}
+
+void DeviceForm::storeBlockCodes(const ColumnChunk &chunk, ArrayRef<BlockCodes> blocks) {
+  if (blocks.empty())
+    return;
+  const IndexExpr column = chunk.column.withoutLane();
+  Value position = e_.materialize(column), exists = e_.existsAt(chunk.column, chunk.level);
+  KernelBuilder &b = e_.at(chunk.level);
+  Value within = arith::AndIOp::create(b, position, b.i64(kStateBlock - 1));
+  Value isFirst = b.compare(arith::CmpIPredicate::eq, within, b.i64(0));
+  if (exists)
+    isFirst = arith::AndIOp::create(b, isFirst, exists);
+  for (auto [block, planned] : llvm::zip_equal(blocks, kernel_.encodes)) {
+    Value base = results_.lookup(planned.result);
+    e_.storeCodes(block.codes, base, column, chunk.level);
+    e_.storeMagnitude(block.magnitude, base, column, chunk.level, isFirst);
+  }
 }
 
 Value DeviceForm::existing(const ColumnChunk &chunk, Value value) {

@@ -3,6 +3,7 @@
 #include "compiler/Codegen/KernelEmitter.h"
 #include "compiler/Codegen/KernelForms.h"
 #include "compiler/Codegen/KernelState.h"
+#include "runtime/Format/BlockState.h"
 
 using namespace mlir;
 
@@ -183,6 +184,8 @@ private:
   LogicalResult emitFlat() {
     Value length = scalar(0), start = scalar(1);
     e_.setFlatStart(start);
+    if (!kernel_.encodes.empty())
+      return emitRecords(length);
     SmallVector<Value> sumLanes;
     for (size_t i = 0; i < kernel_.sums.size(); ++i)
       sumLanes.push_back(e_.stack(e_.at(0).getF32Type(), kVirtualLanes));
@@ -214,6 +217,121 @@ private:
         return failure();
       return emitFlatTail(block, level, whole, end, quarters, sumLanes);
     });
+  }
+
+  /// Block by block of 256 elements: all results that are stored as they are, and the numbers to be encoded, kept on
+  /// the stack with their largest magnitude; then the codes.
+  LogicalResult emitRecords(Value length) {
+    SmallVector<Value> numbers;
+    for (size_t i = 0; i < kernel_.encodes.size(); ++i)
+      numbers.push_back(e_.stack(e_.at(0).getF32Type(), kStateBlock));
+    return overUnits([&](const IndexSymbol *block, unsigned level) {
+      KernelBuilder &b = e_.at(level);
+      Value begin = b.mul(block->value, b.i64(kFlatBlock));
+      Value end = b.minimum(b.add(begin, b.i64(kFlatBlock)), length);
+      IndexSymbol facts = flatFacts(kStateBlock);
+      SmallVector<Value> none;
+      return e_.forLoop(level, begin, end, kStateBlock, facts, none,
+                        [&](const IndexSymbol *record, unsigned inner, Carried &) {
+                          return emitRecord(record, inner, end, numbers);
+                        });
+    });
+  }
+
+  /// What is known of a flat index that goes in steps of `stride`.
+  IndexSymbol flatFacts(int64_t stride) {
+    const int64_t columns = kernel_.columns.front().columns;
+    IndexSymbol facts;
+    facts.maximum = ShapedType::isDynamic(columns) ? int64_t(1) << 40 : std::max<int64_t>(columns, stride);
+    facts.divisor = stride;
+    facts.columnLoop = &kernel_;
+    return facts;
+  }
+
+  LogicalResult emitRecord(const IndexSymbol *record, unsigned level, Value end, ArrayRef<Value> numbers) {
+    KernelBuilder &b = e_.at(level);
+    Type f32 = b.getF32Type(), vector = KernelBuilder::shaped(kChunk, f32);
+    Value limit = b.minimum(b.add(record->value, b.i64(kStateBlock)), end);
+    Value whole = arith::AndIOp::create(b, limit, b.i64(-kChunk));
+    // What lies behind the bucket's end counts as zero.
+    for (Value of : numbers)
+      for (int64_t offset = 0; offset < int64_t(kStateBlock); offset += kChunk)
+        b.store(b.real(vector, 0.0), b.address(of, f32, b.i64(offset)));
+    SmallVector<Value> largest(numbers.size(), b.real(vector, 0.0)), single(numbers.size(), b.real(f32, 0.0));
+    if (plans_.scalar.contains(&kernel_))
+      whole = record->value;
+    else if (failed(e_.forLoop(level, record->value, whole, kChunk, flatFacts(kChunk), largest,
+                               [&](const IndexSymbol *column, unsigned inner, Carried &values) {
+                                 return emitNumbers(
+                                     {e_.withLanes(IndexExpr(column), kChunk, &kernel_), kChunk, 0, inner}, numbers,
+                                     values);
+                               })))
+      return failure();
+    if (failed(e_.forLoop(level, whole, limit, 1, flatFacts(1), single,
+                          [&](const IndexSymbol *column, unsigned inner, Carried &values) {
+                            return emitNumbers({IndexExpr(column), 1, 0, inner}, numbers, values);
+                          })))
+      return failure();
+    for (auto [i, encode] : llvm::enumerate(kernel_.encodes)) {
+      Value none = e_.at(level).real(vector, 0.0);
+      Value folded = e_.fold({largest[i], none, none, none}, /*sum=*/false, level);
+      Value magnitude = e_.combine(e_.at(level), folded, single[i], /*sum=*/false);
+      if (failed(emitCodes(encode, record, level, numbers[i], magnitude)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// The results of a chunk, and into `numbers` what is to be encoded, whose magnitudes join `largest`.
+  LogicalResult emitNumbers(const ColumnChunk &chunk, ArrayRef<Value> numbers, Carried &largest) {
+    SmallVector<Value> encoded;
+    for (const PlannedEncode &encode : kernel_.encodes)
+      encoded.push_back(cast<graph::EncodeBlocksOp>(encode.op).getX());
+    std::optional<SmallVector<Value>> values = e_.emitChunk(encoded, IndexExpr(), chunk);
+    if (!values || failed(emitChunk(kernel_.columns.front(), IndexExpr(), nullptr, chunk)))
+      return failure();
+    Value position = e_.materialize(chunk.column.withoutLane());
+    KernelBuilder &b = e_.at(chunk.level);
+    Value within = arith::AndIOp::create(b, position, b.i64(kStateBlock - 1));
+    for (auto [value, of, join] : llvm::zip_equal(*values, numbers, largest)) {
+      b.store(value, b.address(of, b.getF32Type(), within));
+      join = e_.combine(b, join, b.absolute(value), /*sum=*/false);
+    }
+    return success();
+  }
+
+  /// The codes of a block's `numbers`, and its magnitude; what was there where the update does not proceed.
+  LogicalResult emitCodes(const PlannedEncode &planned, const IndexSymbol *record, unsigned level, Value numbers,
+                          Value magnitude) {
+    auto encode = cast<graph::EncodeBlocksOp>(planned.op);
+    Value base = results_.lookup(planned.result), old = encode.getOld();
+    Element proceed = e_.emit(encode.getProceed(), IndexExpr(record));
+    if (!proceed)
+      return failure();
+    Value oldMagnitude = e_.magnitudeAt(old, IndexExpr(record));
+    Value inverse = inverseMagnitude(e_.at(level), magnitude);
+    SmallVector<Value> none;
+    IndexSymbol facts;
+    facts.maximum = kStateBlock - kChunk;
+    facts.divisor = kChunk;
+    facts.columnLoop = &kernel_;
+    KernelBuilder &b = e_.at(level);
+    if (failed(e_.forLoop(level, b.i64(0), b.i64(kStateBlock), kChunk, facts, none,
+                          [&](const IndexSymbol *offset, unsigned inner, Carried &) {
+                            const IndexExpr index = IndexExpr(record) + IndexExpr(offset);
+                            Value before = e_.codesAt(old, e_.withLanes(index, kChunk, &kernel_));
+                            KernelBuilder &b = e_.at(inner);
+                            Type f32 = b.getF32Type();
+                            Value values = b.load(b.address(numbers, f32, offset->value), f32, kChunk);
+                            Value codes = stateCodes(b, values, b.splat(inverse, kChunk), isSignedState(old));
+                            codes = b.select(proceed.value, codes, before);
+                            e_.storeCodes(codes, base, index, inner);
+                            return success();
+                          })))
+      return failure();
+    Value kept = e_.at(level).select(proceed.value, magnitude, oldMagnitude);
+    e_.storeMagnitude(kept, base, IndexExpr(record), level, Value());
+    return success();
   }
 
   /// The elements behind the last whole vector, one by one, and the partial sums of the block.

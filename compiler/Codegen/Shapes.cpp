@@ -36,6 +36,7 @@ Element KernelEmitter::emitOp(Operation *op, Value value, ArrayRef<IndexExpr> ac
       })
       .Case([&](graph::PadOp) { return emitPad(op, access); })
       .Case([&](graph::ConcatOp) { return emitConcat(op, access); })
+      .Case([&](graph::DecodeBlocksOp) { return emitDecodeBlocks(op, access); })
       .Case([&](graph::ReduceSumOp) { return emitReduce(op, /*sum=*/true, access); })
       .Case([&](graph::ReduceMaxOp) { return emitReduce(op, /*sum=*/false, access); })
       .Default([&](Operation *) { return emitElementwise(cast<OpResult>(value), access); });

@@ -14,7 +14,9 @@ using namespace mlir;
 #include "compiler/Interfaces/StorageAlias.cpp.inc"
 
 int64_t ztc::elementBytes(Type type) {
-  return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8;
+  // What is neither a number nor an integer is a code of 8 bits; its share of a block's scale is not counted.
+  const Type element = getElementTypeOrSelf(type);
+  return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 1;
 }
 
 int64_t ztc::tensorBytes(Type type) {

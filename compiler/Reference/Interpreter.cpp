@@ -40,12 +40,12 @@ FailureOr<FlatRange> Interpreter::flatRange(Operation *op, Type type) const {
   if (!bucket)
     return op->emitOpError("has no reference rule for a size that the type leaves open: ") << type;
   unsigned world = options.ranks ? options.ranks->size() : 1;
-  int64_t shard = int64_t(shardElements(bucket.getElements(), world));
+  int64_t shard = int64_t(shardElements(bucket.getElements(), world, bucket.getQuantum().value_or(0)));
   return dist::isFull(type) ? FlatRange{0, shard * world} : FlatRange{shard * options.rank, shard};
 }
 
 double Interpreter::roundInside(double value, Type type) const {
-  bool isNarrow = type.getIntOrFloatBitWidth() < 32;
+  bool isNarrow = type.isIntOrFloat() && type.getIntOrFloatBitWidth() < 32;
   return options.precision == Precision::F32 && isNarrow ? roundTo(value, type) : value;
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Reference/Interpreter.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StochasticRounding.h"
 #include <cmath>
@@ -122,6 +123,9 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
     for (unsigned state = 0; state < states; ++state)
       stored.writeNarrow(i, values[state], results[1 + state], state);
   }
+  for (unsigned state = 0; state < states; ++state)
+    if (isa<graph::Block8Type>(results[1 + state].elementType))
+      roundToBlocks(results[1 + state]);
   return success();
 }
 
@@ -143,6 +147,20 @@ void addOptimizerRules(RuleTable &table) {
   addOptimizer("adamw", 2, adamw);
   addOptimizer("lion", 1, lion);
   addOptimizer("sgd", 1, sgd);
+  table.add<graph::DecodeBlocksOp>([](graph::DecodeBlocksOp, Operands operands, Results results) {
+    results[0].shape = operands[0]->shape;
+    results[0].reals = operands[0]->reals;
+  });
+  table.add<graph::EncodeBlocksOp>([](graph::EncodeBlocksOp, Operands operands, Results results) {
+    results[0] = *operands[1];
+    Tensor encoded = results[0];
+    encoded.reals = operands[0]->reals;
+    roundToBlocks(encoded);
+    const std::vector<int64_t> &proceed = operands[2]->integers;
+    for (size_t i = 0; i < encoded.reals.size(); ++i)
+      if (proceed[i / kStateBlock * kStateBlock])
+        results[0].reals[i] = encoded.reals[i];
+  });
   table.add<graph::SumSquaresOp>([](graph::SumSquaresOp, Operands operands, Results results) {
     for (double value : operands[0]->reals)
       results[0].reals[0] += value * value;

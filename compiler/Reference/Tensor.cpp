@@ -1,5 +1,7 @@
 #include "compiler/Reference/Tensor.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "runtime/Format/BlockState.h"
 #include "llvm/ADT/APFloat.h"
 #include <numeric>
 
@@ -85,10 +87,22 @@ Tensor Tensor::reshaped(ArrayRef<int64_t> newShape) const {
   return result;
 }
 
+bool isStoredNarrow(Type type) {
+  return !type.isIntOrFloat() || type.getIntOrFloatBitWidth() < 32;
+}
+
+void roundToBlocks(Tensor &tensor) {
+  std::vector<float> values(tensor.reals.begin(), tensor.reals.end());
+  roundThroughBlocks(values, cast<graph::Block8Type>(tensor.elementType).getIsSigned());
+  llvm::copy(values, tensor.reals.begin());
+}
+
 double roundTo(double value, Type type) {
   if (type.isF64())
     return value;
   float single = static_cast<float>(value);
+  if (isa<graph::Block8Type>(type)) // whole blocks are rounded, by who gives them
+    return single;
   auto floatType = cast<FloatType>(type);
   if (floatType.isF32())
     return single;

@@ -7,8 +7,9 @@
 
 namespace ztc {
 
-/// A dense tensor in row-major order. Every float type is held in double, every integer type (i1 too: 0 or 1) in int64;
-/// exactly one of the two vectors is used, the one that `elementType` asks for.
+/// A dense tensor in row-major order. Every float type is held in double, and so is a state in blocks of 8-bit codes,
+/// as the numbers that these stand for; every integer type (i1 too: 0 or 1) in int64; exactly one of the two vectors is
+/// used, the one that `elementType` asks for.
 struct Tensor {
   llvm::SmallVector<int64_t> shape;
   mlir::Type elementType;
@@ -25,7 +26,7 @@ struct Tensor {
   /// The elements of a dense, splat or resource attribute; fails, without a diagnostic, for any other kind.
   static llvm::FailureOr<Tensor> fromAttribute(mlir::ElementsAttr attribute);
 
-  bool isReal() const { return llvm::isa<mlir::FloatType>(elementType); }
+  bool isReal() const { return !llvm::isa<mlir::IntegerType>(elementType); }
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t count() const;
   /// Row-major strides in elements.
@@ -39,6 +40,11 @@ struct Tensor {
 /// `value` rounded to nearest even in `type` (f16, bf16, f32; f64 leaves it). A narrow type rounds through f32, as
 /// kernels do.
 double roundTo(double value, mlir::Type type);
+
+/// Whether elements of `type` are stored in fewer bits than f32 has.
+bool isStoredNarrow(mlir::Type type);
+/// The numbers of `tensor`, whose elements are block8, as its blocks of 256 hold them: rounded in place.
+void roundToBlocks(Tensor &tensor);
 
 /// Walks all index tuples of `shape` in row-major order: `visit(linear, index)`.
 template <typename Visit> void forEachIndex(llvm::ArrayRef<int64_t> shape, Visit &&visit) {

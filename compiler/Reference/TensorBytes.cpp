@@ -1,5 +1,9 @@
 #include "compiler/Reference/TensorBytes.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/BlockState.h"
+#include <cmath>
+#include <cstring>
 #include <random>
 
 using namespace mlir;
@@ -26,8 +30,49 @@ static bool isNarrow(Type type) {
   return type.isBF16() || type.isF16();
 }
 
+/// The record of a block whose numbers these are. The largest of them has the code of 1, or, where it is negative, that
+/// of the map's first value.
+static void encodeExactly(std::span<const float> values, bool isSigned, std::byte *record) {
+  const DynamicMap &map = stateMap(isSigned);
+  const float largest = largestMagnitude(values), first = std::fabs(map.values.front());
+  std::vector<float> magnitudes{largest};
+  if (isSigned)
+    for (float near :
+         {std::nextafter(largest / first, 0.0f), largest / first, std::nextafter(largest / first, INFINITY)})
+      magnitudes.push_back(near);
+  for (float magnitude : magnitudes) {
+    bool fits = true;
+    for (size_t i = 0; i < kStateBlock && fits; ++i) {
+      const float value = i < values.size() ? values[i] : 0.0f;
+      const uint8_t code = map.code(value * inverseMagnitude(magnitude));
+      record[i] = static_cast<std::byte>(code);
+      fits = map.values[code] * magnitude == value;
+    }
+    std::memcpy(record + kStateBlock, &magnitude, sizeof magnitude);
+    if (fits)
+      return;
+  }
+  encodeStateBlock(values, isSigned, record);
+}
+
+static std::vector<char> blockBytes(const Tensor &tensor) {
+  const bool isSigned = cast<graph::Block8Type>(tensor.elementType).getIsSigned();
+  const std::vector<float> values(tensor.reals.begin(), tensor.reals.end());
+  std::vector<char> bytes;
+  std::array<std::byte, kStateBlockBytes> record;
+  for (size_t begin = 0; begin < values.size(); begin += kStateBlock) {
+    const size_t count = std::min<size_t>(kStateBlock, values.size() - begin);
+    encodeExactly(std::span(values).subspan(begin, count), isSigned, record.data());
+    bytes.insert(bytes.end(), reinterpret_cast<const char *>(record.data()),
+                 reinterpret_cast<const char *>(record.data() + record.size()));
+  }
+  return bytes;
+}
+
 std::vector<char> toBytes(const Tensor &tensor) {
   std::vector<char> bytes;
+  if (isa<graph::Block8Type>(tensor.elementType))
+    return blockBytes(tensor);
   if (isNarrow(tensor.elementType))
     append<uint16_t>(bytes, narrowBits(tensor));
   else if (tensor.elementType.isInteger(16))
@@ -45,6 +90,15 @@ std::vector<char> toBytes(const Tensor &tensor) {
 
 Tensor fromBytes(const std::vector<char> &bytes, RankedTensorType type) {
   Tensor tensor(type);
+  if (auto block = dyn_cast<graph::Block8Type>(tensor.elementType)) {
+    std::vector<float> values(size_t(tensor.count()));
+    for (size_t begin = 0; begin < values.size(); begin += kStateBlock)
+      decodeStateBlock(reinterpret_cast<const std::byte *>(bytes.data()) + begin / kStateBlock * kStateBlockBytes,
+                       block.getIsSigned(),
+                       std::span(values).subspan(begin, std::min<size_t>(kStateBlock, values.size() - begin)));
+    llvm::copy(values, tensor.reals.begin());
+    return tensor;
+  }
   for (int64_t i = 0; i < tensor.count(); ++i) {
     const auto *halves = reinterpret_cast<const uint16_t *>(bytes.data());
     if (isNarrow(tensor.elementType))
@@ -70,6 +124,12 @@ Tensor randomOperand(RankedTensorType type, unsigned seed) {
     x = roundTo(std::uniform_real_distribution<double>(-2.0, 2.0)(generator), type.getElementType());
   for (int64_t &x : tensor.integers)
     x = std::uniform_int_distribution<int64_t>(0, type.getElementType().isInteger(1) ? 1 : 3)(generator);
+  if (auto block = dyn_cast<graph::Block8Type>(type.getElementType())) {
+    if (!block.getIsSigned())
+      for (double &x : tensor.reals)
+        x = std::abs(x);
+    roundToBlocks(tensor);
+  }
   return tensor;
 }
 

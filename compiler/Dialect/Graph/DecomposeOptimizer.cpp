@@ -45,7 +45,9 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
   const Expr stored(builder, loc, getParameter()), p = masterOf(stored, master);
   SmallVector<Expr> states;
   for (Value state : oldStates)
-    states.push_back(widen(p.with(state)));
+    states.push_back(isa<Block8Type>(getElementTypeOrSelf(state.getType()))
+                         ? p.with(DecodeBlocksOp::create(builder, loc, cast<RankedTensorType>(p.type()), state))
+                         : widen(p.with(state)));
   const Type element = p.elementType();
   /// A scalar in every element.
   auto spread = [&](const Expr &scalar) { return broadcastLike(scalar, p); };
@@ -74,7 +76,9 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
 
   const Expr proceed = broadcastLike(p.with(getProceed()), p);
   std::optional<Expr> numbers; // of the elements, where something is rounded
-  auto keep = [&](const Expr &value, const Expr &old, int64_t stream) {
+  auto keep = [&](const Expr &value, const Expr &old, int64_t stream) -> Value {
+    if (isa<Block8Type>(old.elementType()))
+      return EncodeBlocksOp::create(builder, loc, old.type(), value.value(), old.value(), proceed.value()).getY();
     Expr next = value;
     if (value.elementType() != old.elementType()) {
       if (!numbers)

@@ -3,6 +3,7 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/Format/BlockState.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -94,6 +95,8 @@ static size_t byteSize(Type type, int64_t length) {
   int64_t count = 1;
   for (int64_t size : tensor.getShape())
     count *= ShapedType::isDynamic(size) ? length : size;
+  if (isa<graph::Block8Type>(tensor.getElementType()))
+    return llvm::divideCeil(count, kStateBlock) * kStateBlockBytes;
   return count * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
@@ -293,7 +296,9 @@ void expectLikeReference(const std::string &text, double tolerance) {
     arguments.push_back(toBytes(tensors.back()));
   }
   InterpreterOptions options;
-  if (llvm::any_of(tensors, [](const Tensor &tensor) { return tensor.elementType.getIntOrFloatBitWidth() == 16; }))
+  if (llvm::any_of(tensors, [](const Tensor &tensor) {
+        return !tensor.elementType.isIntOrFloat() || tensor.elementType.getIntOrFloatBitWidth() == 16;
+      }))
     options.precision = Precision::F32;
   auto expected = interpret(group.original(), tensors, options);
   ASSERT_TRUE(succeeded(expected));

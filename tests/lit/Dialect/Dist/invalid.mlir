@@ -27,6 +27,17 @@ dist.bucket @b {decayed = 2 : i64, elements = 4 : i64, parameters = [{name = "a"
 
 // -----
 
+// expected-error @+1 {{(C6) the quantum is not a positive multiple of 64: 100}}
+dist.bucket @b {decayed = 0 : i64, elements = 4 : i64, parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4>}], quantum = 100 : i64}
+
+// -----
+
+// expected-error @+1 {{(C6) offset of "n" is not a multiple of 256: 64}}
+dist.bucket @b {decayed = 0 : i64, elements = 68 : i64, quantum = 256 : i64,
+  parameters = [{name = "a", offset = 0 : i64, shape = array<i64: 4>}, {name = "n", offset = 64 : i64, shape = array<i64: 4>}]}
+
+// -----
+
 func.func @view(%bucket: tensor<8xf32>) {
   // expected-error @+1 {{(C1) the view covers elements 6 to 10 of 8}}
   %0 = dist.view %bucket[6] : tensor<8xf32> -> tensor<4xf32>

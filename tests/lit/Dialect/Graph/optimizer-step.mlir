@@ -25,6 +25,45 @@ func.func @without_master(%p: tensor<8xf32>, %q: tensor<8xbf16>, %n: tensor<2xi6
 
 // -----
 
+// CHECK-LABEL: func.func @blocks
+func.func @blocks(%p: tensor<512xf32>, %m: tensor<512x!graph.block8<signed>>, %v: tensor<512x!graph.block8<unsigned>>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>,
+                  %all: tensor<512xi1>) {
+  // CHECK: graph.optimizer_step "adamw" {{.*}}tensor<512x!graph.block8<signed>>, tensor<512x!graph.block8<unsigned>>
+  %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%m, %v) by(%hyper, %s, %go) decayed 4
+      : (tensor<512xf32>, tensor<512xf32>, tensor<512x!graph.block8<signed>>, tensor<512x!graph.block8<unsigned>>, tensor<20xf32>, tensor<f32>, tensor<i1>)
+      -> (tensor<512xf32>, tensor<512x!graph.block8<signed>>, tensor<512x!graph.block8<unsigned>>)
+  // CHECK: graph.decode_blocks %{{.*}} : tensor<512x!graph.block8<signed>> -> tensor<512xf32>
+  %3 = graph.decode_blocks %m : tensor<512x!graph.block8<signed>> -> tensor<512xf32>
+  // CHECK: graph.encode_blocks %{{.*}} over %{{.*}} if %{{.*}} : tensor<512xf32>, tensor<512xi1> -> tensor<512x!graph.block8<signed>>
+  %4 = graph.encode_blocks %3 over %m if %all : tensor<512xf32>, tensor<512xi1> -> tensor<512x!graph.block8<signed>>
+  return
+}
+
+// -----
+
+// decode_blocks (C1)
+func.func @decode(%m: tensor<2x256x!graph.block8<signed>>) {
+  // expected-error @+1 {{numbers and blocks are not 1-D of one length: 'tensor<2x256xf32>' and 'tensor<2x256x!graph.block8<signed>>'}}
+  %0 = graph.decode_blocks %m : tensor<2x256x!graph.block8<signed>> -> tensor<2x256xf32>
+  return
+}
+
+// -----
+
+// encode_blocks (C2)
+func.func @encode(%x: tensor<256xf32>, %m: tensor<256x!graph.block8<unsigned>>) {
+  // expected-error @+1 {{proceed is not i1: 'tensor<256xf32>'}}
+  %0 = graph.encode_blocks %x over %m if %x : tensor<256xf32>, tensor<256xf32> -> tensor<256x!graph.block8<unsigned>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected <signed> or <unsigned>}}
+func.func @block8(%m: tensor<256x!graph.block8<half>>)
+
+// -----
+
 // (C1)
 func.func @lengths(%p: tensor<8xf32>, %m: tensor<9xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
   // expected-error @+1 {{parameter and states are not of one length: 'tensor<8xf32>' and 'tensor<9xf32>'}}
