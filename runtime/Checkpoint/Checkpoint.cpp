@@ -6,11 +6,13 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/Manifest.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Ranks/Agreement.h"
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <limits>
@@ -27,7 +29,7 @@ static constexpr std::string_view kTemporaryPrefix = ".tmp-step-";
 /// The files of one kind. PEFT reads an adapter in one file of a fixed name.
 static FileSet checkpointFiles(const plan::Plan &plan, const SavedKind &kind) {
   const bool isAdapter = kind.kind == StateKind::Model && trainsAdapter(plan);
-  return planFiles(plan, kind.kind, kind.stem, wideType,
+  return planFiles(plan, kind.kind, kind.stem, savedType(plan, kind.kind),
                    isAdapter ? std::numeric_limits<uint64_t>::max() : kLargestFile,
                    /*plainName=*/isAdapter);
 }
@@ -422,6 +424,19 @@ StatusOr<FoundCheckpoint> findCheckpoint(const std::string &folder, std::span<st
   }
 }
 
+/// The codes and scales of a state that a file holds in blocks; nothing where they do not fit one another.
+static std::optional<StoredBlocks> storedBlocks(const SafetensorsCollection::Found &found, std::vector<float> &map) {
+  const SafetensorsTensor &codes = *found.tensor;
+  const SafetensorsTensor *scales = found.file->find(codes.name + kScalesSuffix), *points = found.file->find(kMapName);
+  const uint64_t blocks = (codes.bytes + kStateBlock - 1) / kStateBlock;
+  if (codes.typeName != "U8" || !scales || scales->type != plan::F32 || scales->bytes != blocks * sizeof(float) ||
+      !points || points->type != plan::F32 || points->bytes != 256 * sizeof(float))
+    return std::nullopt;
+  map.resize(256);
+  std::memcpy(map.data(), found.file->data(*points).data(), points->bytes);
+  return StoredBlocks{found.file->data(codes), found.file->data(*scales), map};
+}
+
 static Status loadOwn(const StateContext &context, const std::string &path) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
   for (const SavedKind &kind : savedKinds(context.plan)) {
@@ -435,11 +450,24 @@ static Status loadOwn(const StateContext &context, const std::string &path) {
         return failedPrecondition(fmt::format("the checkpoint '{}' has no {} of '{}', which the plan trains", path,
                                               kind.stem, parameter.name()));
       const SafetensorsTensor &tensor = *found->tensor;
+      std::vector<float> map;
+      const std::optional<StoredBlocks> blocks =
+          kind.kind.what == StateKind::Optimizer ? storedBlocks(*found, map) : std::nullopt;
       if (!std::equal(tensor.shape.begin(), tensor.shape.end(), parameter.shape().begin(), parameter.shape().end()) ||
-          !isLoadable(tensor.type))
+          (!isLoadable(tensor.type) && !blocks))
         return failedPrecondition(fmt::format("the checkpoint '{}' has {} of '{}' as {} [{}], the plan needs [{}]",
                                               path, kind.stem, parameter.name(), tensor.typeName,
                                               fmt::join(tensor.shape, ", "), fmt::join(parameter.shape(), ", ")));
+      if (blocks) {
+        const auto decode = [&](uint64_t begin, uint64_t count, float *out) {
+          readBlocks(*blocks, begin, count, out);
+          return Status::ok();
+        };
+        ZTC_RETURN_IF_ERROR(holdsBlocks(context.plan, parameter, kind.kind, map)
+                                ? fillBlocks(context, parameter, kind.kind, *blocks)
+                                : fillParameter(context, parameter, kind.kind, decode));
+        continue;
+      }
       const StoredTensor stored{found->file->data(tensor), tensor.type, false, 0, 0};
       ZTC_RETURN_IF_ERROR(fillParameter(context, parameter, kind.kind, [&](uint64_t begin, uint64_t count, float *out) {
         readElements(stored, begin, count, out);

@@ -1,6 +1,7 @@
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
@@ -52,17 +53,55 @@ plan::DataType wideType(const plan::Parameter &) {
   return plan::F32;
 }
 
+TypeOfTensor savedType(const plan::Plan &plan, const StateKind &kind) {
+  return [&plan, kind](const plan::Parameter &parameter) {
+    const uint32_t slot = slotOf(plan.buckets(static_cast<int>(parameter.bucket())), kind);
+    const bool isKnown = kind.what == StateKind::Optimizer && slot < static_cast<uint32_t>(plan.slots_size());
+    const plan::DataType type = isKnown ? plan.slots(static_cast<int>(slot)).type() : plan::F32;
+    return isBlockState(type) ? type : plan::F32;
+  };
+}
+
+static uint64_t blocksOf(uint64_t elements) {
+  return (elements + kStateBlock - 1) / kStateBlock;
+}
+
+/// What `elements` of this type take in a file.
+static uint64_t fileBytesOf(plan::DataType type, uint64_t elements) {
+  return isBlockState(type) ? elements + blocksOf(elements) * sizeof(float) : elements * dataTypeBytes(type);
+}
+
 static PlannedFile layOut(const std::vector<const plan::Parameter *> &parameters, const TypeOfTensor &typeOf) {
   std::vector<SafetensorsSpec> specs;
-  for (const plan::Parameter *parameter : parameters)
-    specs.push_back({parameter->name(), typeOf(*parameter), {parameter->shape().begin(), parameter->shape().end()}});
+  bool hasBlocks = false;
+  for (const plan::Parameter *parameter : parameters) {
+    const plan::DataType type = typeOf(*parameter);
+    const std::vector<int64_t> shape{parameter->shape().begin(), parameter->shape().end()};
+    if (!isBlockState(type)) {
+      specs.push_back({parameter->name(), type, shape});
+      continue;
+    }
+    hasBlocks = true;
+    const uint64_t elements = elementCount(shape).value_or(0), blocks = blocksOf(elements);
+    specs.push_back({parameter->name(), plan::DATA_TYPE_UNSPECIFIED, shape, "U8", elements});
+    specs.push_back({parameter->name() + kScalesSuffix, plan::F32, {int64_t(blocks)}});
+  }
+  if (hasBlocks)
+    specs.push_back({kMapName, plan::F32, {256}});
   SafetensorsLayout layout = layoutSafetensors(specs);
   PlannedFile file;
   file.header = std::move(layout.header);
   file.bytes = layout.fileBytes;
-  for (size_t i = 0; i < parameters.size(); ++i)
-    file.tensors.push_back(
-        {parameters[i], elementCount(parameters[i]->shape()).value_or(0), layout.offsets[i], specs[i].type});
+  size_t spec = 0;
+  for (const plan::Parameter *parameter : parameters) {
+    const plan::DataType type = typeOf(*parameter);
+    PlannedTensor &tensor = file.tensors.emplace_back(
+        PlannedTensor{parameter, elementCount(parameter->shape()).value_or(0), layout.offsets[spec++], type});
+    if (isBlockState(type))
+      tensor.scalesOffset = layout.offsets[spec++];
+  }
+  if (hasBlocks)
+    file.mapOffset = layout.offsets[spec];
   return file;
 }
 
@@ -79,7 +118,7 @@ FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::stri
   FileSet set;
   uint64_t inGroup = 0;
   for (const plan::Parameter *parameter : sorted) {
-    const uint64_t bytes = elementCount(parameter->shape()).value_or(0) * dataTypeBytes(typeOf(*parameter));
+    const uint64_t bytes = fileBytesOf(typeOf(*parameter), elementCount(parameter->shape()).value_or(0));
     if (!groups.back().empty() && inGroup + bytes > largestFileBytes) {
       groups.emplace_back();
       inGroup = 0;
@@ -135,6 +174,7 @@ ElementRange ownedRange(const plan::Bucket &bucket, uint32_t rank, uint32_t worl
   form.set_kind(plan::SizeForm::SHARD);
   form.set_elements(bucket.elements());
   form.set_element_bytes(1);
+  form.set_quantum(bucket.quantum());
   const uint64_t shard = sizeFormBytes(form, world, false, 1).value_or(0);
   return {std::min(rank * shard, bucket.elements()), std::min((rank + 1) * shard, bucket.elements())};
 }
@@ -183,7 +223,15 @@ public:
   Part held() const { return partOf(parameter_, heldBy(slot_)); }
 
   /// Elements that fit the staging buffer: as f32, and behind all of them their two halves of a master.
-  uint64_t piece() const { return context_.staging.size() / 8 / 64 * 64; }
+  uint64_t piece() const { return context_.staging.size() / 8 / kStateBlock * kStateBlock; }
+
+  /// The records of the blocks of elements [begin, begin + count), from or to `records`. `begin` is that of a block.
+  Status readRecords(uint64_t begin, uint64_t count, std::byte *records) const {
+    return context_.memory.read(slot_, recordPlace(begin), records, blocksOf(count) * kStateBlockBytes);
+  }
+  Status writeRecords(uint64_t begin, uint64_t count, const std::byte *records) const {
+    return context_.memory.write(slot_, recordPlace(begin), records, blocksOf(count) * kStateBlockBytes);
+  }
 
   /// Elements [begin, begin + count) to the beginning of the staging buffer.
   Status read(uint64_t begin, uint64_t count) const {
@@ -209,6 +257,8 @@ public:
   /// The beginning of the staging buffer to elements [begin, begin + count), which the slot holds; of the master what
   /// this rank holds of it.
   Status write(uint64_t begin, uint64_t count) const {
+    if (isBlockState(type_))
+      return writeBlocks(begin, count);
     const std::optional<NarrowType> narrowType = narrowDataType(type_);
     if (!narrowType)
       return writeSlot(slot_, begin, count, 4, values());
@@ -235,6 +285,16 @@ public:
   float *values() const { return reinterpret_cast<float *>(context_.staging.data()); }
 
 private:
+  /// Numbers as codes; of the last block what lies behind the tensor's end counts as zero.
+  Status writeBlocks(uint64_t begin, uint64_t count) const {
+    auto *records = reinterpret_cast<std::byte *>(halves());
+    for (uint64_t at = 0; at < count; at += kStateBlock)
+      encodeStateBlock({values() + at, std::min(kStateBlock, count - at)}, type_ == plan::BLOCK8,
+                       records + at / kStateBlock * kStateBlockBytes);
+    return writeRecords(begin, count, records);
+  }
+  uint64_t recordPlace(uint64_t begin) const { return placeIn(slot_, begin) / kStateBlock * kStateBlockBytes; }
+
   /// Behind the values of a whole piece.
   uint16_t *halves() const { return reinterpret_cast<uint16_t *>(context_.staging.data() + piece() * 4); }
   ElementRange heldBy(uint32_t slot) const {
@@ -261,7 +321,36 @@ private:
 Status createTensorFile(const PlannedFile &planned, const std::string &path) {
   ZTC_ASSIGN_OR_RETURN(const File file, File::open(path, File::Mode::Create));
   ZTC_RETURN_IF_ERROR(file.reserve(planned.bytes));
+  for (const PlannedTensor &tensor : planned.tensors)
+    if (isBlockState(tensor.type)) {
+      const DynamicMap &map = stateMap(tensor.type == plan::BLOCK8);
+      ZTC_RETURN_IF_ERROR(file.writeAt(planned.mapOffset, map.values.data(), sizeof map.values));
+      break;
+    }
   return file.writeAt(0, planned.header.data(), planned.header.size());
+}
+
+/// Codes and scales go apart as they are.
+static Status writeBlocks(const StateContext &context, const ParameterState &state, const PlannedTensor &tensor,
+                          const File &file) {
+  const Part part = state.owned();
+  const uint64_t blocks = context.staging.size() / (2 * kStateBlockBytes);
+  std::byte *records = context.staging.data(), *codes = records + blocks * kStateBlockBytes;
+  std::vector<float> scales(blocks);
+  for (uint64_t begin = part.begin; begin < part.end; begin += blocks * kStateBlock) {
+    const uint64_t count = std::min(blocks * kStateBlock, part.end - begin);
+    ZTC_RETURN_IF_ERROR(state.readRecords(begin, count, records));
+    for (uint64_t block = 0; block < blocksOf(count); ++block) {
+      const std::byte *record = records + block * kStateBlockBytes;
+      std::memcpy(codes + block * kStateBlock, record, kStateBlock);
+      std::memcpy(&scales[block], record + kStateBlock, sizeof(float));
+    }
+    ZTC_RETURN_IF_ERROR(file.writeAt(tensor.fileOffset + begin, codes, count));
+    ZTC_RETURN_IF_ERROR(file.writeAt(tensor.scalesOffset + begin / kStateBlock * sizeof(float), scales.data(),
+                                     blocksOf(count) * sizeof(float)));
+    context.addProgress(fileBytesOf(tensor.type, count));
+  }
+  return Status::ok();
 }
 
 StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &planned, const StateKind &kind,
@@ -272,6 +361,10 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
     const plan::DataType type = tensor.type;
     const uint64_t elementBytes = dataTypeBytes(type);
     const ParameterState state(context, *tensor.parameter, kind);
+    if (isBlockState(type)) {
+      ZTC_RETURN_IF_ERROR(writeBlocks(context, state, tensor, file));
+      continue;
+    }
     const bool asItIs = kind == StateKind::Model && factor == 1.0f && type != plan::F32 && type == state.type();
     const Part part = state.owned();
     for (uint64_t begin = part.begin; begin < part.end; begin += state.piece()) {
@@ -291,6 +384,45 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
     }
   }
   return StatusOr<File>(std::move(file));
+}
+
+void readBlocks(const StoredBlocks &blocks, uint64_t begin, uint64_t count, float *out) {
+  for (uint64_t i = 0; i < count; ++i) {
+    float scale = 0.0f;
+    std::memcpy(&scale, blocks.scales.data() + (begin + i) / kStateBlock * sizeof scale, sizeof scale);
+    out[i] = blocks.map[static_cast<uint8_t>(blocks.codes[begin + i])] * scale;
+  }
+}
+
+bool holdsBlocks(const plan::Plan &plan, const plan::Parameter &parameter, const StateKind &kind,
+                 std::span<const float> map) {
+  const plan::DataType type = slotType(plan, slotOf(bucketOf(plan, parameter), kind));
+  return isBlockState(type) && std::ranges::equal(map, stateMap(type == plan::BLOCK8).values);
+}
+
+Status fillBlocks(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
+                  const StoredBlocks &blocks) {
+  ZTC_RETURN_IF_ERROR(checkStaging(context));
+  const ParameterState state(context, parameter, kind);
+  const Part part = state.held();
+  const uint64_t most = context.staging.size() / kStateBlockBytes;
+  std::byte *records = context.staging.data();
+  for (uint64_t begin = part.begin; begin < part.end; begin += most * kStateBlock) {
+    const uint64_t count = std::min(most * kStateBlock, part.end - begin);
+    for (uint64_t block = 0; block < blocksOf(count); ++block) {
+      const uint64_t first = block * kStateBlock, present = std::min(kStateBlock, count - first);
+      std::byte *record = records + block * kStateBlockBytes;
+      // Behind the tensor's end stand zeros, as the update leaves them there.
+      const uint8_t zero = stateMap(state.type() == plan::BLOCK8).code(0.0f);
+      std::memset(record, zero, kStateBlock);
+      std::memcpy(record, blocks.codes.data() + begin + first, present);
+      std::memcpy(record + kStateBlock, blocks.scales.data() + (begin + first) / kStateBlock * sizeof(float),
+                  sizeof(float));
+    }
+    ZTC_RETURN_IF_ERROR(state.writeRecords(begin, count, records));
+    context.addProgress(count);
+  }
+  return Status::ok();
 }
 
 Status fillBytes(const StateContext &context, const plan::Parameter &parameter, std::span<const std::byte> bytes) {
@@ -358,7 +490,9 @@ Status checkStateTypes(const plan::Plan &plan) {
   for (const plan::Parameter &parameter : plan.parameters()) {
     const plan::Bucket &bucket = bucketOf(plan, parameter);
     for (const StateKind &kind : kinds)
-      if (const uint32_t slot = slotOf(bucket, kind); !isKnown(slot) && parameter.format() == plan::PLAIN)
+      if (const uint32_t slot = slotOf(bucket, kind);
+          !isKnown(slot) && !(kind.what == StateKind::Optimizer && isBlockState(slotType(plan, slot))) &&
+          parameter.format() == plan::PLAIN)
         return failedPrecondition(fmt::format("'{}' lies in memory as {}: it can be neither saved nor loaded",
                                               parameter.name(), dataTypeName(slotType(plan, slot))));
     const plan::DataType type = slotType(plan, bucket.parameter_slot());

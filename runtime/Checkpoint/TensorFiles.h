@@ -39,7 +39,8 @@ struct PlannedTensor {
   const plan::Parameter *parameter;
   uint64_t elements;
   uint64_t fileOffset;
-  plan::DataType type; ///< in the file
+  plan::DataType type;       ///< in the file; of a state in blocks that of its slot, codes are U8
+  uint64_t scalesOffset = 0; ///< of a state in blocks: where "NAME.absmax" begins, an f32 for each 256 elements
 };
 
 /// The type that a parameter has in a file.
@@ -51,7 +52,11 @@ struct PlannedFile {
   std::string header;
   uint64_t bytes = 0;
   std::vector<PlannedTensor> tensors;
+  uint64_t mapOffset = 0; ///< of states in blocks: where "quant_map" begins, what the 256 codes stand for
 };
+
+/// What a file of states in blocks has beside the codes of NAME.
+inline constexpr const char *kScalesSuffix = ".absmax", *kMapName = "quant_map";
 
 /// Files of one kind. They depend on the parameters' names and shapes alone, not on buckets or ranks: tensors in the
 /// order of their names, a new file before one would exceed `largestFileBytes`. Kinds other than Model have the
@@ -68,6 +73,9 @@ FileSet planFiles(const plan::Plan &plan, const StateKind &kind, const std::stri
 
 /// All in f32.
 plan::DataType wideType(const plan::Parameter &);
+
+/// What a checkpoint holds of this kind: f32, and states in blocks as they are.
+TypeOfTensor savedType(const plan::Plan &plan, const StateKind &kind);
 
 /// The text of <stem>.safetensors.index.json; `others` are further files of the same model.
 std::string printIndex(const FileSet &set, std::span<const CopiedFile> others = {});
@@ -89,6 +97,24 @@ StatusOr<File> writeTensors(const StateContext &context, const PlannedFile &plan
 Status fillParameter(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
                      const std::function<Status(uint64_t begin, uint64_t count, float *out)> &fill,
                      uint32_t threads = 1);
+
+/// A state in blocks as a file holds it: codes, and the f32 scales of the blocks.
+struct StoredBlocks {
+  std::span<const std::byte> codes, scales;
+  std::span<const float> map; ///< 256 numbers
+};
+
+/// Elements [begin, begin + count) of such a state as f32.
+void readBlocks(const StoredBlocks &blocks, uint64_t begin, uint64_t count, float *out);
+
+/// Whether what the plan holds of this parameter and kind is in blocks with the same map: codes can be taken as they
+/// are.
+bool holdsBlocks(const plan::Plan &plan, const plan::Parameter &parameter, const StateKind &kind,
+                 std::span<const float> map);
+
+/// Fills what this rank's slots hold of a state in blocks, for which holdsBlocks is true, bit for bit.
+Status fillBlocks(const StateContext &context, const plan::Parameter &parameter, const StateKind &kind,
+                  const StoredBlocks &blocks);
 
 /// The same of a parameter in fewer bits whose bytes are there, all of them.
 Status fillBytes(const StateContext &context, const plan::Parameter &parameter, std::span<const std::byte> bytes);
