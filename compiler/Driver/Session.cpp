@@ -439,7 +439,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
     pm.addInstrumentation(notePasses(hooks, info.phase));
   const bool isFollowed = passVerifier && info.phase <= Phase::Schedule;
   if (isFollowed && !passVerifier->hasBegun())
-    passVerifier->begin(*moduleRef);
+    passVerifier->begin(*moduleRef, opts.optimizerState == "int8");
   if (isFollowed)
     pm.addInstrumentation(passVerifier->instrumentation(info.phase, opts.precision));
   if (explainer) {

@@ -38,6 +38,9 @@ CompileOptions withoutOutputs(CompileOptions options) {
 SmallModel::SmallModel(const CompileOptions &options) : small(withoutOutputs(options)) {
   small.batch = kSmallBatch;
   small.seq = kSmallSequence;
+  // Its tensors are small, and its states are to be stored as the model's are.
+  if (small.optimizerState == "int8")
+    small.passOptions.push_back("ztc-store-masters.block-from=256");
   if (huggingface::isModelFolder(options.input))
     shrinkFolder();
 }

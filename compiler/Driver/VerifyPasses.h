@@ -21,8 +21,8 @@ public:
   using Differentiate = std::function<llvm::LogicalResult(mlir::ModuleOp copy)>;
   void differentiateBy(Differentiate rest) { differentiate = std::move(rest); }
 
-  /// The module has been imported.
-  void begin(mlir::ModuleOp module) { verifier.emplace(module); }
+  /// The module has been imported. `statesInBlocks`: the optimizer's states will be stored in 8 bits.
+  void begin(mlir::ModuleOp module, bool statesInBlocks) { verifier.emplace(module, statesInBlocks); }
   /// To be added to the pass manager of `phase`.
   std::unique_ptr<mlir::PassInstrumentation> instrumentation(Phase phase, llvm::StringRef precision);
   /// After the passes of a phase have run. Fails, with a message to stderr, where one of them broke its promise.

@@ -434,7 +434,11 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::str
     return report;
   }
   const bool hasNoMasters = plan.options().contains("master");
-  const Limits limits = limitsOf(precision, graph::optimizerOf(reference).isContinuous);
+  Limits limits = limitsOf(precision, graph::optimizerOf(reference).isContinuous);
+  // The second update reads states that the first one has rounded to 8 bits.
+  if (const auto states = plan.options().find("optimizer-state");
+      states != plan.options().end() && states->second == "int8")
+    limits.update = std::max(limits.update, 0.2);
   Runs runs(folder, problem, runner, precision, limits, hasNoMasters);
   for (unsigned world = 1; world <= kMostRanks; ++world) {
     FailureOr<Outcome> expected = interpreted(problem, inputs, world);

@@ -56,8 +56,11 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("FILE");
   app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd, or a plugin's optimizer")
       ->type_name("NAME");
-  app.add_option("--optimizer-state", o.optimizerState, "type of the optimizer's states")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option(
+         "--optimizer-state", o.optimizerState,
+         "type of the optimizer's states; int8: codes with a scale for each 256 elements, fp32 for embeddings and "
+         "tensors of fewer than 4096 elements")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}));
   app.add_option("--master", o.masters,
                  "of weights in bf16: fp32, or none (4 bytes an element less; updates are rounded stochastically)")
       ->check(CLI::IsMember({"fp32", "none"}));

@@ -1,6 +1,8 @@
 // `ztc memory` and the summary after `ztc compile`.
 #include "compiler/Report/Report.h"
 #include "runtime/Core/Sizes.h"
+#include "runtime/Format/BlockState.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/STLExtras.h"
@@ -17,6 +19,42 @@ namespace ztc {
 /// Host memory beside the arena: program text, thread stacks and staging; measured, not planned.
 static constexpr uint64_t kHostBytes = 64ull << 20;
 
+/// Which states are in 8 bits and which are not; empty where none is. Names that differ by numbers alone stand once.
+static std::string describeBlockStates(const plan::Plan &plan) {
+  uint64_t inBlocks = 0;
+  std::map<std::string, unsigned> wide;
+  for (const plan::Parameter &parameter : plan.parameters()) {
+    const plan::Bucket &bucket = plan.buckets(int(parameter.bucket()));
+    if (!parameter.trainable() || bucket.states().empty())
+      continue;
+    if (isBlockState(plan.slots(int(bucket.states(0).slot())).type())) {
+      inBlocks += elementCount(parameter.shape()).value_or(0);
+      continue;
+    }
+    std::string name;
+    for (const char c : parameter.name())
+      if (!llvm::isDigit(c))
+        name += c;
+      else if (name.empty() || name.back() != '*')
+        name += '*';
+    ++wide[name];
+  }
+  if (!inBlocks)
+    return {};
+  std::vector<std::string> names;
+  for (const auto &[name, count] : wide)
+    names.push_back(count == 1 ? name : formatv("{0} ({1})", name, count).str());
+  return formatv("optimizer states in 8 bits of {0} elements, 260 bytes for 256 of them; in fp32 of embeddings and of "
+                 "tensors with fewer than {1} elements: {2}",
+                 inBlocks, kSmallestBlockState, names.empty() ? "none" : llvm::join(names, ", "));
+}
+
+/// What is stored in fewer bits, a line each.
+static std::string describeFewerBits(const plan::Plan &plan) {
+  const std::string weights = describeQuantized(plan), states = describeBlockStates(plan);
+  return weights + (weights.empty() || states.empty() ? "" : "\n") + states;
+}
+
 void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan &memory, const std::string &file,
                          double seconds) {
   unsigned steps = 0;
@@ -25,7 +63,7 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
   out << formatv("{0}: {1} parameters, {2} layers; micro-batch {3} x {4}, {5}, ZeRO-{6}\n", p.model().name(),
                  p.model().parameters(), p.model().layers(), p.model().batch(), p.model().seq(), p.precision(),
                  p.zero());
-  if (const std::string quantized = describeQuantized(p); !quantized.empty())
+  if (const std::string quantized = describeFewerBits(p); !quantized.empty())
     out << quantized << "\n";
   out << formatv("arena {0} ({1} bytes):", formatSize(memory.arenaBytes), memory.arenaBytes);
   for (size_t c = 0; c < kMemoryClassCount; ++c)
@@ -38,7 +76,7 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
 void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned stage, const MemoryPlan &memory,
                       uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
   const plan::Plan &plan = probed.plan;
-  quantized = describeQuantized(plan);
+  quantized = describeFewerBits(plan);
   Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, probed.againFlops, 0, decision, {}};
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));

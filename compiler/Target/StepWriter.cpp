@@ -1,4 +1,5 @@
 #include "compiler/Target/StepWriter.h"
+#include "compiler/Dialect/Graph/Graph.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -25,6 +26,8 @@ FailureOr<plan::DataType> dataType(Operation *op, Type type) {
     return plan::I16;
   if (type.isInteger(8))
     return plan::U8;
+  if (auto block = dyn_cast<graph::Block8Type>(type))
+    return block.getIsSigned() ? plan::BLOCK8 : plan::UBLOCK8;
   return op->emitOpError("the plan file has no type ") << type, failure();
 }
 

@@ -269,7 +269,7 @@ void Runs::compare(const std::string &who, const Case &test, const std::vector<B
     double largest = 1;
     for (double x : want.reals)
       largest = std::max(largest, std::isfinite(x) ? std::abs(x) : 0.0);
-    const double tolerance = (want.elementType.getIntOrFloatBitWidth() < 32 ? kNarrow : kWide) * largest;
+    const double tolerance = (isStoredNarrow(want.elementType) ? kNarrow : kWide) * largest;
     for (int64_t i = 0; i < want.count(); ++i) {
       const double is = want.isReal() ? got.reals[i] : double(got.integers[i]),
                    expected = want.isReal() ? want.reals[i] : double(want.integers[i]);

@@ -7,6 +7,7 @@
 #include "compiler/Interfaces/Interfaces.h"
 #include "compiler/Reference/Rendezvous.h"
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Format/BlockState.h"
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/Shards.h"
 #include "runtime/Format/StepParameters.h"
@@ -135,7 +136,7 @@ static Tensor parameterValue(const StepInputs &inputs, StringRef role, StringRef
 /// A bucket as a rank holds it: all of it, or its shard; what no parameter stands on is zero.
 Tensor Evaluation::bucket(StringRef role, FlatSymbolRefAttr name, RankedTensorType type, unsigned rank) {
   dist::BucketOp op = lookup(name);
-  const int64_t shard = int64_t(shardElements(op.getElements(), world));
+  const int64_t shard = int64_t(shardElements(op.getElements(), world, op.getQuantum().value_or(0)));
   Tensor full({type.hasStaticShape() ? type.getNumElements() : shard * world}, type.getElementType());
   // What gradients add up in holds nothing before a step's first micro-step.
   const bool isAccumulator = role == "gradient" && graph::isEntry(function, graph::Entry::Microstep);
@@ -239,6 +240,16 @@ void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &n
   }
 }
 
+/// A state in blocks, which is flat before there are buckets, has its parameter's shape.
+void shapeBlocks(NamedValues &named) {
+  for (auto &[key, tensor] : named) {
+    const auto [kind, name] = StringRef(key).split(' ');
+    const auto parameter = named.find(("parameter " + name).str());
+    if (!tensor.elementType.isIntOrFloat() && parameter != named.end())
+      tensor.shape = parameter->second.shape;
+  }
+}
+
 /// A parameter and the master it was rounded from are one value.
 void joinMasters(NamedValues &named) {
   constexpr StringLiteral prefix = "master ";
@@ -289,6 +300,7 @@ FailureOr<NamedValues> Evaluation::run() {
     nameResults(*ranks, named);
   }
   joinMasters(named);
+  shapeBlocks(named);
   return named;
 }
 
@@ -360,6 +372,11 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
     else if (role == "parameter" && type.getRank() < 2)
       x += 1;
     x = roundTo(x, bf16);
+  }
+  if (state && statesInBlocks) {
+    std::vector<float> values(tensor.reals.begin(), tensor.reals.end());
+    roundThroughBlocks(values, state->isSigned);
+    llvm::copy(values, tensor.reals.begin());
   }
   if (role == "parameter" && movedBy != 0 && (moved.empty() || moved == name))
     for (auto [x, d] : llvm::zip_equal(tensor.reals, direction(name, type).reals))

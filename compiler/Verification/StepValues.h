@@ -34,6 +34,10 @@ public:
   /// The direction in which `moveAlong` moves a parameter.
   static Tensor direction(llvm::StringRef parameter, mlir::RankedTensorType type);
 
+  /// States are numbers that blocks of 8-bit codes can hold, wherever they are stored: the same before and after the
+  /// pass that stores them so.
+  bool statesInBlocks = false;
+
 private:
   int64_t vocabulary = 2, positions = 1, tokens = 1;
   std::vector<int64_t> avoided; ///< tokens that no batch holds

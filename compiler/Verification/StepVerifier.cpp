@@ -18,6 +18,8 @@ namespace {
 
 /// Sums in another order, in double.
 constexpr double kSameMeaning = 1e-9;
+/// What rounding to 8-bit codes changes of a state.
+constexpr double kBlockState = 0.1;
 /// What Richardson's extrapolation of central differences leaves where a model has kinks (ReLU, the largest k).
 constexpr double kFiniteDifference = 1e-4;
 /// Longest time that is spent on finite differences of single parameters; then they are moved all at once.
@@ -78,7 +80,10 @@ double limitOfUpdate(const NamedValues &values, StringRef name) {
   const auto found = values.find(name.str());
   if (found == values.end() || (!isParameter && !graph::findState(name.split(' ').first)))
     return kSameMeaning;
-  const bool isNarrow = found->second.elementType.getIntOrFloatBitWidth() < 32;
+  const bool isNarrow = isStoredNarrow(found->second.elementType);
+  // The largest of 256 codes is as wide as 7 % of what it stands for, most are finer.
+  if (!found->second.elementType.isIntOrFloat())
+    return kBlockState;
   return isNarrow ? 2 * unitOf("bf16") : isParameter ? 1e-7 : kSameMeaning;
 }
 
@@ -122,7 +127,8 @@ std::string pluginOps(ModuleOp module, StringRef function) {
 
 } // namespace
 
-StepVerifier::StepVerifier(ModuleOp module) : inputs(module) {
+StepVerifier::StepVerifier(ModuleOp module, bool statesInBlocks) : inputs(module) {
+  inputs.statesInBlocks = statesInBlocks;
   (void)afterPass(module, Keeps::Meaning);
 }
 

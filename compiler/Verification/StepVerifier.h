@@ -21,8 +21,8 @@ struct StepDifference {
 /// functions stay as they were to 1e-9, on one rank after each pass and on 2 and 3 ranks at the end of a phase.
 class StepVerifier {
 public:
-  /// `module` has been imported.
-  explicit StepVerifier(mlir::ModuleOp module);
+  /// `module` has been imported. `statesInBlocks` as StepInputs has it.
+  explicit StepVerifier(mlir::ModuleOp module, bool statesInBlocks = false);
 
   /// After a pass, which promised `keeps`: what has changed, or nothing. Functions that came with it are followed from
   /// here on. `before`, the module as the pass found it, is read for Keeps::Bits.

@@ -50,7 +50,8 @@ Type masterType(Type element) {
 
 UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
   UpdateKinds kinds;
-  for (const graph::OptimizerState &state : graph::optimizerOf(microstep->getParentOfType<ModuleOp>()).states)
+  const graph::OptimizerRule &rule = graph::optimizerOf(microstep->getParentOfType<ModuleOp>());
+  for (const graph::OptimizerState &state : rule.states)
     kinds.states.push_back({graph::Role::State, graph::ResultKind::State, state.name});
   for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
     if (graph::isFrozen(microstep, index))
@@ -59,8 +60,11 @@ UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
     const Type element = type.getElementType();
     kinds.parameters.add(index, type);
     kinds.gradients.add(index, type);
-    for (UpdateKind &state : kinds.states)
-      state.add(index, type.clone(storage.states ? storage.states : graph::computeType(element)));
+    const bool inBlocks = storage.inBlocks && microstep.getArgAttr(index, graph::kBlockStates);
+    for (auto [kind, state] : llvm::zip_equal(kinds.states, rule.states))
+      kind.add(index, inBlocks ? RankedTensorType::get({type.getNumElements()},
+                                                       graph::Block8Type::get(type.getContext(), state.isSigned))
+                               : type.clone(storage.states ? storage.states : graph::computeType(element)));
     if (Type master = masterType(element); master && (storage.hasMasters || element.isF16()))
       kinds.masters.add(index, type.clone(master));
   }

@@ -7,11 +7,12 @@ namespace ztc {
 /// How @update keeps what it keeps.
 struct UpdateStorage {
   mlir::Type states = {}; ///< of the optimizer's states; null: the parameter's, f32 beside a narrow one
+  bool inBlocks = false;  ///< parameters that are marked graph.block_states have theirs in blocks of 8-bit codes
   bool hasMasters = true; ///< of bf16 parameters; without, they are rounded stochastically
 };
 
 /// Builds @update for the trainable parameters of `microstep`, at the builder. A gradient has its parameter's type; the
-/// states are stored as `storage` says; a narrow parameter has a master, see
+/// states are stored as `storage` says, those in blocks as flat tensors; a narrow parameter has a master, see
 /// graph.optimizer_step, in arguments and results behind the states. The optimizer is that of the module
 /// (graph.optimizer).
 mlir::func::FuncOp buildUpdateFunction(mlir::OpBuilder &builder, mlir::func::FuncOp microstep,

@@ -60,6 +60,7 @@ SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind) {
   spec.type = elementType(bucket, kind);
   spec.elements = bucket.getElements();
   spec.shape.push_back(bucket.getElements());
+  spec.quantum = bucket.getQuantum();
   spec.layer = layerOf(bucket);
   spec.persistent = !isGradient;
   spec.accumulator = isGradient;
@@ -117,6 +118,7 @@ SlotSpec BucketSlots::transient(RankedTensorType type, StringRef what, SlotClass
   spec.type = type.getElementType();
   spec.elements = buckets.elements(type);
   spec.shape.push_back(spec.elements);
+  spec.quantum = buckets.lookup(bucket).getQuantum();
   spec.layer = buckets.layer(bucket);
   return spec;
 }
@@ -150,6 +152,9 @@ SlotPlace BucketSlots::receiveBuffer(const Twine &name, Type type, uint64_t elem
   spec.layer = layer;
   spec.reason = reason.str();
   spec.onlyIfSeveralRanks = true;
+  for (auto bucket : module.getOps<dist::BucketOp>())
+    if (bucket.getQuantum())
+      spec.quantum = bucket.getQuantum();
   return slots.add(spec);
 }
 

@@ -1,5 +1,7 @@
 #include "passes/Placement/SlotTable.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "runtime/Format/BlockState.h"
 
 using namespace mlir;
 
@@ -21,11 +23,15 @@ SlotPlace SlotTable::add(const SlotSpec &spec) {
   std::string name = spec.name;
   if (unsigned count = names[spec.name]++)
     name += "." + std::to_string(count);
+  auto number = [&](std::optional<uint64_t> value) {
+    return value ? builder.getI64IntegerAttr(int64_t(*value)) : IntegerAttr();
+  };
+  const bool inBlocks = isa<graph::Block8Type>(spec.type);
   plan_ir::SlotOp::create(builder, module.getLoc(), name, spec.slotClass, spec.kind, spec.elements,
-                          spec.gpuElements ? builder.getI64IntegerAttr(int64_t(*spec.gpuElements)) : IntegerAttr(),
-                          elementBytes(spec.type), false, spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer,
-                          spec.reason, spec.persistent, spec.accumulator, spec.sameAsAtOneRank,
-                          spec.sameAsIfAccumulating, /*block_elements=*/IntegerAttr(), /*quantum=*/IntegerAttr());
+                          number(spec.gpuElements), inBlocks ? kStateBlockBytes : elementBytes(spec.type), false,
+                          spec.onlyIfSeveralRanks, spec.type, spec.shape, spec.layer, spec.reason, spec.persistent,
+                          spec.accumulator, spec.sameAsAtOneRank, spec.sameAsIfAccumulating,
+                          inBlocks ? builder.getI64IntegerAttr(kStateBlock) : IntegerAttr(), number(spec.quantum));
   return {FlatSymbolRefAttr::get(module.getContext(), name), 0};
 }
 

@@ -21,6 +21,7 @@ struct SlotSpec {
   std::string reason;
   bool persistent = false, accumulator = false;
   bool onlyIfSeveralRanks = false;              ///< zero bytes at one rank
+  std::optional<uint64_t> quantum;              ///< of the bucket that the slot holds, where it has one of its own
   mlir::FlatSymbolRefAttr sameAsAtOneRank;      ///< the slot whose storage this one is at one rank; null: none
   mlir::FlatSymbolRefAttr sameAsIfAccumulating; ///< the accumulator in which this one lies where M > 1; null: none
 };

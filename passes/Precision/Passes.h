@@ -14,7 +14,7 @@ namespace ztc {
 /// Options of phase `precision`.
 struct PrecisionOptions {
   std::string precision = "fp32";      ///< fp32, bf16 or fp16
-  std::string optimizerState = "fp32"; ///< fp32 or bf16
+  std::string optimizerState = "fp32"; ///< fp32, bf16 or int8
   std::vector<std::string> keep = {};  ///< regular expressions: layers that stay f32
   std::string masters = "fp32";        ///< of bf16 parameters: fp32 or none
 };

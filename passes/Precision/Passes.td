@@ -36,11 +36,14 @@ def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
     `@update` is built anew for the types that the parameters of `@microstep` have: a gradient arrives in its parameter's type, which is that of
     the wire; the states of the optimizer have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
     i16 remainder beside bf16, the f32 master beside f16. Gradients of a loss that was scaled (fp16) are divided by the scale in the norm and in
-    the update. With `masters` none a bf16 parameter has no master: it is rounded stochastically. Where no type changes, the function
+    the update. With `state` int8 those of a parameter
+    that is marked `graph.block_states` are flat tensors of block8; the pass marks what is trained, but for tables of embeddings and tensors of
+    fewer than `block-from` elements. With `masters` none a bf16 parameter has no master: it is rounded stochastically. Where no type changes, the function
     stays as it is.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32 or bf16">,
+  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32, bf16 or int8">,
+                 Option<"blockFrom", "block-from", "uint64_t", "4096", "with int8: tensors of fewer elements keep their states in f32">,
                  Option<"masters", "masters", "std::string", "\"fp32\"", "of bf16 parameters: fp32 or none">];
 }
 #endif

@@ -12,13 +12,27 @@ namespace ztc {
 #include "passes/Precision/Passes.h.inc"
 
 namespace {
+/// Marks the parameters whose states are stored in blocks: all that are trained but small ones and embeddings, where
+/// rare rows would share a block's scale with common ones.
+void markBlockStates(func::FuncOp microstep, uint64_t fewest) {
+  for (unsigned index : graph::argumentsWithRole(microstep, graph::Role::Parameter)) {
+    auto type = cast<RankedTensorType>(microstep.getArgumentTypes()[index]);
+    const bool isTable = llvm::any_of(microstep.getArgument(index).getUses(), [](OpOperand &use) {
+      auto embedding = dyn_cast<graph::EmbeddingOp>(use.getOwner());
+      return embedding && embedding.getTable() == use.get();
+    });
+    if (!graph::isFrozen(microstep, index) && !isTable && uint64_t(type.getNumElements()) >= fewest)
+      microstep.setArgAttr(index, graph::kBlockStates, UnitAttr::get(microstep.getContext()));
+  }
+}
+
 struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
   using StoreMastersBase::StoreMastersBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (state != "fp32" && state != "bf16") {
-      module.emitError("there is no optimizer state ") << state.getValue() << ", only fp32 and bf16";
+    if (state != "fp32" && state != "bf16" && state != "int8") {
+      module.emitError("there is no optimizer state ") << state.getValue() << ", only fp32, bf16 and int8";
       return signalPassFailure();
     }
     if (masters != "fp32" && masters != "none") {
@@ -41,11 +55,14 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
     if (!microstep || !update)
       return signalPassFailure();
     OpBuilder builder(&getContext());
+    if (state == "int8")
+      markBlockStates(microstep, uint64_t(blockFrom));
     builder.setInsertionPointAfter(update);
     update.erase();
-    buildUpdateFunction(
-        builder, microstep,
-        {.states = state == "bf16" ? Type(builder.getBF16Type()) : Type(), .hasMasters = masters == "fp32"});
+    buildUpdateFunction(builder, microstep,
+                        {.states = state == "bf16" ? Type(builder.getBF16Type()) : Type(),
+                         .inBlocks = state == "int8",
+                         .hasMasters = masters == "fp32"});
   }
 };
 } // namespace

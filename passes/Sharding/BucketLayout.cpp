@@ -1,6 +1,7 @@
 #include "passes/Sharding/BucketLayout.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "runtime/Format/BlockState.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 #include <tuple>
@@ -19,9 +20,10 @@ struct BucketKey {
   bool frozen;
   llvm::StringRef format; ///< of weights in fewer bits, else empty
   bool kept;              ///< in f32 where the module's policy stores parameters in a narrower type
+  bool wide;              ///< states in f32 where the module stores others in blocks of 8-bit codes
   bool operator<(const BucketKey &other) const {
-    return std::tie(section, layer, frozen, format, kept) <
-           std::tie(other.section, other.layer, other.frozen, other.format, other.kept);
+    return std::tie(section, layer, frozen, format, kept, wide) <
+           std::tie(other.section, other.layer, other.frozen, other.format, other.kept, other.wide);
   }
 };
 
@@ -70,6 +72,8 @@ std::string bucketName(const BucketKey &key) {
     name += "_frozen";
   if (!key.format.empty())
     return name + "_" + key.format.str();
+  if (key.wide)
+    name += "_f32_states";
   return key.kept ? name + "_f32" : name;
 }
 
@@ -82,7 +86,7 @@ void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameter
   });
   for (unsigned index : bucket.parameters) {
     PlacedParameter &parameter = parameters[index];
-    parameter.offset = llvm::alignTo(bucket.elements, dist::kParameterAlignment);
+    parameter.offset = llvm::alignTo(bucket.elements, bucket.quantum ? bucket.quantum : dist::kParameterAlignment);
     bucket.elements = parameter.offset + parameter.type.getNumElements();
     if (parameter.decayed)
       bucket.decayed = bucket.elements;
@@ -102,6 +106,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
   SmallVector<unsigned> arguments = graph::argumentsWithRole(function, graph::Role::Parameter);
   bool mixed =
       llvm::any_of(arguments, [&](unsigned index) { return graph::isNarrow(function.getArgumentTypes()[index]); });
+  const bool inBlocks =
+      llvm::any_of(arguments, [&](unsigned index) { return function.getArgAttr(index, graph::kBlockStates); });
   for (unsigned index : arguments) {
     PlacedParameter parameter;
     parameter.name = function.getArgAttrOfType<StringAttr>(index, graph::kName);
@@ -122,7 +128,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     auto stored = function.getArgAttrOfType<graph::WeightFormatAttr>(index, graph::kQuantized);
     const StringRef format = isBytes && stored ? graph::stringifyWeightFormat(stored.getValue()) : StringRef();
     const bool kept = mixed && !isBytes && !graph::isNarrow(parameter.type);
-    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept}].push_back(
+    const bool wide = inBlocks && parameter.trainable && !function.getArgAttr(index, graph::kBlockStates);
+    members[{section, section == Section::Block ? layer : -1, !parameter.trainable, format, kept, wide}].push_back(
         layout.parameters.size());
     layout.parameters.push_back(parameter);
   }
@@ -133,6 +140,7 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     bucket.trainable = !key.frozen;
     bucket.layer = key.layer;
     bucket.parameters = indices;
+    bucket.quantum = inBlocks && bucket.trainable && !key.wide ? kStateBlock : 0;
     for (unsigned index : indices)
       layout.parameters[index].bucket = layout.buckets.size();
     placeParameters(bucket, layout.parameters);

@@ -23,6 +23,7 @@ struct BucketPlan {
   mlir::Type elementType; ///< of every parameter in it
   bool trainable = false;
   int64_t elements = 0, decayed = 0;
+  int64_t quantum = 0;              ///< parameters and shards begin at multiples of it; 0: of 16, of 64
   int64_t layer = -1;               ///< the transformer block, -1 where it is none's
   std::vector<unsigned> parameters; ///< indices into BucketLayout::parameters, by offset
 };

@@ -81,7 +81,7 @@ void BucketFormer::emitBuckets() {
                            builder.getI64IntegerAttr(bucket.elements), builder.getI64IntegerAttr(bucket.decayed),
                            bucket.trainable ? builder.getUnitAttr() : UnitAttr(), builder.getArrayAttr(entries),
                            bucket.layer < 0 ? IntegerAttr() : builder.getI64IntegerAttr(bucket.layer),
-                           /*quantum=*/IntegerAttr());
+                           bucket.quantum ? builder.getI64IntegerAttr(bucket.quantum) : IntegerAttr());
   }
 }
 

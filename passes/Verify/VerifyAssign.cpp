@@ -105,7 +105,7 @@ private:
       return buckets.elements(type) * widthOf(type);
     return tensorBytes(type);
   }
-  static uint64_t widthOf(Type type) { return (getElementTypeOrSelf(type).getIntOrFloatBitWidth() + 7) / 8; }
+  static uint64_t widthOf(Type type) { return uint64_t(elementBytes(type)); }
 
   /// (A1)
   LogicalResult checkPlace(Value value) {
@@ -117,7 +117,8 @@ private:
       auto slot = symbols.lookup<plan_ir::SlotOp>(piece->slot);
       if (!slot)
         return emitError(value.getLoc(), "A1: there is no slot ") << piece->slot;
-      found->second = slot.getElements() * slot.getElementBytes();
+      // Of a state in blocks a code an element: that is what its value counts as.
+      found->second = slot.getElements() * (slot.getBlockElements() ? 1 : slot.getElementBytes());
       slotKinds[piece->slot] = slot.getSizeKind();
     }
     if (placeOf(value).getOwnShard() && (slotKinds[piece->slot] != plan_ir::SizeKind::Full || piece->begin))

@@ -177,6 +177,11 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
         return function.emitOpError("N4: the master of '") << name << "' does not fit a parameter of " << parameter;
       for (const graph::OptimizerState &state : graph::optimizerOf(getOperation()).states) {
         Type type = typeOf(state.name);
+        if (auto block = dyn_cast_or_null<graph::Block8Type>(type)) {
+          if (!function.getArgAttr(index, graph::kBlockStates) || block.getIsSigned() != state.isSigned)
+            return function.emitOpError("N4: the state '") << state.name << "' of '" << name << "' is " << type;
+          continue;
+        }
         if (!type || (type != f32 && !type.isBF16()) || (states && states != type))
           return function.emitOpError("N4: the states of '") << name << "' have not one type of f32 and bf16";
         states = type;

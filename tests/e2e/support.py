@@ -149,7 +149,7 @@ def read_safetensors(path):
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
-    codes = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
+    codes = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "U8": "B"}
     tensors = {}
     for name, entry in header.items():
         if name != "__metadata__":

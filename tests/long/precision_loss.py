@@ -1,5 +1,5 @@
 """The shape of stories15M (6 layers, width 288, 32000 words) on Debian's fortunes by bytes, 500 steps of 4 x 128 tokens from the same random
-weights: what training in bf16 and fp16 ends at, beside fp32. The runs share the cores, one thread each."""
+weights: what training in bf16 and fp16, with smaller states and without masters ends at, beside fp32. The runs share the cores, one thread each."""
 import json
 import os
 import pathlib
@@ -14,6 +14,8 @@ from support import BIN, check, finish, read_log, run, scratch
 BATCH, SEQ, STEPS, LIMIT = 4, 128, 500, 0.01
 RUNS = {"fp32": ["--precision=fp32"], "bf16": ["--precision=bf16"], "bf16 with bf16 moments": ["--precision=bf16", "--optimizer-state=bf16"],
         "bf16 without masters": ["--precision=bf16", "--master=none"], "bf16 without masters, states in bf16": ["--precision=bf16", "--master=none", "--optimizer-state=bf16"],
+        "fp32 with states in int8": ["--precision=fp32", "--optimizer-state=int8"], "bf16 with states in int8": ["--precision=bf16", "--optimizer-state=int8"],
+        "bf16 without masters, states in int8": ["--precision=bf16", "--master=none", "--optimizer-state=int8"],
         "fp16": ["--precision=fp16"]}
 
 

@@ -2,12 +2,13 @@
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp16 --ztc-store-masters=state=bf16 --ztc-verify-precision | FileCheck %s --check-prefix=FP16
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp32 --ztc-store-masters=state=bf16 --ztc-verify-precision | FileCheck %s --check-prefix=FP32
 // RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage="precision=bf16 keep=n" --ztc-store-masters=masters=none --ztc-verify-precision | FileCheck %s --check-prefix=WITHOUT
+// RUN: ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=bf16 --ztc-store-masters="state=int8 block-from=32" --ztc-verify-precision | FileCheck %s --check-prefix=BLOCKS
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage=precision=fp16 --ztc-store-masters=masters=none 2>&1 | FileCheck %s --check-prefix=ONLY
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=masters=fp64 2>&1 | FileCheck %s --check-prefix=MASTERS
 // RUN: not ztc-opt %s --ztc-build-update --ztc-store-masters 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=state=fp8 2>&1 | FileCheck %s --check-prefix=STATE
 // NONE: has no graph.precision: no precision was chosen
-// STATE: there is no optimizer state fp8, only fp32 and bf16
+// STATE: there is no optimizer state fp8, only fp32, bf16 and int8
 // ONLY: weights can be without masters in precision bf16 only, not in fp16
 // MASTERS: there are no masters 'fp64', only fp32 and none
 
@@ -42,6 +43,15 @@
 // WITHOUT:         %[[N:.*]] = graph.constant dense<{{.*}}> : tensor<1xi64>
 // WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 32 numbered %[[N]] from [0] : (tensor<32xbf16>, tensor<32xbf16>, tensor<32xf32>, tensor<32xf32>,
 // WITHOUT:         graph.optimizer_step "adamw" {{.*}} decayed 0 : (tensor<8xf32>, tensor<8xf32>,
+
+// States in 8 bits are flat; a tensor with fewer elements keeps fp32.
+// BLOCKS-LABEL: func.func @microstep(
+// BLOCKS-SAME:     {graph.block_states, graph.name = "w"
+// BLOCKS-LABEL: func.func @update(
+// BLOCKS-SAME:     tensor<32x!graph.block8<signed>> {graph.name = "w", graph.role = #graph.role<state>, graph.state = "exp_avg"}
+// BLOCKS-SAME:     tensor<8xf32> {graph.name = "n", graph.role = #graph.role<state>, graph.state = "exp_avg"}
+// BLOCKS-SAME:     tensor<32x!graph.block8<unsigned>> {graph.name = "w", graph.role = #graph.role<state>, graph.state = "exp_avg_sq"}
+// BLOCKS:          graph.optimizer_step "adamw" {{.*}} decayed 32 : (tensor<32xbf16>, tensor<32xbf16>, tensor<32x!graph.block8<signed>>, tensor<32x!graph.block8<unsigned>>, tensor<32xi16>,
 func.func @microstep(%step: tensor<16xf32> {graph.role = #graph.role<step>}, %w: tensor<4x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w"},
                      %n: tensor<8xf32> {graph.role = #graph.role<parameter>, graph.name = "n", graph.no_decay}) attributes {graph.entry = #graph.entry<microstep>} {
   return
