@@ -49,7 +49,9 @@ struct Method {
 constexpr Method kMethods[] = {
     {.name = "full"},
     {.name = "full", .optimizerState = "bf16"},
+    {.name = "full", .optimizerState = "int8"},
     {.name = "full", .optimizerState = "bf16", .masters = "none"},
+    {.name = "full", .optimizerState = "int8", .masters = "none"},
     {.name = "lora", .lora = "r=16,alpha=32,targets=all-linear"},
     {.name = "qlora", .lora = "r=16,alpha=32,targets=all-linear", .quantize = "nf4"},
 };
