@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from llama_text import llama_text
+from fortunes import split_text
 from support import BIN, check, finish, read_log, run, scratch
 
 BATCH, SEQ, STEPS, LIMIT = 4, 128, 500, 0.01
@@ -17,21 +18,6 @@ RUNS = {"fp32": ["--precision=fp32"], "bf16": ["--precision=bf16"], "bf16 with b
         "fp32 with states in int8": ["--precision=fp32", "--optimizer-state=int8"], "bf16 with states in int8": ["--precision=bf16", "--optimizer-state=int8"],
         "bf16 without masters, states in int8": ["--precision=bf16", "--master=none", "--optimizer-state=int8"],
         "fp16": ["--precision=fp16"]}
-
-
-def split_text(folder):
-    """Training text and its last tenth, held out."""
-    fortunes = pathlib.Path("/usr/share/games/fortunes")
-    files = sorted(x for x in fortunes.iterdir() if x.is_file() and x.suffix != ".dat") if fortunes.is_dir() else []
-    text = b"".join(x.read_bytes() for x in files)
-    if len(text) < 1 << 20:
-        print("left out: no megabyte of text in /usr/share/games/fortunes (Debian: fortunes)")
-        sys.exit(77)
-    at = len(text) * 9 // 10
-    for name, part in (("train.txt", text[:at]), ("held-out.txt", text[at:at + 100_000])):
-        (folder / name).write_bytes(part)
-    return folder / "train.txt", folder / "held-out.txt"
-
 
 with scratch() as work:
     text = work / "stories15m.mlir"
