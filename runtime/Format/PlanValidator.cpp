@@ -403,6 +403,10 @@ private:
         return dataLoss(fmt::format("{}: type {} in a bucket of {}", where, dataTypeName(parameter.type()),
                                     dataTypeName(slot.type())));
       const std::optional<uint64_t> count = elementCount(parameter.shape());
+      if (bucket.quantum() && parameter.offset() % bucket.quantum())
+        return dataLoss(
+            fmt::format("{}: begins at {}, which is not a multiple of the {} elements that its bucket is cut at", where,
+                        parameter.offset(), bucket.quantum()));
       if (!count || *count > bucket.elements() || parameter.offset() > bucket.elements() - *count)
         return dataLoss(fmt::format("{}: element {} onwards leaves its bucket of {} elements", where,
                                     parameter.offset(), bucket.elements()));

@@ -1,10 +1,13 @@
 // Optimizer states in 8 bits against bitsandbytes (tests/golden/block_states.safetensors, made by block_states.py
 // there).
 #include "runtime/Format/BlockState.h"
+#include "Scratch.h"
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Safetensors.h"
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
 #include <vector>
@@ -85,6 +88,66 @@ TEST(BlockState, WhatIsNoNumberOrNothingHasACode) {
   EXPECT_EQ(stateMap(true).code(nan), 0);
   EXPECT_EQ(stateMap(false).code(-1.0f), 0);
   EXPECT_EQ(stateMap(false).code(2.0f), 255);
+}
+
+/// The small plan with its states in blocks.
+plan::Plan blockPlan() {
+  plan::Plan plan = test::smallPlan();
+  plan::Bucket &bucket = *plan.mutable_buckets(0);
+  bucket.set_elements(517);
+  bucket.set_quantum(kStateBlock);
+  for (int parameter = 0; parameter < 3; ++parameter)
+    plan.mutable_parameters(parameter)->set_offset(uint64_t(parameter) * kStateBlock);
+  for (const uint32_t slot : {bucket.parameter_slot(), bucket.gradient_slot()})
+    plan.mutable_slots(int(slot))->mutable_size()->set_elements(768);
+  for (int state = 0; state < 2; ++state) {
+    plan::Slot &slot = *plan.mutable_slots(int(bucket.states(state).slot()));
+    slot.set_type(state ? plan::UBLOCK8 : plan::BLOCK8);
+    plan::SizeForm &size = *slot.mutable_size();
+    size.set_kind(plan::SizeForm::SHARD);
+    size.set_elements(bucket.elements());
+    size.set_element_bytes(uint32_t(kStateBlockBytes));
+    size.set_block_elements(uint32_t(kStateBlock));
+    size.set_quantum(uint32_t(kStateBlock));
+  }
+  return plan;
+}
+
+TEST(BlockState, APlansRecordsAreWhole) {
+  const plan::Plan plan = blockPlan();
+  const Status status = validatePlan(plan);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  plan::SizeForm size = plan.slots(int(plan.buckets(0).states(0).slot())).size();
+  for (const uint64_t world : {1, 2, 3, 4}) {
+    const uint64_t records = world == 1 ? 3 : world == 2 ? 2 : 1;
+    EXPECT_EQ(sizeFormBytes(size, world, false, 1), records * kStateBlockBytes) << world;
+    EXPECT_EQ(ownShardBytes(size, world), records * kStateBlockBytes) << world;
+  }
+  size.set_kind(plan::SizeForm::FULL);
+  EXPECT_EQ(sizeFormBytes(size, 2, false, 1), 4 * kStateBlockBytes);
+}
+
+TEST(BlockState, APlanThatCutsARecordIsRefused) {
+  const auto slot = [](plan::Plan &p) { return p.mutable_slots(int(p.buckets(0).states(0).slot())); };
+  const struct {
+    std::function<void(plan::Plan &)> spoil;
+    const char *message;
+  } cases[] = {
+      {[=](plan::Plan &p) { slot(p)->set_type(plan::F32); }, "state 'exp_avg' of type f32 in records of 260 bytes"},
+      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_element_bytes(256); }, "in records of 256 bytes"},
+      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_block_elements(100); }, "blocks of 100 elements"},
+      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_quantum(64); }, "blocks of 256 elements in shards of"},
+      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_kind(plan::SizeForm::CONSTANT); }, "no bucket's"},
+      {[](plan::Plan &p) { p.mutable_buckets(0)->set_quantum(512); }, "shards in multiples of 512 elements"},
+      {[](plan::Plan &p) { p.mutable_parameters(1)->set_offset(240); }, "begins at 240"},
+  };
+  for (const auto &[spoil, message] : cases) {
+    plan::Plan plan = blockPlan();
+    spoil(plan);
+    const Status status = validatePlan(plan);
+    EXPECT_FALSE(status.isOk()) << message;
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+  }
 }
 
 } // namespace
