@@ -36,6 +36,13 @@ static Value tableAddress(KernelBuilder &b, StringRef name, ArrayRef<float> valu
 /// table[index], for each lane of `indices` (i32).
 static Value lookUp(KernelBuilder &b, Value table, Value indices) {
   const int64_t lanes = lanesOf(indices.getType());
+  if (lanes > 1 && !b.forGpu) {
+    Type pointers = VectorType::get({lanes}, table.getType());
+    Value places = LLVM::GEPOp::create(b, pointers, b.getF32Type(), table, ValueRange{indices});
+    Value all = b.integer(VectorType::get({lanes}, b.getI1Type()), 1);
+    return LLVM::masked_gather::create(b, KernelBuilder::shaped(lanes, b.getF32Type()), places, all, ValueRange(),
+                                       b.getI32IntegerAttr(storedBytes(b.getF32Type())));
+  }
   SmallVector<Value> found;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     Value index = lanes == 1 ? indices : vector::ExtractOp::create(b, indices, lane).getResult();
