@@ -64,7 +64,7 @@ std::string stepText(const std::string &optimizer, const std::vector<bool> &sign
          ", tensor<20xf32>, tensor<f32>, tensor<i1>) -> (" + all + ")\n  return %np" + names + " : " + all + "\n}";
 }
 
-struct Case {
+struct BlockCase {
   std::string optimizer;
   std::vector<std::string> states;
   std::vector<bool> signs;
@@ -88,14 +88,14 @@ Bytes stepParameters(int step) {
   return bytesFrom(h);
 }
 
-class CodegenBlocks : public testing::TestWithParam<Case> {};
+class CodegenBlocks : public testing::TestWithParam<BlockCase> {};
 
 } // namespace
 
 /// Sums in f32 are in another order here than there: a number on the edge between two codes may get the other one, and
 /// a magnitude may be a unit in the last place off.
 TEST_P(CodegenBlocks, CodesAreThoseOfBitsandbytesOnTheSameGradients) {
-  const Case &test = GetParam();
+  const BlockCase &test = GetParam();
   Group group(stepText(test.optimizer, test.signs, "f32"));
   ASSERT_TRUE(group.fusion());
   const std::vector<float> gradients = goldenValues<float>("gradients");
@@ -142,7 +142,7 @@ TEST_P(CodegenBlocks, CodesAreThoseOfBitsandbytesOnTheSameGradients) {
 
 /// The same bits however the range is cut, on the engine too; an update that does not proceed changes nothing.
 TEST_P(CodegenBlocks, AnyCutOfAShardGivesTheSameBits) {
-  const Case &test = GetParam();
+  const BlockCase &test = GetParam();
   for (const std::string element : {"f32", "bf16"}) {
     Group group(stepText(test.optimizer, test.signs, element));
     ASSERT_TRUE(group.fusion());
@@ -191,8 +191,9 @@ TEST_P(CodegenBlocks, AnyCutOfAShardGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodegenBlocks,
-                         testing::Values(Case{"adamw", {"exp_avg", "exp_avg_sq"}, {true, false}},
-                                         Case{"lion", {"exp_avg"}, {true}}, Case{"sgd", {"momentum_buffer"}, {true}}),
+                         testing::Values(BlockCase{"adamw", {"exp_avg", "exp_avg_sq"}, {true, false}},
+                                         BlockCase{"lion", {"exp_avg"}, {true}},
+                                         BlockCase{"sgd", {"momentum_buffer"}, {true}}),
                          [](const auto &info) { return info.param.optimizer; });
 
 /// In whole blocks: what lies behind the last element of one is nobody's, and is not stored alike.
