@@ -2,6 +2,7 @@
 #include "compiler/Codegen/EmitCubin.h"
 #include "compiler/Codegen/EmitElf.h"
 #include "compiler/Codegen/EmitSimt.h"
+#include "compiler/Codegen/OutsideKernels.h"
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -35,7 +36,8 @@ void registerKernelDialects(DialectRegistry &registry) {
 namespace {
 /// One target's share of an emission, in a context of its own so that targets compile side by side.
 struct TargetJob {
-  KernelImage image;
+  CompiledImage image;
+  std::vector<CompiledImage> cubins; ///< from outside
   OutsideKernels outside;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
@@ -43,7 +45,7 @@ struct TargetJob {
 
   void run() {
     llvm::StringRef target = image.target;
-    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image)
+    if (llvm::Error failure = target == "simt"            ? emitSimt(*module, image, outside)
                               : target.starts_with("sm_") ? emitCubin(*module, image, outside)
                                                           : runElf())
       error = llvm::toString(std::move(failure));
@@ -62,30 +64,67 @@ static DeviceLaunch launchOf(kernel::LaunchAttr launch) {
   return {launch.getThreads(), launch.getUnits(), launch.getShared(), launch.getBlocks()};
 }
 
-/// Adds what comes from outside for the target of `job`.
+/// What the kernels of `form` are on the target: the engine of simt knows neither PTX nor cubins.
+static kernel::ObjectAttr objectFor(kernel::FuncOp form, StringRef target) {
+  if (!isGpuTarget(target))
+    return form.getObject(kernel::ObjectKind::Host);
+  if (target == "simt")
+    return form.getObject(kernel::ObjectKind::Simt);
+  kernel::ObjectAttr cubin = form.getObject(kernel::ObjectKind::Cubin, target);
+  return cubin ? cubin : form.getObject(kernel::ObjectKind::Ptx);
+}
+
+static bool hasCubin(kernel::FuncOp form) {
+  ArrayAttr objects = form.getObjectsAttr();
+  return objects && llvm::any_of(objects.getAsRange<kernel::ObjectAttr>(), [](kernel::ObjectAttr object) {
+           return object.getKind() == kernel::ObjectKind::Cubin;
+         });
+}
+
+/// Adds what comes from outside for the target of `job`, in place of what was generated.
 static LogicalResult addOutside(ModuleOp forms, TargetJob &job) {
-  const bool isForGpus = isGpuTarget(job.image.target);
+  const StringRef target = job.image.target;
   for (auto form : forms.getOps<kernel::FuncOp>()) {
-    kernel::ObjectAttr object = form.getObject(isForGpus ? kernel::ObjectKind::Ptx : kernel::ObjectKind::Host);
-    if (!object || job.image.target == "simt") // the engine knows no PTX
+    kernel::ObjectAttr object = objectFor(form, target);
+    if (!object) {
+      if (isGpuTarget(target) && target != "simt" && hasCubin(form))
+        form.emitWarning("has a cubin from outside, but none for ") << target << ": what is generated runs there";
       continue;
+    }
     const AsmResourceBlob *blob = object.getData().getRawHandle().getBlob();
     if (!blob)
       return form.emitOpError("the bytes of ") << object.getData() << " are not there";
-    job.outside.pieces.emplace_back(blob->getData().data(), blob->getData().size());
+    const StringRef bytes(blob->getData().data(), blob->getData().size());
+    const bool isCubin = object.getKind() == kernel::ObjectKind::Cubin;
+    CompiledImage *image = &job.image;
+    if (isCubin) {
+      image = &job.cubins.emplace_back();
+      image->target = target.str(), image->bytes = bytes.str(), image->name = form.getSymName().str();
+    } else {
+      job.outside.pieces.push_back(bytes.str());
+    }
+    std::vector<std::string> symbols;
     for (auto [number, schedule] : llvm::enumerate(form.getSchedules().getAsRange<kernel::ScheduleAttr>())) {
       const std::string name = schedule.getKernel().getValue().str();
       for (const std::string &symbol : schedule.getHasAdd() ? std::vector{name, name + "_add"} : std::vector{name}) {
-        job.outside.symbols.push_back(symbol);
-        if (isForGpus)
-          job.image.launches[symbol] = launchOf(cast<kernel::LaunchAttr>(object.getLaunches()[number]));
+        symbols.push_back(symbol);
+        image->outside[symbol] = stringifyObjectKind(object.getKind()).str();
+        job.image.launches.erase(symbol);
+        if (isGpuTarget(target))
+          image->launches[symbol] = launchOf(cast<kernel::LaunchAttr>(object.getLaunches()[number]));
+        if (llvm::Function *generated = job.module->getFunction(symbol))
+          generated->eraseFromParent();
       }
     }
+    if (!isCubin)
+      llvm::append_range(job.outside.symbols, symbols);
+    else if (llvm::Error refused = checkCubin(bytes, target, symbols))
+      return form.emitOpError() << llvm::toString(std::move(refused)), failure();
   }
   return success();
 }
 
-FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
+FailureOr<std::vector<CompiledImage>> compileKernels(ModuleOp kernels, ArrayRef<StringRef> targets) {
   std::vector<std::unique_ptr<TargetJob>> jobs;
   for (StringRef target : targets) {
     auto source = kernels.lookupSymbol<ModuleOp>(isGpuTarget(target) ? kernel::kGpu : kernel::kHost);
@@ -96,11 +135,11 @@ FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<St
     for (auto function : source.getOps<LLVM::LLVMFuncOp>())
       if (auto launch = function->getAttrOfType<kernel::LaunchAttr>(kernel::kLaunch))
         jobs.back()->image.launches[function.getName().str()] = launchOf(launch);
-    auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms);
-    if (forms && failed(addOutside(forms, *jobs.back())))
-      return failure();
     jobs.back()->module = translateModuleToLLVMIR(source, jobs.back()->context);
     if (!jobs.back()->module)
+      return failure();
+    auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms);
+    if (forms && failed(addOutside(forms, *jobs.back())))
       return failure();
   }
   std::vector<std::thread> threads;
@@ -108,11 +147,12 @@ FailureOr<std::vector<KernelImage>> compileKernels(ModuleOp kernels, ArrayRef<St
     threads.emplace_back([&] { job->run(); });
   for (std::thread &thread : threads)
     thread.join();
-  std::vector<KernelImage> images;
+  std::vector<CompiledImage> images;
   for (std::unique_ptr<TargetJob> &job : jobs) {
     if (!job->error.empty())
       return kernels.emitError("kernels for ") << job->image.target << ": " << job->error, failure();
     images.push_back(std::move(job->image));
+    llvm::move(job->cubins, std::back_inserter(images));
   }
   return images;
 }

@@ -9,9 +9,16 @@ namespace ztc::codegen {
 /// The dialects of kernels' bodies, and how those that remain become LLVM IR.
 void registerKernelDialects(mlir::DialectRegistry &registry);
 
+/// Machine code for one target, and what of it comes from outside.
+struct CompiledImage : KernelImage {
+  std::string name;                           ///< of a cubin from outside: the kernel.func that it is for; empty: none
+  std::map<std::string, std::string> outside; ///< by kernel: a kind of #kernel.object
+};
+
 /// Compiles the lowered modules `@host` and `@gpu` of `kernels`, for each target the one that it needs: targets compile
-/// on threads of their own. One image per target, in order.
-llvm::FailureOr<std::vector<KernelImage>> compileKernels(mlir::ModuleOp kernels,
-                                                         llvm::ArrayRef<llvm::StringRef> targets);
+/// on threads of their own. One image per target, in order; behind that of a GPU a cubin from outside for each
+/// kernel.func that has one for it.
+llvm::FailureOr<std::vector<CompiledImage>> compileKernels(mlir::ModuleOp kernels,
+                                                           llvm::ArrayRef<llvm::StringRef> targets);
 
 } // namespace ztc::codegen

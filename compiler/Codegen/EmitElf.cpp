@@ -139,8 +139,8 @@ Expected<std::string> emitElf(Module &module, StringRef cpu, const OutsideKernel
   return emit(module, cpu, /*optimized=*/false, /*imports=*/false, outside);
 }
 
-Expected<std::string> emitElfWithImports(Module &module, StringRef cpu) {
-  return emit(module, cpu, /*optimized=*/true, /*imports=*/true, {});
+Expected<std::string> emitElfWithImports(Module &module, StringRef cpu, const OutsideKernels &outside) {
+  return emit(module, cpu, /*optimized=*/true, /*imports=*/true, outside);
 }
 
 } // namespace ztc::codegen

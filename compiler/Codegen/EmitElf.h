@@ -19,6 +19,7 @@ llvm::Expected<std::string> emitElf(llvm::Module &module, llvm::StringRef cpu, c
 
 /// The same without optimising, for a module that was optimised for another target; symbols may stay undefined, to be
 /// found when the object is loaded.
-llvm::Expected<std::string> emitElfWithImports(llvm::Module &module, llvm::StringRef cpu);
+llvm::Expected<std::string> emitElfWithImports(llvm::Module &module, llvm::StringRef cpu,
+                                               const OutsideKernels &outside = {});
 
 } // namespace ztc::codegen

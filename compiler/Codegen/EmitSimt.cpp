@@ -192,7 +192,7 @@ static void wrap(Function &kernel) {
   builder.CreateRetVoid();
 }
 
-Error emitSimt(Module &module, KernelImage &image) {
+Error emitSimt(Module &module, KernelImage &image, const OutsideKernels &outside) {
   for (Function &function : module)
     expandBf16(function); // first: the optimizer would move values of bf16 about
   if (Error error = prepareForGpu(module, "sm_80"))
@@ -208,7 +208,7 @@ Error emitSimt(Module &module, KernelImage &image) {
   flattenShared(module);
   for (Function *kernel : kernels)
     wrap(*kernel);
-  Expected<std::string> bytes = emitElfWithImports(module, "x86-64-v3");
+  Expected<std::string> bytes = emitElfWithImports(module, "x86-64-v3", outside);
   if (!bytes)
     return bytes.takeError();
   image.bytes = std::move(*bytes);

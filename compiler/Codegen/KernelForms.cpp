@@ -75,7 +75,7 @@ FailureOr<GroupPlan> planOf(kernel::FuncOp form) {
   return plan;
 }
 
-LogicalResult mapForms(ModuleOp kernels, kernel::ObjectKind kind,
+LogicalResult mapForms(ModuleOp kernels, ArrayRef<kernel::ObjectKind> kinds,
                        llvm::function_ref<LogicalResult(Operation *, const PlannedKernel &, StringRef, bool)> emit) {
   auto forms = kernels.lookupSymbol<ModuleOp>(kernel::kForms);
   if (!forms)
@@ -84,7 +84,7 @@ LogicalResult mapForms(ModuleOp kernels, kernel::ObjectKind kind,
     FailureOr<GroupPlan> plan = planOf(form);
     if (failed(plan))
       return failure();
-    if (form.getObject(kind))
+    if (llvm::all_of(kinds, [&](kernel::ObjectKind kind) { return bool(form.getObject(kind)); }))
       continue;
     for (const PlannedKernel &kernel : plan->kernels) {
       const KernelDescription &d = kernel.description;

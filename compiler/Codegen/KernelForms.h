@@ -20,9 +20,9 @@ kernel::FuncOp addForm(mlir::ModuleOp forms, graph::FusionOp group, const Lowere
 /// buffers than its kernels use: a located diagnostic.
 llvm::FailureOr<GroupPlan> planOf(kernel::FuncOp form);
 
-/// Calls `emit` for each kernel that the forms of `kernels` stand for and that does not come from outside as `kind`,
-/// and for each variant that adds to results.
-llvm::LogicalResult mapForms(mlir::ModuleOp kernels, kernel::ObjectKind kind,
+/// Calls `emit` for each kernel that the forms of `kernels` stand for and that does not come from outside as each of
+/// `kinds`, and for each variant that adds to results.
+llvm::LogicalResult mapForms(mlir::ModuleOp kernels, llvm::ArrayRef<kernel::ObjectKind> kinds,
                              llvm::function_ref<llvm::LogicalResult(mlir::Operation *group, const PlannedKernel &,
                                                                     llvm::StringRef name, bool add)>
                                  emit);

@@ -205,7 +205,10 @@ FailureOr<std::vector<KernelImage>> KernelModule::emit(ArrayRef<StringRef> targe
       return failure();
     codegen::finishLowering(part);
   }
-  return codegen::compileKernels(*kernels, targets);
+  FailureOr<std::vector<codegen::CompiledImage>> images = codegen::compileKernels(*kernels, targets);
+  if (failed(images))
+    return failure();
+  return std::vector<KernelImage>(images->begin(), images->end());
 }
 
 } // namespace ztc

@@ -225,7 +225,8 @@ LogicalResult mapToGpu(ModuleOp kernels) {
       return success();
     });
   };
-  return mapForms(kernels, kernel::ObjectKind::Ptx, emit);
+  // The engine of simt runs what is generated where PTX has no object for it beside it.
+  return mapForms(kernels, {kernel::ObjectKind::Ptx, kernel::ObjectKind::Simt}, emit);
 }
 
 } // namespace ztc::codegen

@@ -32,14 +32,30 @@ void sortUses(std::vector<KernelUse> &uses, KernelOrder order) {
 }
 
 void printVersion(raw_ostream &out, const plan::Kernel::Version &version) {
-  out << formatv("      {0}: {1} threads a block, {2} units a block, {3}, {4} of shared memory, {5} of local memory",
-                 version.target(), version.block_threads(), version.units_per_block(),
-                 version.registers() ? formatv("{0} registers", version.registers()).str() : "registers by the driver",
-                 formatSize(version.shared_bytes()), formatSize(version.local_bytes()));
+  out << formatv("      {0}: {1} threads a block, {2} units a block, ", version.target(), version.block_threads(),
+                 version.units_per_block());
+  if (version.outside() == "cubin") // what it takes of a thread is in it, not in the plan
+    out << formatv("{0} of shared memory", formatSize(version.shared_bytes()));
+  else
+    out << formatv("{0}, {1} of shared memory, {2} of local memory",
+                   version.registers() ? formatv("{0} registers", version.registers()).str()
+                                       : "registers by the driver",
+                   formatSize(version.shared_bytes()), formatSize(version.local_bytes()));
+  if (!version.outside().empty())
+    out << "; " << version.outside() << " from outside";
   if (std::optional<Occupancy> occupancy = occupancyOf(version))
     out << formatv("; {0} blocks a multiprocessor, {1} % of its threads ({2})", occupancy->blocks, occupancy->percent,
                    occupancy->limit);
   out << "\n";
+}
+
+/// The first kernel for which image `number` is a cubin from outside; empty: ztc has made the image.
+std::string outsideKernelOf(const plan::Plan &plan, int number) {
+  for (const plan::Kernel &kernel : plan.kernels())
+    for (const plan::Kernel::Version &version : kernel.versions())
+      if (version.outside() == "cubin" && int(version.image()) == number)
+        return kernel.name();
+  return "";
 }
 
 void printKernel(raw_ostream &out, const plan::Kernel &kernel, const KernelUse &use) {
@@ -52,7 +68,7 @@ void printKernel(raw_ostream &out, const plan::Kernel &kernel, const KernelUse &
     count = "called by library steps";
   out << formatv("  {0,-40} {1,-18} {2}  {3};", kernel.name(), kernel.form(), amountText(use.bytes, use.flops), count);
   for (const plan::Kernel::Version &version : kernel.versions())
-    out << " " << version.target();
+    out << " " << version.target() << (version.outside().empty() ? "" : " (from outside)");
   out << "\n";
   for (const plan::Kernel::Version &version : kernel.versions())
     if (version.block_threads())
@@ -95,6 +111,8 @@ void addLaunches(llvm::json::OStream &json, const KernelUse &use) {
 void addVersion(llvm::json::OStream &json, const plan::Kernel::Version &version) {
   json.object([&] {
     json.attribute("target", version.target());
+    if (!version.outside().empty())
+      json.attribute("outside", version.outside());
     if (!version.block_threads())
       return;
     json.attribute("block_threads", int64_t(version.block_threads()));
@@ -133,8 +151,11 @@ void printPlanKernels(raw_ostream &out, const plan::Plan &plan, const PlanShape 
   for (const KernelUse &use : uses.calls)
     printCall(out, plan, use);
   out << "images\n";
-  for (const plan::Image &image : plan.images())
-    out << formatv("  {0,-12} {1} bytes\n", image.target(), image.data().size());
+  for (int i = 0; i < plan.images_size(); ++i) {
+    const std::string of = outsideKernelOf(plan, i);
+    out << formatv("  {0,-12} {1} bytes{2}{3}\n", plan.images(i).target(), plan.images(i).data().size(),
+                   of.empty() ? "" : ", a cubin from outside for ", of);
+  }
 }
 
 void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const PlanShape &shape,
@@ -177,10 +198,12 @@ void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const Pla
       });
   });
   json.attributeArray("images", [&] {
-    for (const plan::Image &image : plan.images())
+    for (int i = 0; i < plan.images_size(); ++i)
       json.object([&] {
-        json.attribute("target", image.target());
-        json.attribute("bytes", int64_t(image.data().size()));
+        json.attribute("target", plan.images(i).target());
+        json.attribute("bytes", int64_t(plan.images(i).data().size()));
+        if (const std::string of = outsideKernelOf(plan, i); !of.empty())
+          json.attribute("outside", of);
       });
   });
 }

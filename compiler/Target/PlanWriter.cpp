@@ -323,7 +323,9 @@ LogicalResult PlanWriter::writeKernel(plan_ir::KernelOp kernel) {
     if (failed(image))
       return failure();
     plan::Kernel::Version &version = *record.add_versions();
-    if (device) {
+    if (auto outside = device ? device.getAs<StringAttr>("outside") : StringAttr())
+      version.set_outside(outside.str());
+    if (device && device.get("block_threads")) {
       auto field = [&](StringRef name) { return uint32_t(device.getAs<IntegerAttr>(name).getInt()); };
       version.set_block_threads(field("block_threads"));
       version.set_units_per_block(field("units_per_block"));

@@ -17,9 +17,11 @@ namespace ztc {
 
 namespace {
 
-/// The image's symbol: x86-64-v3 => image.x86-64-v3.
-std::string imageSymbol(StringRef target) {
-  return ("image." + target).str();
+using codegen::CompiledImage;
+
+/// The image's symbol: x86-64-v3 => image.x86-64-v3, of a cubin from outside with the kernel behind it.
+std::string imageSymbol(const CompiledImage &image) {
+  return "image." + image.target + (image.name.empty() ? "" : "." + image.name);
 }
 
 /// Bytes that stand outside of the printed text.
@@ -40,7 +42,7 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     FailureOr<SmallVector<StringRef>> wanted = expandTargets(module, targets);
     if (failed(wanted))
       return signalPassFailure();
-    FailureOr<std::vector<KernelImage>> images = codegen::compileKernels(kernels, *wanted);
+    FailureOr<std::vector<CompiledImage>> images = codegen::compileKernels(kernels, *wanted);
     if (failed(images)) {
       module.emitError("kernels could not be compiled");
       return signalPassFailure();
@@ -59,13 +61,13 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
       signalPassFailure();
   }
 
-  static void addImages(ModuleOp module, ArrayRef<KernelImage> images) {
+  static void addImages(ModuleOp module, ArrayRef<CompiledImage> images) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto kernels = module.getOps<plan_ir::KernelOp>();
     if (!kernels.empty())
       builder.setInsertionPoint(*kernels.begin());
-    for (const KernelImage &image : images) {
-      std::string symbol = imageSymbol(image.target);
+    for (const CompiledImage &image : images) {
+      std::string symbol = imageSymbol(image);
       // A cubin's PTX stays beside it, with the zero that ends a text for the driver.
       const bool isAssembled = image.cudaVersion != 0;
       plan_ir::ImageOp::create(builder, module.getLoc(), symbol, image.target, resource(builder, symbol, image.bytes),
@@ -91,26 +93,38 @@ struct CompileKernels : impl::CompileKernelsBase<CompileKernels> {
     return symbols;
   }
 
+  static NamedAttribute outsideOf(Builder &b, StringRef kind) {
+    return b.getNamedAttr("outside", b.getStringAttr(kind));
+  }
+
   /// The images that hold a kernel, for a GPU with its launch.
-  SmallVector<Attribute> versions(ArrayRef<KernelImage> images, StringRef name, ModuleOp kernels) {
+  SmallVector<Attribute> versions(ArrayRef<CompiledImage> images, StringRef name, ModuleOp kernels) {
     auto host = kernels.lookupSymbol<ModuleOp>(kernel::kHost);
     const bool isOnHost =
         (host && host.lookupSymbol(name)) || llvm::is_contained(hostSymbolsFromOutside(kernels), name);
     SmallVector<Attribute> versions;
-    for (const KernelImage &image : images) {
-      auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image.target));
+    for (const CompiledImage &image : images) {
+      auto symbol = FlatSymbolRefAttr::get(&getContext(), imageSymbol(image));
+      Builder b(&getContext());
+      auto outside = image.outside.find(name.str());
       if (!isGpuTarget(image.target)) {
-        if (isOnHost)
+        if (isOnHost && outside == image.outside.end())
           versions.push_back(symbol);
+        else if (isOnHost)
+          versions.push_back(b.getDictionaryAttr({b.getNamedAttr("image", symbol), outsideOf(b, outside->second)}));
       } else if (auto launch = image.launches.find(name.str()); launch != image.launches.end()) {
         auto known = image.resources.find(name.str());
         KernelResources taken = known == image.resources.end() ? KernelResources() : known->second;
-        Builder b(&getContext());
         auto field = [&](StringRef name, uint64_t value) { return b.getNamedAttr(name, b.getI64IntegerAttr(value)); };
-        versions.push_back(b.getDictionaryAttr(
-            {b.getNamedAttr("image", symbol), field("block_threads", launch->second.blockThreads),
-             field("units_per_block", launch->second.unitsPerBlock), field("shared_bytes", launch->second.sharedBytes),
-             field("registers", taken.registers), field("local_bytes", taken.localBytes)}));
+        SmallVector<NamedAttribute> fields{b.getNamedAttr("image", symbol),
+                                           field("block_threads", launch->second.blockThreads),
+                                           field("units_per_block", launch->second.unitsPerBlock),
+                                           field("shared_bytes", launch->second.sharedBytes),
+                                           field("registers", taken.registers),
+                                           field("local_bytes", taken.localBytes)};
+        if (outside != image.outside.end())
+          fields.push_back(outsideOf(b, outside->second));
+        versions.push_back(b.getDictionaryAttr(fields));
       }
     }
     return versions;

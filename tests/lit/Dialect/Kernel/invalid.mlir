@@ -131,3 +131,23 @@ kernel.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {schedules = [#ker
 kernel.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {schedules = [#kernel.schedule<kernel = @k, form = row, extent = 4, grain = 1, flat_block = 0, has_add = 0, scalars = [], buffers = [0, 0, 0, 1, 0, 1]>], objects = [#kernel.object<kind = ptx, data = dense_resource<x> : tensor<4xi8>, launches = []>]} {
   kernel.return %x : tensor<4xf32>
 }
+
+// -----
+
+// object (C3)
+// expected-error @+1 {{C3: machine code of kind cubin with architecture none}}
+func.func private @f() attributes {object = #kernel.object<kind = cubin, data = dense_resource<x> : tensor<4xi8>, launches = []>}
+
+// -----
+
+// object (C3)
+// expected-error @+1 {{C3: machine code of kind ptx with architecture sm_80}}
+func.func private @f() attributes {object = #kernel.object<kind = ptx, data = dense_resource<x> : tensor<4xi8>, launches = [], architecture = "sm_80">}
+
+// -----
+
+// func (C6)
+// expected-error @+1 {{C6: has two objects of kind cubin for sm_80}}
+kernel.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {schedules = [#kernel.schedule<kernel = @k, form = row, extent = 4, grain = 1, flat_block = 0, has_add = 0, scalars = [], buffers = [0, 0, 0, 1, 0, 1]>], objects = [#kernel.object<kind = cubin, data = dense_resource<x> : tensor<4xi8>, launches = [#kernel.launch<threads = 32, units = 1, shared = 0, blocks = 0>], architecture = "sm_90a">, #kernel.object<kind = cubin, data = dense_resource<y> : tensor<4xi8>, launches = [#kernel.launch<threads = 32, units = 1, shared = 0, blocks = 0>], architecture = "sm_80">, #kernel.object<kind = cubin, data = dense_resource<z> : tensor<4xi8>, launches = [#kernel.launch<threads = 32, units = 1, shared = 0, blocks = 0>], architecture = "sm_80">]} {
+  kernel.return %x : tensor<4xf32>
+}
