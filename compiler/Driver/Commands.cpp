@@ -5,6 +5,7 @@
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/Session.h"
+#include "compiler/Driver/VerifyKernels.h"
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Report/Report.h"
 #include "compiler/Report/ReportPage.h"
@@ -196,7 +197,13 @@ int runCompile(const CompileOptions &given) {
     noteUnknownLimit(options, session.importReport());
   for (const std::string &note : session.importReport().notes)
     llvm::errs() << "ztc: " << printable(note) << "\n";
-  LogicalResult done = success(imports && succeeded(session.run(last)));
+  LogicalResult done = success(imports);
+  if (imports && options.verify && options.to.empty()) {
+    done = session.run(Phase::Assign);
+    if (succeeded(done) && !realKernelsHold(session))
+      return session.isValid() ? 1 : 2;
+  }
+  done = success(succeeded(done) && succeeded(session.run(last)));
   const std::optional<RecomputeDecision> &decision = session.decision();
   if (decision)
     printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision, options.memoryBudget,

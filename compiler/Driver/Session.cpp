@@ -23,6 +23,7 @@
 #include "runtime/Core/Print.h"
 #include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -372,6 +373,26 @@ LogicalResult Session::differentiateByDefault(ModuleOp copy) {
     addPhase(Phase::Backward, pm, opts);
   Remarks::Silence silence(remarks); // what is tried here is not what is done
   return pm.run(copy);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Session::kernelsOf(ModuleOp assigned, const std::vector<std::string> &targets) {
+  OwningOpRef<ModuleOp> copy = assigned.clone();
+  const CompileOptions own = opts;
+  llvm::scope_exit restore([&] { opts = own; });
+  opts.targets = targets;
+  opts.dumpFolder.clear();
+  keptForms = {};
+  PassManager pm(context.get(), ModuleOp::getOperationName());
+  hooks.forgetPasses();
+  if (!opts.plugins.empty() || !opts.patterns.empty())
+    pm.addInstrumentation(notePasses(hooks, Phase::Codegen));
+  Remarks::Silence silence(remarks); // the step's own run has spoken
+  ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &diagnostic) {
+    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+  });
+  if (failed(addPhaseWithHooks(Phase::Codegen, pm)) || failed(pm.run(*copy)))
+    return failure();
+  return copy;
 }
 
 void Session::verify(PassVerifier &verifier) {

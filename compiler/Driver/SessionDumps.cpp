@@ -79,7 +79,7 @@ struct KeepForms : PassWrapper<KeepForms, OperationPass<ModuleOp>> {
 
 void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
   hooks.addAfter(level, pm, [&] {
-    if (passVerifier && level == KernelLevel::Forms)
+    if ((passVerifier || keepsForms) && level == KernelLevel::Forms)
       pm.addPass(std::make_unique<KeepForms>(&keptForms));
   });
   if (opts.dumpFolder.empty())

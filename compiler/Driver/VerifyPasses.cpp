@@ -1,8 +1,8 @@
 #include "compiler/Driver/VerifyPasses.h"
 #include "compiler/Driver/Session.h"
 #include "compiler/Driver/SmallModel.h"
+#include "compiler/Driver/VerifyKernels.h"
 #include "compiler/Driver/VerifyPlan.h"
-#include "compiler/Verification/KernelVerifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -162,38 +162,6 @@ LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StringRef pre
     history.clear();
   }
   return success(!broken);
-}
-
-/// Runs the kernels of the session's module, which has been through phase `schedule`. Where one is wrong, the first
-/// plugin's pass over kernels with which it is so is named; false then.
-static bool kernelsHold(Session &session, KernelReport &found) {
-  const std::vector<std::string> passes = session.phaseHooks().kernelPasses();
-  if (failed(session.run(Phase::Assign)))
-    return false;
-  const Session::Snapshot before = session.snapshot();
-  auto runWith = [&](unsigned most) {
-    session.phaseHooks().limitKernelPasses(most);
-    session.restore(before, session.options());
-    if (failed(session.run(Phase::Codegen)))
-      return false;
-    found = verifyKernels(session.module(), session.changedForms());
-    return found.wrong.empty();
-  };
-  if (runWith(unsigned(passes.size())))
-    return true;
-  if (found.wrong.empty())
-    return false; // phase codegen has said why
-  const std::string wrong = found.wrong.front();
-  std::string who = "phase codegen";
-  for (unsigned count = 1; count <= passes.size(); ++count)
-    if (!runWith(count)) {
-      if (runWith(count - 1))
-        who = passes[count - 1] + " in phase codegen";
-      break;
-    }
-  llvm::errs() << "ztc: --verify: " << printable(who) << " has changed what kernels compute: " << printable(wrong)
-               << "\n";
-  return false;
 }
 
 /// Runs the plan of the session's module, which has been through phase `codegen`, and says what is wrong with it.

@@ -308,7 +308,8 @@ int run(int argc, char **argv, CompileOptions o) {
   addCommon(*compile, o);
   compile->add_option("-o,--output", o.output, "the plan file")->type_name("PLAN");
   compile->add_flag("--verify", o.verify,
-                    "hold each pass to what it keeps, on a small form of the model: loss, gradients, weights");
+                    "hold each pass to what it keeps on a small form of the model (loss, gradients, weights), and each "
+                    "kernel at its real size");
   compile->add_flag("--explain-passes", o.explainPasses,
                     "print what each phase and each pass of a plugin changes: memory, traffic, FLOPs, launches, time");
   compile->add_option("--zero", o.zero, "ZeRO stage")->transform(kWhole)->check(CLI::Range(0, 3));

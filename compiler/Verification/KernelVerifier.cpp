@@ -4,11 +4,8 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Reference/TensorBytes.h"
-#include "compiler/Verification/SimtEngine.h"
+#include "compiler/Verification/KernelImages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/DialectResourceBlobManager.h"
-#include "runtime/Core/CpuFeatures.h"
-#include "runtime/Core/LoadedImage.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
@@ -19,19 +16,11 @@ namespace ztc {
 namespace {
 
 using Bytes = std::vector<char>;
-using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end);
 
 /// Largest group that is interpreted, in elements of operands and results.
 constexpr int64_t kMostElements = int64_t(1) << 24;
 /// Results in f32 and in 16 bits: the order of a sum, a rounding to the type.
 constexpr double kWide = 1e-5, kNarrow = 0x1p-6;
-
-/// The kernels of a step for one target that runs here.
-struct Image {
-  std::string target, symbol;
-  std::optional<LoadedImage> host;
-  std::optional<SimtImage> simt;
-};
 
 /// One group with operands, and what it must give.
 struct Case {
@@ -56,73 +45,42 @@ struct Memory {
 };
 
 /// One launch with everything that the plan leaves open.
-struct Launch {
-  std::string kernel;
-  std::vector<Bytes *> buffers;
-  std::vector<int64_t> scalars;
-  int64_t extent = 0;
-
-  Launch(kernel::ScheduleAttr schedule, const Case &test, Memory &memory)
-      : kernel(schedule.getKernel().getValue().str()), scalars(schedule.getScalars().asArrayRef()),
-        extent(int64_t(schedule.getExtent())) {
-    for (ArrayRef<int64_t> left = schedule.getBuffers(); !left.empty(); left = left.drop_front(3))
-      buffers.push_back(&memory.of(left[0], left[1]));
-    if (const auto block = int64_t(schedule.getFlatBlock()); block && test.length) {
-      if (scalars.empty())
-        scalars = {test.length, 0};
-      if (extent == 0)
-        extent = (test.length + block - 1) / block;
-    }
+KernelRun runOf(kernel::ScheduleAttr schedule, const Case &test, Memory &memory) {
+  KernelRun run;
+  run.kernel = schedule.getKernel().getValue().str();
+  run.scalars = std::vector<int64_t>(schedule.getScalars().asArrayRef());
+  run.extent = int64_t(schedule.getExtent());
+  for (ArrayRef<int64_t> left = schedule.getBuffers(); !left.empty(); left = left.drop_front(3)) {
+    Bytes &buffer = memory.of(left[0], left[1]);
+    run.buffers.push_back(buffer.data());
+    run.sizes.push_back(buffer.size());
   }
-};
+  if (const auto block = int64_t(schedule.getFlatBlock()); block && test.length) {
+    if (run.scalars.empty())
+      run.scalars = {test.length, 0};
+    if (run.extent == 0)
+      run.extent = (test.length + block - 1) / block;
+  }
+  return run;
+}
 
 class Runs {
 public:
-  Runs(ModuleOp module, ModuleOp forms) : module(module), forms(forms) {
-    for (auto image : module.getOps<plan_ir::ImageOp>()) {
-      const std::string target = image.getTarget().str();
-      auto data = dyn_cast<DenseResourceElementsAttr>(image.getData());
-      if (const AsmResourceBlob *blob = data ? data.getRawHandle().getBlob() : nullptr)
-        open(target, image.getSymName().str(), {blob->getData().data(), blob->getData().size()});
-    }
-  }
+  Runs(ModuleOp module, ModuleOp forms) : module(module), forms(forms), images(module, report.gaps) {}
 
   KernelReport run() {
-    if (llvm::none_of(images, [](const Image &image) { return image.host.has_value(); }))
+    if (!images.hasHost())
       report.gaps.push_back("kernels: the plan has none for a processor that this machine is");
     for (auto function : module.getOps<func::FuncOp>())
       function.walk([&](graph::FusionOp group) {
         auto launches = group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches);
-        if (launches && !images.empty() && seen.insert(keyOf(launches)).second)
+        if (launches && !images.all().empty() && seen.insert(keyOf(launches)).second)
           runGroup(group, launches);
       });
     return std::move(report);
   }
 
 private:
-  void open(const std::string &target, const std::string &symbol, StringRef bytes) {
-    Image image{target, symbol, {}, {}};
-    std::string why;
-    if (target == "simt") {
-      if (llvm::Expected<SimtImage> loaded = SimtImage::load(bytes))
-        image.simt = std::move(*loaded);
-      else
-        why = llvm::toString(loaded.takeError());
-    } else if (hostSupports(target)) {
-      StatusOr<LoadedImage> loaded = LoadedImage::load({bytes.data(), bytes.size()});
-      if (loaded.isOk())
-        image.host = std::move(*loaded);
-      else
-        why = loaded.status().message();
-    } else {
-      return;
-    }
-    if (why.empty())
-      images.push_back(std::move(image));
-    else
-      report.gaps.push_back("kernels for " + target + ": " + why);
-  }
-
   static std::string keyOf(ArrayAttr launches) {
     std::string key;
     for (auto schedule : launches.getAsRange<kernel::ScheduleAttr>())
@@ -141,14 +99,13 @@ private:
   std::optional<Case> prepare(graph::FusionOp group, Block &meaning);
   void runGroup(graph::FusionOp group, ArrayAttr launches);
   /// Whether the launch was made; a gap or a fault otherwise.
-  bool launchOnHost(const Image &image, const Launch &launch);
-  bool launchOnEngine(const Image &image, const Launch &launch, bool descending);
+  bool launch(const RunnableImage &image, const KernelRun &run, bool descending);
   void compare(const std::string &who, const Case &test, const std::vector<Bytes> &results);
 
   ModuleOp module, forms;
-  std::vector<Image> images;
-  llvm::StringSet<> seen;
   KernelReport report;
+  KernelImages images; ///< after the report, which has what they lack
+  llvm::StringSet<> seen;
 };
 
 std::optional<Case> Runs::prepare(graph::FusionOp group, Block &meaning) {
@@ -189,51 +146,22 @@ std::optional<Case> Runs::prepare(graph::FusionOp group, Block &meaning) {
   return test;
 }
 
-bool Runs::launchOnHost(const Image &image, const Launch &launch) {
-  auto kernel = reinterpret_cast<KernelFunction>(image.host->find(launch.kernel));
-  if (!kernel) {
-    report.gaps.push_back("kernel " + launch.kernel + ": it is not in the image for " + image.target);
+bool Runs::launch(const RunnableImage &image, const KernelRun &run, bool descending) {
+  const std::optional<KernelVersion> version = images.versionOf(image, run.kernel);
+  bool isThere = version.has_value();
+  if (isThere && image.simt) {
+    llvm::Error failed = KernelImages::runOnEngine(image, *version, run, 0, 0, descending);
+    if (!failed)
+      return true;
+    report.wrong.push_back("kernel " + run.kernel + " (" + image.target + "): " + llvm::toString(std::move(failed)));
     return false;
   }
-  std::vector<void *> buffers;
-  for (Bytes *buffer : launch.buffers)
-    buffers.push_back(buffer->data());
   // In two pieces, the second one first, as threads may.
-  kernel(buffers.data(), launch.scalars.data(), launch.extent / 2, launch.extent);
-  kernel(buffers.data(), launch.scalars.data(), 0, launch.extent / 2);
-  return true;
-}
-
-bool Runs::launchOnEngine(const Image &image, const Launch &launch, bool descending) {
-  DictionaryAttr version;
-  if (auto declared = module.lookupSymbol<plan_ir::KernelOp>(launch.kernel))
-    for (Attribute held : declared.getImages())
-      if (auto blocks = dyn_cast<DictionaryAttr>(held))
-        if (blocks.getAs<FlatSymbolRefAttr>("image").getValue() == image.symbol)
-          version = blocks;
-  if (!version) {
-    report.gaps.push_back("kernel " + launch.kernel + ": it is not in the image for " + image.target);
-    return false;
-  }
-  auto number = [&](StringRef field) { return version.getAs<IntegerAttr>(field).getInt(); };
-  std::vector<uint64_t> words, sizes;
-  for (Bytes *buffer : launch.buffers) {
-    words.push_back(reinterpret_cast<uint64_t>(buffer->data()));
-    sizes.push_back(buffer->size());
-  }
-  words.insert(words.end(), launch.scalars.begin(), launch.scalars.end());
-  words.push_back(uint64_t(launch.extent));
-  const SimtLaunch shape{launch.kernel,
-                         uint32_t(llvm::divideCeil(launch.extent, number("units_per_block"))),
-                         uint32_t(number("block_threads")),
-                         words,
-                         sizes,
-                         descending};
-  llvm::Error failed = image.simt->run(shape);
-  if (!failed)
-    return true;
-  report.wrong.push_back("kernel " + launch.kernel + " (" + image.target + "): " + llvm::toString(std::move(failed)));
-  return false;
+  isThere = isThere && KernelImages::runOnHost(image, run, run.extent / 2, run.extent) &&
+            KernelImages::runOnHost(image, run, 0, run.extent / 2);
+  if (!isThere)
+    report.gaps.push_back("kernel " + run.kernel + ": it is not in the image for " + image.target);
+  return isThere;
 }
 
 void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
@@ -245,14 +173,13 @@ void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
   if (auto bytes = group->getAttrOfType<IntegerAttr>(plan_ir::kWorkspaceBytes))
     workspaceBytes = uint64_t(bytes.getInt());
   const std::string name = cast<kernel::ScheduleAttr>(launches[launches.size() - 1]).getKernel().getValue().str();
-  for (const Image &image : images)
+  for (const RunnableImage &image : images.all())
     for (const bool descending : {false, true}) {
       if (descending && !image.simt)
         continue;
       Memory memory(*test, workspaceBytes);
       if (!llvm::all_of(launches.getAsRange<kernel::ScheduleAttr>(), [&](kernel::ScheduleAttr schedule) {
-            const Launch launch(schedule, *test, memory);
-            return image.simt ? launchOnEngine(image, launch, descending) : launchOnHost(image, launch);
+            return launch(image, runOf(schedule, *test, memory), descending);
           }))
         return;
       report.onEngine |= image.simt.has_value();

@@ -11,6 +11,7 @@ namespace ztc {
 /// What was found out about the kernels of one module.
 struct KernelReport {
   unsigned groups = 0;            ///< different groups that were run
+  unsigned units = 0;             ///< of verifyKernelUnits: units that were looked at
   bool onEngine = false;          ///< also by their kernels for GPUs, on the engine
   std::vector<std::string> wrong; ///< "rms_norm_swiglu (x86-64-v3): result 0, element 17 is ..., expected ..."
   std::vector<std::string> gaps;  ///< what could not be run, each with the reason
@@ -21,5 +22,12 @@ struct KernelReport {
 /// [-2, 2]; results may differ by the rounding of their type and the order of sums. `forms`, where given, is the module
 /// `@forms` as a pass left it that changed on purpose what kernels compute: they are held to that.
 KernelReport verifyKernels(mlir::ModuleOp module, mlir::ModuleOp forms = {});
+
+/// The same for a plan of any size: each different kernel of a group runs on a few units of its parallel range, the
+/// first two, one in the middle and the last, which may be a partial one, with its operands at their real sizes (on the
+/// engine the blocks that have them), and so does its variant that adds. What these units write is held to the
+/// interpreter on those elements alone (ElementInterpreter.h); a kernel that reads sums of another one's from the
+/// workspace is given random ones. Of units with very many elements the first, the last and some between are looked at.
+KernelReport verifyKernelUnits(mlir::ModuleOp module, mlir::ModuleOp forms = {});
 
 } // namespace ztc

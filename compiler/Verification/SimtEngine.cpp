@@ -9,8 +9,9 @@ namespace {
 struct Engine {
   void *(*load)(const char *bytes, uint64_t count, char *error, uint64_t room) = nullptr;
   void (*unload)(void *image) = nullptr;
-  int (*run)(void *image, const char *kernel, uint32_t blocks, uint32_t threads, int descending, const uint64_t *words,
-             uint64_t count, const uint64_t *sizes, uint64_t buffers, char *error, uint64_t room) = nullptr;
+  int (*run)(void *image, const char *kernel, uint32_t blocks, uint64_t firstBlock, uint64_t someBlocks,
+             uint32_t threads, int descending, const uint64_t *words, uint64_t count, const uint64_t *sizes,
+             uint64_t buffers, char *error, uint64_t room) = nullptr;
 };
 
 /// Null where it is not installed.
@@ -44,9 +45,9 @@ llvm::Expected<SimtImage> SimtImage::load(llvm::StringRef bytes) {
 
 llvm::Error SimtImage::run(const SimtLaunch &launch) const {
   char error[512] = "";
-  if (engine()->run(handle.get(), launch.kernel.c_str(), launch.blocks, launch.threads, launch.descending,
-                    launch.words.data(), launch.words.size(), launch.sizes.data(), launch.sizes.size(), error,
-                    sizeof error) == 0)
+  if (engine()->run(handle.get(), launch.kernel.c_str(), launch.blocks, launch.first, launch.count, launch.threads,
+                    launch.descending, launch.words.data(), launch.words.size(), launch.sizes.data(),
+                    launch.sizes.size(), error, sizeof error) == 0)
     return llvm::Error::success();
   return llvm::createStringError(error);
 }

@@ -16,6 +16,8 @@ struct SimtLaunch {
   uint32_t blocks = 1, threads = 1;
   llvm::ArrayRef<uint64_t> words, sizes;
   bool descending = false; ///< the order in which blocks and threads take their turns; no kernel may depend on it
+  /// Only blocks [first, first + count) of the grid run; all for a count of 0.
+  uint64_t first = 0, count = 0;
 };
 
 /// An image for the target simt on the engine. One kernel runs at a time in a process.

@@ -51,6 +51,8 @@ enum class Order { Ascending, Descending };
 struct LaunchShape {
   Dim3 grid, block;
   Order order = Order::Ascending;
+  /// Of the grid's blocks in order these alone run; all where someBlocks is 0. They know the whole grid's size.
+  uint64_t firstBlock = 0, someBlocks = 0;
 };
 
 inline constexpr uint32_t kMaxBlockThreads = 1024;

@@ -1,5 +1,6 @@
 #include "tests/standin/SimtBlock.h"
 #include "tests/standin/SimtFibers.h"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -119,9 +120,10 @@ Status Block::runGrid(Entry entry, const LaunchShape &shape, void *const *parame
 }
 
 Status Block::runBlocks() {
-  const uint64_t blocks = shape_->grid.count();
+  const uint64_t first = std::min(shape_->firstBlock, shape_->grid.count()), left = shape_->grid.count() - first;
+  const uint64_t blocks = shape_->someBlocks ? std::min(shape_->someBlocks, left) : left;
   for (uint64_t b = 0; b < blocks; ++b) {
-    blockNumber_ = shape_->order == Order::Ascending ? b : blocks - 1 - b;
+    blockNumber_ = first + (shape_->order == Order::Ascending ? b : blocks - 1 - b);
     blockIndex_ = unflatten(hasOneBlock() ? 0 : blockNumber_, shape_->grid);
     ++counters_->blocks;
     accesses_.orderBlock(); // blocks of the grid are told apart by themselves

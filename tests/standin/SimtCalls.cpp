@@ -40,12 +40,13 @@ void ztcSimtUnload(void *image) {
   delete static_cast<Image *>(image);
 }
 
-/// Runs all blocks of a kernel. Its parameters are `words`, of which the first `buffers` are addresses of memory of
-/// sizes[i] bytes: an access elsewhere, or at no multiple of its size, ends it. `descending`: blocks and threads take
-/// their turns in that order. 0, or 1 with a message.
-int ztcSimtRun(void *image, const char *kernel, uint32_t blocks, uint32_t threads, int descending,
-               const uint64_t *words, uint64_t count, const uint64_t *sizes, uint64_t buffers, char *error,
-               uint64_t room) {
+/// Runs blocks [firstBlock, firstBlock + someBlocks) of a kernel, all of them where that is none. Its parameters are
+/// `words`, of which the first `buffers` are addresses of memory of sizes[i] bytes: an access elsewhere, or at no
+/// multiple of its size, ends it. `descending`: blocks and threads take their turns in that order. 0, or 1 with a
+/// message.
+int ztcSimtRun(void *image, const char *kernel, uint32_t blocks, uint64_t firstBlock, uint64_t someBlocks,
+               uint32_t threads, int descending, const uint64_t *words, uint64_t count, const uint64_t *sizes,
+               uint64_t buffers, char *error, uint64_t room) {
   const Entry entry = static_cast<Image *>(image)->find(kernel);
   Status status = failedPrecondition("it is not in the image");
   if (entry) {
@@ -56,7 +57,8 @@ int ztcSimtRun(void *image, const char *kernel, uint32_t blocks, uint32_t thread
     std::vector<void *> parameters;
     for (uint64_t i = 0; i < count; ++i)
       parameters.push_back(const_cast<uint64_t *>(&words[i]));
-    const LaunchShape shape{{blocks}, {threads}, descending ? Order::Descending : Order::Ascending};
+    const LaunchShape shape{
+        {blocks}, {threads}, descending ? Order::Descending : Order::Ascending, firstBlock, someBlocks};
     setMemoryCheck(isInBuffers);
     status = launch(entry, shape, parameters.data());
     setMemoryCheck(nullptr);

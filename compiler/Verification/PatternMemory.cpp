@@ -1,0 +1,104 @@
+#include "compiler/Verification/PatternMemory.h"
+#include "compiler/Reference/TensorBytes.h"
+#include "llvm/Support/MathExtras.h"
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+constexpr uint64_t kPage = 4096, kPatternPages = 1021, kPatternBytes = kPage * kPatternPages;
+/// In front of and behind the memory: a kernel that leaves it a little ends nothing.
+constexpr uint64_t kRoom = uint64_t(1) << 20;
+
+llvm::Error systemError(const char *what) {
+  return llvm::createStringError(std::string(what) + ": " + std::strerror(errno));
+}
+
+/// A file without a name that holds `bytes`, which are a pattern's; kept until the process ends.
+int makeFile(const std::vector<char> &bytes) {
+  const int file = memfd_create("ztc-pattern", MFD_CLOEXEC);
+  if (file < 0)
+    return file;
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t count = pwrite(file, bytes.data() + at, bytes.size() - at, off_t(at));
+    if (count <= 0) {
+      close(file);
+      return -1;
+    }
+    at += size_t(count);
+  }
+  return file;
+}
+
+/// The file of random elements; -1 where it cannot be made.
+int randomFile(Type type) {
+  static std::map<std::string, int> files;
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  auto [found, isNew] = files.try_emplace(name, -1);
+  if (isNew)
+    found->second =
+        makeFile(toBytes(randomOperand(RankedTensorType::get({int64_t(kPatternBytes / storedBytes(type))}, type), 1)));
+  return found->second;
+}
+
+} // namespace
+
+uint64_t storedBytes(Type type) {
+  return std::max(1u, type.getIntOrFloatBitWidth() / 8);
+}
+
+llvm::Expected<PatternMemory> PatternMemory::make(int file, uint64_t bytes, uint64_t firstPage) {
+  if (file < 0)
+    return systemError("a file in memory");
+  PatternMemory memory;
+  memory.byteCount = bytes;
+  const uint64_t pages = std::max<uint64_t>(llvm::divideCeil(bytes, kPage), 1);
+  memory.regionBytes = pages * kPage + 2 * kRoom;
+  memory.region =
+      mmap(nullptr, memory.regionBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory.region == MAP_FAILED) {
+    memory.region = nullptr;
+    return systemError("address space for the operands");
+  }
+  memory.begin = static_cast<char *>(memory.region) + kRoom;
+  for (uint64_t page = 0, from = firstPage % kPatternPages; page < pages;) {
+    const uint64_t count = std::min(kPatternPages - from, pages - page);
+    if (mmap(memory.begin + page * kPage, count * kPage, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, off_t(from * kPage)) == MAP_FAILED)
+      return systemError("address space for the operands");
+    page += count, from = 0;
+  }
+  return memory;
+}
+
+llvm::Expected<PatternMemory> PatternMemory::random(Type type, int64_t elements, unsigned seed) {
+  return make(randomFile(type), uint64_t(elements) * storedBytes(type), uint64_t(seed) * 131);
+}
+
+llvm::Expected<PatternMemory> PatternMemory::poison(uint64_t bytes) {
+  static const int file = makeFile(std::vector<char>(kPatternBytes, char(0x7f)));
+  return make(file, bytes, 0);
+}
+
+PatternMemory::~PatternMemory() {
+  if (region)
+    munmap(region, regionBytes);
+}
+
+Tensor PatternMemory::elements(Type type, ArrayRef<int64_t> positions) const {
+  const uint64_t each = storedBytes(type);
+  std::vector<char> bytes(positions.size() * each);
+  for (auto [number, position] : llvm::enumerate(positions))
+    std::memcpy(bytes.data() + number * each, begin + uint64_t(position) * each, each);
+  return fromBytes(bytes, RankedTensorType::get({int64_t(positions.size())}, type));
+}
+
+} // namespace ztc

@@ -1,0 +1,538 @@
+// Kernels of a plan at its real sizes: a few units of each.
+#include "compiler/Codegen/GroupPlan.h"
+#include "compiler/Codegen/KernelForms.h"
+#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Reference/Interpreter.h"
+#include "compiler/Verification/ElementInterpreter.h"
+#include "compiler/Verification/KernelImages.h"
+#include "compiler/Verification/KernelVerifier.h"
+#include "compiler/Verification/PatternMemory.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+
+namespace ztc {
+namespace {
+
+using codegen::ColumnGroup;
+using codegen::PlannedKernel;
+using codegen::PlannedOutput;
+using codegen::PlannedPartial;
+using Shape = PlannedKernel::Shape;
+
+/// Elements that the interpreter computes for one result of a kernel, and those of a block that the engine runs.
+constexpr int64_t kMostOfResult = int64_t(1) << 21, kMostOfBlock = int64_t(1) << 23;
+/// Results in f32 and in 16 bits, as for small plans: the order of a sum, a rounding to the type.
+constexpr double kUnitWide = 1e-5, kUnitNarrow = 0x1p-6;
+
+/// What one kernel leaves in one place: a result of the group, or sums in the workspace.
+struct Writes {
+  unsigned result = 0;
+  bool isWorkspace = false;
+  Type type;
+  struct Spot {
+    int64_t unit, memory; ///< position in elements of `type`
+    int64_t value;        ///< position in `of`
+  };
+  Value of;     ///< null: `expected` of a spot is a sum over positions of `summed`
+  Value summed; ///< its elements are added up for a spot, squared for sums of squares
+  bool isSquares = false;
+  std::vector<Spot> spots;                 ///< unit by unit
+  std::vector<std::vector<int64_t>> parts; ///< of a sum: the positions that each spot adds up
+  std::vector<double> expected;            ///< by spot
+
+  std::string where() const {
+    return isWorkspace ? std::string("its partial sums") : llvm::formatv("result {0}", result).str();
+  }
+};
+
+/// One kernel of a group with everything that the plan leaves open.
+struct UnitCase {
+  Operation *region = nullptr;
+  const PlannedKernel *kernel = nullptr;
+  kernel::ScheduleAttr schedule;
+  int64_t length = 0, start = 0; ///< of a flat kernel
+  int64_t extent = 0;
+  uint64_t workspaceBytes = 0;
+  std::set<int64_t> units; ///< that some image runs
+  std::vector<Writes> writes;
+};
+
+/// How a kernel runs on one image: pieces of its range (host) or of its blocks (engine), and the units in them.
+struct Way {
+  const RunnableImage *image;
+  KernelVersion version;
+  bool add;                                        ///< the variant that adds to its results
+  std::vector<std::pair<int64_t, int64_t>> pieces; ///< begin, end
+  std::set<int64_t> units;
+};
+
+/// The first two, one in the middle and the last of `count`.
+std::set<int64_t> chosenOf(int64_t count) {
+  std::set<int64_t> chosen;
+  for (int64_t one : {int64_t(0), int64_t(1), count / 2, count - 1})
+    if (one >= 0 && one < count)
+      chosen.insert(one);
+  return chosen;
+}
+
+class UnitRuns {
+public:
+  UnitRuns(ModuleOp module, ModuleOp forms) : module(module), forms(forms), images(module, report.gaps) {}
+
+  KernelReport run() {
+    if (images.all().empty()) {
+      report.gaps.push_back("kernels at their real sizes: the plan has none that this machine can run");
+      return std::move(report);
+    }
+    for (auto function : module.getOps<func::FuncOp>())
+      function.walk([&](graph::FusionOp group) {
+        if (auto launches = group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches))
+          look(group, launches);
+      });
+    return std::move(report);
+  }
+
+private:
+  void look(graph::FusionOp group, ArrayAttr launches);
+  void gap(StringRef kernel, const Twine &why) {
+    report.gaps.push_back(("kernel " + kernel + " at its real size: " + why).str());
+  }
+  void addWays(UnitCase &test, bool add, std::vector<Way> &ways);
+  /// What the units of `test` write, by the plan of its group.
+  void listWrites(UnitCase &test);
+  /// False, with a gap, where the interpreter cannot say it.
+  bool interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const PatternMemory *workspace);
+  Tensor foldOf(const UnitCase &test, const PlannedPartial &fold, const PatternMemory &workspace,
+                ArrayRef<int64_t> positions);
+  void verify(UnitCase &test);
+  bool runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,
+              bool descending);
+  bool compare(const UnitCase &test, const Way &way, const std::string &who, const PatternMemory &memory,
+               const Writes &writes, ArrayRef<double> before);
+
+  ModuleOp module, forms;
+  KernelReport report;
+  KernelImages images; ///< after the report, which has what they lack
+  llvm::StringSet<> seen;
+};
+
+/// Which results the launches write together: planGroup splits by these numbers, the lowest last.
+SmallVector<unsigned> classesOf(ArrayAttr launches, unsigned results) {
+  SmallVector<unsigned> classes(results, 0);
+  for (auto [number, schedule] : llvm::enumerate(launches.getAsRange<kernel::ScheduleAttr>()))
+    for (ArrayRef<int64_t> left = schedule.getBuffers(); !left.empty(); left = left.drop_front(3))
+      if (left[0] == 1 && size_t(left[1]) < results)
+        classes[size_t(left[1])] = unsigned(launches.size() - number);
+  return classes;
+}
+
+void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
+  if (launches.empty())
+    return;
+  const std::string name = cast<kernel::ScheduleAttr>(launches[0]).getKernel().getValue().str();
+  Operation *region = group;
+  if (forms)
+    if (auto form = forms.lookupSymbol<kernel::FuncOp>(name))
+      region = form;
+  std::string why;
+  FailureOr<codegen::GroupPlan> plan = failure();
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    why = diagnostic.str();
+    return success();
+  });
+  // Buckets share kernels: one is looked at with a last block that is whole, one with a partial one.
+  int64_t length = 0;
+  for (Type type : group->getOperandTypes())
+    if (!cast<RankedTensorType>(type).hasStaticShape()) {
+      FailureOr<FlatRange> range = Interpreter({}).flatRange(group, type);
+      if (failed(range))
+        return gap(name, why);
+      length = range->length;
+    }
+  if (!seen.insert(llvm::formatv("{0} {1}", name, length == 0 ? 0 : length % codegen::kFlatBlock ? 1 : 2).str()).second)
+    return;
+  plan = codegen::planGroup(region, classesOf(launches, group.getNumResults()));
+  if (failed(plan) || plan->kernels.size() != launches.size())
+    return gap(name, why.empty() ? "its group takes other kernels than were planned" : why);
+  ++report.groups;
+  for (auto [kernel, schedule] : llvm::zip(plan->kernels, launches.getAsRange<kernel::ScheduleAttr>())) {
+    UnitCase test;
+    test.region = region;
+    test.kernel = &kernel;
+    test.schedule = schedule;
+    kernel.description.name = schedule.getKernel().getValue().str();
+    kernel.description.hasAdd = schedule.getHasAdd();
+    if (codegen::scheduleOf(module.getContext(), kernel.description) != schedule)
+      return gap(name, "its group takes other kernels than were planned");
+    const auto block = int64_t(schedule.getFlatBlock());
+    test.length = schedule.getScalars().empty() ? length : schedule.getScalars()[0];
+    test.start = length ? codegen::kFlatBlock * int64_t(3) : 0; // a shard's, of the second rank or a later one
+    test.extent = int64_t(schedule.getExtent());
+    if (block && !test.extent)
+      test.extent = (test.length + block - 1) / block;
+    test.workspaceBytes =
+        plan->workspaceBytes + plan->workspaceBytesPerFlatBlock * llvm::divideCeil(test.length, codegen::kFlatBlock);
+    verify(test);
+  }
+}
+
+/// Elements of results and sums that a unit has.
+int64_t elementsOf(const UnitCase &test) {
+  const PlannedKernel &kernel = *test.kernel;
+  int64_t elements = 0;
+  for (const ColumnGroup &group : kernel.columns) {
+    const int64_t values = int64_t(group.outputs.size() + group.partials.size());
+    const int64_t columns = kernel.shape == Shape::Flat      ? codegen::kFlatBlock
+                            : kernel.shape == Shape::Columns ? kernel.unit
+                                                             : group.columns;
+    elements += values * columns * group.subRows * (kernel.shape == Shape::RowBlocks ? codegen::kRowBlock : 1);
+  }
+  return elements;
+}
+
+void UnitRuns::addWays(UnitCase &test, bool add, std::vector<Way> &ways) {
+  const std::string name = test.schedule.getKernel().getValue().str() + (add ? "_add" : "");
+  for (const RunnableImage &image : images.all()) {
+    std::optional<KernelVersion> version = images.versionOf(image, name);
+    if (!version) {
+      gap(name, "it is not in the image for " + image.target);
+      continue;
+    }
+    const auto each = int64_t(image.simt ? version->unitsPerBlock : 1);
+    if (image.simt && elementsOf(test) * each > kMostOfBlock) {
+      gap(name, "a block of it takes the engine too long");
+      continue;
+    }
+    Way way{&image, *version, add, {}, {}};
+    for (int64_t one : chosenOf(int64_t(llvm::divideCeil(uint64_t(test.extent), uint64_t(each))))) {
+      if (way.pieces.empty() || way.pieces.back().second != one)
+        way.pieces.push_back({one, one});
+      way.pieces.back().second = one + 1;
+      for (int64_t unit = one * each; unit < std::min((one + 1) * each, test.extent); ++unit)
+        way.units.insert(unit);
+    }
+    test.units.insert(way.units.begin(), way.units.end());
+    ways.push_back(std::move(way));
+  }
+}
+
+/// Calls `look` for numbers below `count`: all, or of too many the first, the last and some between.
+void forSome(int64_t count, int64_t most, llvm::function_ref<void(int64_t)> look) {
+  const int64_t edge = most / 4, step = count <= most ? 1 : int64_t(llvm::divideCeil(count, most / 2)) | 1;
+  for (int64_t i = 0; i < count; i += (i < edge || i >= count - edge) ? 1 : std::min(step, count - edge - i))
+    look(i);
+}
+
+void UnitRuns::listWrites(UnitCase &test) {
+  const PlannedKernel &kernel = *test.kernel;
+  const auto yielded = codegen::resultsOf(test.region);
+  // Rows [first, last) of the kernel, columns [from, to) of each group, that a unit has.
+  struct Part {
+    int64_t first = 0, last = 1, from = 0, to = -1;
+  };
+  auto partOf = [&](int64_t unit, int64_t columns) {
+    Part part{0, 1, 0, columns};
+    switch (kernel.shape) {
+    case Shape::Rows:
+      part.first = unit, part.last = unit + 1;
+      break;
+    case Shape::RowBlocks:
+      part.first = unit * codegen::kRowBlock, part.last = std::min(part.first + codegen::kRowBlock, kernel.rows);
+      break;
+    case Shape::Columns:
+      part.from = unit * kernel.unit, part.to = std::min(part.from + kernel.unit, columns);
+      break;
+    case Shape::Flat:
+      part.from = unit * codegen::kFlatBlock, part.to = std::min(part.from + codegen::kFlatBlock, test.length);
+      break;
+    case Shape::Once:
+      break;
+    }
+    return part;
+  };
+  const int64_t most = std::max<int64_t>(kMostOfResult / std::max<int64_t>(int64_t(test.units.size()), 1), 64);
+  for (const ColumnGroup &group : kernel.columns) {
+    for (const PlannedOutput &output : group.outputs) {
+      Writes writes;
+      writes.result = output.result;
+      writes.of = output.value;
+      writes.type = getElementTypeOrSelf(yielded[output.result].getType());
+      for (int64_t unit : test.units) {
+        const Part part = partOf(unit, group.columns);
+        const int64_t width = part.to - part.from, rows = (part.last - part.first) * group.subRows;
+        forSome(rows * width, most, [&](int64_t i) {
+          const int64_t row = part.first * group.subRows + i / width, column = part.from + i % width;
+          const int64_t value = kernel.shape == Shape::Flat ? column : row * group.columns + column;
+          const int64_t memory = output.isPart() ? row / output.perRow * output.width +
+                                                       row % output.perRow * output.columns + column + output.offset
+                                                 : value;
+          writes.spots.push_back({unit, memory, value});
+        });
+      }
+      test.writes.push_back(std::move(writes));
+    }
+    for (const PlannedPartial &partial : group.partials) {
+      Writes writes;
+      writes.isWorkspace = true;
+      writes.summed = partial.op->getOperand(0);
+      writes.type = Float32Type::get(module.getContext());
+      for (int64_t unit : test.units) {
+        const Part part = partOf(unit, group.columns);
+        const int64_t first = part.first * group.subRows, last = part.last * group.subRows;
+        forSome(group.columns, std::max<int64_t>(most / (last - first), 64), [&](int64_t column) {
+          writes.spots.push_back({unit, partial.offset + unit * partial.columns + column, column});
+          std::vector<int64_t> &summed = writes.parts.emplace_back();
+          for (int64_t row = first; row < last; ++row)
+            summed.push_back(row * group.columns + column);
+        });
+      }
+      test.writes.push_back(std::move(writes));
+    }
+  }
+  for (const PlannedPartial &sum : kernel.sums) {
+    Writes writes;
+    writes.isWorkspace = writes.isSquares = true;
+    writes.summed = sum.op->getOperand(0);
+    writes.type = Float32Type::get(module.getContext());
+    for (int64_t unit : test.units) {
+      const Part part = partOf(unit, test.length);
+      writes.spots.push_back({unit, unit * int64_t(kernel.sums.size()) + sum.offset, 0});
+      std::vector<int64_t> all;
+      for (int64_t at = part.from; at < part.to; ++at)
+        all.push_back(at);
+      writes.parts.push_back(std::move(all));
+    }
+    test.writes.push_back(std::move(writes));
+  }
+}
+
+/// What a sum comes to whose partial results stand in the workspace.
+Tensor UnitRuns::foldOf(const UnitCase &test, const PlannedPartial &fold, const PatternMemory &workspace,
+                        ArrayRef<int64_t> positions) {
+  const Type f32 = Float32Type::get(module.getContext());
+  const bool isSquares = isa<graph::SumSquaresOp>(fold.op);
+  const auto sums = int64_t(test.kernel->folds.size());
+  const int64_t blocks = isSquares ? int64_t(llvm::divideCeil(test.length, codegen::kFlatBlock)) : fold.blocks;
+  Tensor total({int64_t(positions.size())}, getElementTypeOrSelf(fold.op->getResult(0).getType()));
+  for (auto [number, position] : llvm::enumerate(positions)) {
+    std::vector<int64_t> at;
+    for (int64_t block = 0; block < blocks; ++block)
+      at.push_back(isSquares ? block * sums + fold.offset : fold.offset + block * fold.columns + position);
+    const Tensor partials = workspace.elements(f32, at);
+    total.reals[number] = std::accumulate(partials.reals.begin(), partials.reals.end(), 0.0);
+  }
+  return total;
+}
+
+bool UnitRuns::interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const PatternMemory *workspace) {
+  const StringRef name = test.schedule.getKernel().getValue();
+  Block &block = codegen::bodyOf(test.region);
+  WantedElements wanted;
+  for (const Writes &writes : test.writes) {
+    std::vector<int64_t> &all = wanted[writes.of ? writes.of : writes.summed];
+    if (writes.of)
+      for (const Writes::Spot &spot : writes.spots)
+        all.push_back(spot.value);
+    for (const std::vector<int64_t> &part : writes.parts)
+      all.insert(all.end(), part.begin(), part.end());
+  }
+  ElementSource source;
+  source.length = test.length, source.start = test.start;
+  source.operand = [&](unsigned operand, ArrayRef<int64_t> positions) {
+    return operands[operand].elements(getElementTypeOrSelf(block.getArgument(operand).getType()), positions);
+  };
+  for (const PlannedPartial &fold : test.kernel->folds) {
+    if (!isa<FloatType>(getElementTypeOrSelf(fold.op->getResult(0).getType())))
+      return gap(name, "it adds up integers"), false;
+    source.readOps.insert(fold.op);
+  }
+  source.read = [&](Operation *op, ArrayRef<int64_t> positions) {
+    const PlannedPartial &fold =
+        *llvm::find_if(test.kernel->folds, [&](const PlannedPartial &fold) { return fold.op == op; });
+    return foldOf(test, fold, *workspace, positions);
+  };
+  std::string why;
+  FailureOr<DenseMap<Value, ChosenElements>> found = interpretElements(block, wanted, source, why);
+  if (failed(found))
+    return gap(name, why), false;
+  for (Writes &writes : test.writes) {
+    const ChosenElements &from = (*found)[writes.of ? writes.of : writes.summed];
+    auto at = [&](int64_t position) {
+      const auto index = size_t(from.indexOf(position));
+      return from.values.isReal() ? from.values.reals[index] : double(from.values.integers[index]);
+    };
+    for (const Writes::Spot &spot : writes.of ? writes.spots : std::vector<Writes::Spot>())
+      writes.expected.push_back(at(spot.value));
+    for (const std::vector<int64_t> &part : writes.parts) {
+      double sum = 0;
+      for (int64_t position : part)
+        sum += writes.isSquares ? at(position) * at(position) : at(position);
+      writes.expected.push_back(sum);
+    }
+  }
+  return true;
+}
+
+void UnitRuns::verify(UnitCase &test) {
+  const StringRef name = test.schedule.getKernel().getValue();
+  std::vector<Way> ways;
+  if (test.extent == 0)
+    return;
+  addWays(test, /*add=*/false, ways);
+  if (test.schedule.getHasAdd())
+    addWays(test, /*add=*/true, ways);
+  if (ways.empty())
+    return;
+  listWrites(test);
+  std::vector<PatternMemory> operands;
+  Block &block = codegen::bodyOf(test.region);
+  auto made = [&](llvm::Expected<PatternMemory> memory) {
+    if (memory)
+      return operands.push_back(std::move(*memory)), true;
+    return gap(name, llvm::toString(memory.takeError())), false;
+  };
+  for (BlockArgument argument : block.getArguments()) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    const int64_t elements = type.hasStaticShape() ? type.getNumElements() : test.length;
+    if (!made(PatternMemory::random(type.getElementType(), elements, argument.getArgNumber() + 1)))
+      return;
+  }
+  // What a kernel reads of another one's in the workspace is as good as any other number.
+  std::optional<PatternMemory> partials;
+  if (!test.kernel->folds.empty()) {
+    if (!made(PatternMemory::random(Float32Type::get(module.getContext()), int64_t(test.workspaceBytes / 4), 99)))
+      return;
+    partials = std::move(operands.back());
+    operands.pop_back();
+  }
+  if (!interpret(test, operands, partials ? &*partials : nullptr))
+    return;
+  report.units += unsigned(test.units.size());
+  for (const Way &way : ways)
+    for (const bool descending : {false, true})
+      if ((way.image->simt || !descending) && !runOne(test, way, operands, partials ? &*partials : nullptr, descending))
+        return;
+}
+
+bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,
+                      bool descending) {
+  const bool add = way.add;
+  const std::string name = test.schedule.getKernel().getValue().str() + (add ? "_add" : "");
+  std::vector<PatternMemory> written;
+  std::map<std::pair<int64_t, int64_t>, size_t> places; // (kind, index) of a buffer, in `written`
+  KernelRun run;
+  run.kernel = name;
+  run.extent = test.extent;
+  run.scalars = std::vector<int64_t>(test.schedule.getScalars().asArrayRef());
+  if (run.scalars.empty() && test.schedule.getFlatBlock())
+    run.scalars = {test.length, test.start};
+  for (ArrayRef<int64_t> left = test.schedule.getBuffers(); !left.empty(); left = left.drop_front(3)) {
+    const PatternMemory *memory = nullptr;
+    if (left[0] == 0) {
+      memory = &operands[size_t(left[1])];
+    } else if (left[0] == 2 && partials) {
+      memory = partials;
+    } else {
+      uint64_t bytes = test.workspaceBytes;
+      Type type = Float32Type::get(module.getContext());
+      int64_t elements = int64_t(bytes / 4);
+      if (left[0] == 1) {
+        auto result = cast<RankedTensorType>(codegen::resultsOf(test.region)[unsigned(left[1])].getType());
+        type = result.getElementType();
+        elements = result.hasStaticShape() ? result.getNumElements() : test.length;
+        bytes = uint64_t(elements) * storedBytes(type);
+      }
+      llvm::Expected<PatternMemory> made =
+          add && left[0] == 1 ? PatternMemory::random(type, elements, 50) : PatternMemory::poison(bytes);
+      if (!made)
+        return gap(name, llvm::toString(made.takeError())), false;
+      places[{left[0], left[1]}] = written.size();
+      written.push_back(std::move(*made));
+      run.buffers.push_back(written.back().data());
+      run.sizes.push_back(written.back().size());
+      continue;
+    }
+    run.buffers.push_back(memory->data());
+    run.sizes.push_back(memory->size());
+  }
+  // What was there before: a variant that adds keeps it.
+  std::vector<std::vector<double>> before(test.writes.size());
+  auto memoryOf = [&](const Writes &writes) -> const PatternMemory & {
+    return written[places.at({writes.isWorkspace ? 2 : 1, writes.isWorkspace ? 0 : int64_t(writes.result)})];
+  };
+  for (auto [writes, kept] : llvm::zip(test.writes, before)) {
+    std::vector<int64_t> positions;
+    for (const Writes::Spot &spot : writes.spots)
+      positions.push_back(spot.memory);
+    const Tensor values = memoryOf(writes).elements(writes.type, positions);
+    kept.assign(positions.size(), 0);
+    if (add && !writes.isWorkspace)
+      for (size_t i = 0; i < positions.size(); ++i)
+        kept[i] = values.isReal() ? values.reals[i] : double(values.integers[i]);
+  }
+  const std::string who = name + " (" + way.image->target + ")";
+  for (auto [begin, end] : llvm::reverse(way.pieces)) {
+    if (!way.image->simt) {
+      if (!KernelImages::runOnHost(*way.image, run, begin, end))
+        return gap(name, "it is not in the image for " + way.image->target), false;
+      continue;
+    }
+    if (llvm::Error failed = KernelImages::runOnEngine(*way.image, way.version, run, uint64_t(begin),
+                                                       uint64_t(end - begin), descending)) {
+      report.wrong.push_back("kernel " + who + " at its real size: " + llvm::toString(std::move(failed)));
+      return false;
+    }
+  }
+  report.onEngine |= way.image->simt.has_value();
+  for (auto [writes, kept] : llvm::zip(test.writes, before))
+    if (!compare(test, way, who, memoryOf(writes), writes, kept))
+      return false;
+  return true;
+}
+
+bool UnitRuns::compare(const UnitCase &test, const Way &way, const std::string &who, const PatternMemory &memory,
+                       const Writes &writes, ArrayRef<double> before) {
+  // What a master has below its bf16 parameter says nothing without that.
+  if (writes.type.isInteger(16))
+    return true;
+  std::vector<int64_t> positions;
+  double largest = 1;
+  for (auto [spot, expected, kept] : llvm::zip(writes.spots, writes.expected, before)) {
+    positions.push_back(spot.memory);
+    if (way.units.count(spot.unit) && std::isfinite(expected))
+      largest = std::max(largest, std::abs(expected + kept));
+  }
+  const bool isReal = isa<FloatType>(writes.type);
+  const double tolerance = isReal ? (writes.type.getIntOrFloatBitWidth() < 32 ? kUnitNarrow : kUnitWide) * largest : 0;
+  const Tensor found = memory.elements(writes.type, positions);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const Writes::Spot &spot = writes.spots[i];
+    if (!way.units.count(spot.unit))
+      continue;
+    const double is = isReal ? found.reals[i] : double(found.integers[i]), expected = writes.expected[i] + before[i];
+    if (is == expected || (std::isnan(is) && std::isnan(expected)) || std::abs(is - expected) <= tolerance)
+      continue;
+    report.wrong.push_back(llvm::formatv("kernel {0} at its real size: unit {1} of {2}, element {3} of {4} is {5:e6}, "
+                                         "its group gives {6:e6}",
+                                         who, spot.unit, test.extent, spot.memory, writes.where(), is, expected));
+    return false;
+  }
+  return true;
+}
+
+} // namespace
+
+KernelReport verifyKernelUnits(ModuleOp module, ModuleOp forms) {
+  return UnitRuns(module, forms).run();
+}
+
+} // namespace ztc
