@@ -296,7 +296,8 @@ FailureOr<SmallVector<Tensor>> ElementRun::byRule(Operation &op, ArrayRef<Tensor
   IRMapping mapping;
   for (auto [operand, tensor] : llvm::zip(op.getOperands(), operands))
     mapping.map(operand, block.addArgument(tensor.type(), op.getLoc()));
-  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  OpBuilder builder(op.getContext());
+  builder.setInsertionPointToEnd(&block);
   Operation *small = builder.clone(op, mapping);
   SmallVector<int64_t> shape = operands.front().shape;
   if (isReduction)
@@ -308,7 +309,6 @@ FailureOr<SmallVector<Tensor>> ElementRun::byRule(Operation &op, ArrayRef<Tensor
   if (auto most = dyn_cast<graph::ReduceMaxOp>(small))
     most.setAxes({1});
   graph::YieldOp::create(builder, op.getLoc(), small->getResults());
-  // An operand that stands in two places is one argument of the mapping: the last.
   SmallVector<Tensor> arguments(operands.begin(), operands.end());
   ScopedDiagnosticHandler handler(op.getContext(), [&](Diagnostic &diagnostic) {
     why = diagnostic.str();

@@ -1,10 +1,8 @@
-// One position in place of all: the analysis of which dimensions of a value count positions, and the ops for one of
-// them.
+// One position in place of all: the ops of a function for one of its positions.
 #pragma once
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/Autodiff/RowShape.h"
+#include "passes/Autodiff/TokenRows.h"
 #include <map>
-#include <string>
 
 namespace ztc {
 
@@ -12,7 +10,7 @@ namespace ztc {
 /// that depends on the tokens gets a twin in which the dimensions that count sequences and positions have shrunk by
 /// that count. What tokens have no part in (tables, masks) is taken at the position. The ops before stay, for who has
 /// to read them; the caller erases what is dead.
-class SingleRow {
+class SingleRow : public TokenRows {
 public:
   /// What a row reads of other positions.
   struct Memory {
@@ -35,19 +33,8 @@ public:
 
   /// The twin of a value that depends on tokens; else the value.
   mlir::Value twin(mlir::Value value) const;
-  bool dependsOnTokens(mlir::Value value) const { return rows_.contains(value); }
-  /// Which dimensions of it count rows; all counts are 1 where it does not depend on tokens.
-  RowShape rowsOf(mlir::Value value) const;
-  const std::string &reason() const { return reason_; }
-  void setReason(std::string reason) { reason_ = std::move(reason); }
 
 private:
-  /// Of an op's operands and of its results.
-  struct OpRows {
-    std::vector<RowShape> operands;
-    RowShape result;
-    llvm::StringRef kept = {}; ///< what the last operand is, where it is read of all positions
-  };
   llvm::LogicalResult rewrite(mlir::Operation *op);
   llvm::LogicalResult rewriteReshape(mlir::Operation *op);
   llvm::LogicalResult rewriteLookup(mlir::Operation *op);
@@ -55,23 +42,8 @@ private:
   /// Indices into the rows of a table that counts rows, for the part of the table that belongs to the position: those
   /// of every row must lie in its own part. Null, with a reason, where that is not seen.
   mlir::Value localIndices(mlir::Operation *op, mlir::Value indices, int64_t tableRows);
-  /// How much an integer grows from one sequence and from one position to the next, beside what tokens add to it.
-  struct Growth {
-    int64_t ofSequence = 0, ofPosition = 0;
-    bool operator==(const Growth &) const = default;
-  };
-  std::optional<Growth> growthOf(mlir::Value value, const RowShape &rows);
-  std::optional<OpRows> rowsThrough(mlir::Operation *op);
-  std::optional<OpRows> rowsThroughMatmul(mlir::Operation *op);
-  /// Whether later positions have no part in a reduction over dimension `along` of a value.
-  bool canReduce(mlir::Value value, int64_t along, bool isSum) const;
-  /// Notes which dimension of an op's result counts keys.
-  llvm::LogicalResult noteKeys(mlir::Operation *op);
   /// A value that depends on tokens, of all positions of the first sequence.
   mlir::Value ofAllPositions(mlir::Value value, llvm::StringRef what);
-  std::optional<OpRows> rowsThroughMove(mlir::Operation *op);
-  /// Notes why there is no twin.
-  std::nullopt_t mixed(mlir::Operation *op, llvm::StringRef how);
   /// `value` for the row at the position, `rows` being what its reader sees in it; null where that is something else.
   mlir::Value operandFor(mlir::Operation *reader, mlir::Value value, const RowShape &rows);
   /// A value without tokens, at the position.
@@ -84,12 +56,9 @@ private:
   mlir::Value position_, last_;
   Memory &memory_;
   mlir::OpBuilder builder_;
-  llvm::DenseMap<mlir::Value, RowShape> rows_; ///< of values that depend on tokens
   llvm::DenseMap<mlir::Value, mlir::Value> twins_;
-  llvm::DenseMap<mlir::Value, int64_t> keys_; ///< which dimension counts positions that rows look at
   llvm::DenseMap<mlir::Value, mlir::Value> ofAll_;
   std::map<std::pair<void *, RowShape>, mlir::Value> tables_; ///< of values without tokens
-  std::string reason_;
 };
 
 } // namespace ztc

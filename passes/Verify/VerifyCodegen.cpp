@@ -34,8 +34,10 @@ struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
       auto image = device ? device.getAs<FlatSymbolRefAttr>("image") : dyn_cast<FlatSymbolRefAttr>(version);
       if (!image)
         return kernel.emitOpError("K3: has a version that names no image");
+      // A processor's version is a dictionary where it says that it comes from outside, and has no launch.
+      const bool isHost = device && device.getAs<StringAttr>("outside") == "host";
       for (StringRef field : {"block_threads", "units_per_block", "shared_bytes", "registers", "local_bytes"})
-        if (device && !device.getAs<IntegerAttr>(field))
+        if (device && !isHost && !device.getAs<IntegerAttr>(field))
           return kernel.emitOpError("K3: its version in ") << image << " has no " << field;
       if (!symbols.lookup<plan_ir::ImageOp>(image.getAttr()))
         return kernel.emitOpError("K3: there is no image ") << image;

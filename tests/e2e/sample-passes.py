@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The samples of samples/passes are built from what `cmake --install` installs, outside of the repository; their lit tests run; each does in a whole
 compilation and a run what it says; and variants that are wrong in one line are found by `--verify` and named."""
+import json
 import math
 import os
 import pathlib
@@ -57,6 +58,22 @@ ADD_PTX = """.version 7.0
   add.rn.f32 %f3, %f1, %f2;
   st.global.f32 [%d7], %f3;
   ret;
+}
+"""
+# What the PTX does, for the engine that stands for a GPU.
+ADD_SIMT = """#include <stdint.h>
+int32_t llvm_nvvm_read_ptx_sreg_tid_x(void);
+int32_t llvm_nvvm_read_ptx_sreg_ctaid_x(void);
+void ztc_simt_read(const void *address, int64_t bytes);
+void ztc_simt_write(const void *address, int64_t bytes);
+void add(void *const *parameters) {
+  const float *x = *(const float **)parameters[0], *y = *(const float **)parameters[1];
+  float *sum = *(float **)parameters[2];
+  const int64_t i = 128 * (int64_t)llvm_nvvm_read_ptx_sreg_ctaid_x() + llvm_nvvm_read_ptx_sreg_tid_x();
+  ztc_simt_read(x + i, 4);
+  ztc_simt_read(y + i, 4);
+  ztc_simt_write(sum + i, 4);
+  sum[i] = x[i] + y[i];
 }
 """
 model = GOLDEN / "grouped" / "model.onnx"
@@ -203,6 +220,48 @@ with scratch() as work:
     (work / "none.ptx").write_text(ADD_PTX.replace("add(", "sum("))
     said = compiled("OutsideKernel", "--target=sm_90a", *from_outside, f"--pass-option=outside-kernel.ptx={work}/none.ptx", expect=1, name="outside")[1].stderr
     check("outside-kernel: PTX without its entry is refused", "PTX from outside has no entry add" in said, said)
+
+    # Neither PTX nor a cubin runs without a GPU: --verify says so, and runs what stands for them.
+    for name, text in (("simt", ADD_SIMT), ("wrong-simt", ADD_SIMT.replace("x[i] + y[i]", "x[i] - y[i]")), ("far-simt", ADD_SIMT.replace("ztc_simt_read(y + i", "ztc_simt_read(y + i + 999999"))):
+        (work / f"{name}.c").write_text(text)
+        command("clang-22", "-O2", "-fPIC", "-c", work / f"{name}.c", "-o", work / f"{name}.o")
+    ptx = ["--verify", *from_outside, *threads, f"--pass-option=outside-kernel.ptx={work}/add.ptx"]
+    if (BUILD / "lib/standin/libztc-standin-cuda.so").exists():
+        for stands, with_simt in (("what is generated of the group", []), ("an object", [f"--pass-option=outside-kernel.simt={work}/simt.o"])):
+            said = compiled("OutsideKernel", "--target=sm_90a", *ptx, *with_simt)[1]
+            check(f"outside-kernel: {stands} stands for PTX, and what was not run is said", "on this processor and on the engine" in said.stdout
+                  and "not checked: kernel add for sm_90a: its PTX from outside needs a GPU to run" in said.stderr, said.stdout + said.stderr)
+        for name, words in (("wrong-simt", "kernel add (simt)"), ("far-simt", "kernel add (simt)")):
+            said = compiled("OutsideKernel", "--target=sm_90a", *ptx, f"--pass-option=outside-kernel.simt={work}/{name}.o", expect=1, name="outside")[1].stderr
+            check(f"outside-kernel: {name} is found on the engine", words in said and "pass 'outside-kernel' of plugin outside-kernel in phase codegen" in said, said)
+        plan, _ = compiled("OutsideKernel", "--target=x86-64-v3,simt", *ptx[1:], f"--pass-option=outside-kernel.simt={work}/simt.o")
+        stood = [step["loss"] for step in trained(plan, on_gpu=True)[1]]
+        check("outside-kernel: a stand-in GPU trains with the object", all(abs(a - b) < 1e-5 for a, b in zip(stood, losses)), (stood, losses))
+
+    ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if ptxas:
+        command(ptxas, "-arch=sm_90a", work / "add.ptx", "-o", work / "add.cubin")
+        command(ptxas, "-arch=sm_90a", work / "none.ptx", "-o", work / "none.cubin")
+        cubin = [*from_outside, *threads, f"--pass-option=outside-kernel.cubin={work}/add.cubin"]
+        plan, said = compiled("OutsideKernel", "--target=sm_90a,sm_80", "--verify", *cubin)
+        check("outside-kernel: where there is no cubin for a GPU that is said, and that none was run",
+              "none for sm_80: what is generated runs there" in said.stderr and "kernel add for sm_90a: its cubin from outside needs a GPU" in said.stderr, said.stderr)
+        shown = json.loads(command(prefix / "bin/ztc", "inspect", plan, "--json").stdout)
+        versions = {x["target"]: x for x in next(x for x in shown["kernels"] if x["name"] == "add")["versions"]}
+        check("outside-kernel: a kernel is the cubin for its GPU and generated for others", versions["sm_90a"].get("outside") == "cubin" and "outside" not in versions["sm_80"]
+              and (versions["sm_90a"]["block_threads"], versions["sm_90a"]["units_per_block"]) == (128, 4), versions)
+        size = (work / "add.cubin").stat().st_size
+        check("outside-kernel: the plan holds its bytes", [x["bytes"] for x in shown["images"] if x.get("outside") == "add"] == [size]
+              and (work / "add.cubin").read_bytes() in plan.read_bytes(), shown["images"])
+        text = command(prefix / "bin/ztc", "inspect", plan, "--kernels").stdout
+        check("outside-kernel: inspect says where it is from", "; cubin from outside" in text and f"{size} bytes, a cubin from outside for add" in text, text)
+        for name, options, words in (("add", ["--target=sm_80", "--pass-option=outside-kernel.architecture=sm_80"], "a cubin from outside is for sm_90, it was given for sm_80"),
+                                     ("none", ["--target=sm_90a"], "a cubin from outside for sm_90a has no entry add")):
+            said = compiled("OutsideKernel", *options, *from_outside, f"--pass-option=outside-kernel.cubin={work}/{name}.cubin", expect=1, name="outside")[1].stderr
+            check(f"outside-kernel: {words}", words in said and "kernel.func" in said, said)
+    for name, words in (("add.ptx", "they have no ELF header"), ("right.o", "ELF for machine 62")):
+        said = compiled("OutsideKernel", "--target=sm_90a", *from_outside, f"--pass-option=outside-kernel.cubin={work}/{name}", expect=1, name="outside")[1].stderr
+        check(f"outside-kernel: bytes that are not a cubin are refused: {name}", "bytes from outside are not a cubin" in said and words in said, said)
 
     plan, said = compiled("ClampStores", "--verify")
     check("clamp-stores: kernels agree with the interpreter", re.search("kernels of [1-9][0-9]* groups agree", said.stdout), said.stdout + said.stderr)

@@ -63,6 +63,25 @@ with scratch() as work:
     check("so is one over their forms", "pass 'double-forms' of plugin verified-passes in phase codegen" in said and "element" in said, said)
     said = compiled("sum-in-forms", expect=1).stderr
     check("a form that needs other loops than were planned is refused", "'kernel.func' op its body takes" in said, said)
+
+    # What is wrong at the sizes of the plan alone: small forms have 16 rows.
+    def real(name, *options, expect):
+        return run("ztc", "compile", ROOT / "tests/folders/llama-linear", "--batch=3", "--seq=17", *common, "--verify", f"--load-pass-plugin={plugin}", *options,
+                   "-o", work / "plan.bin", expect=expect, env=dict(os.environ, ZTC_TEST_PASS=name))
+
+    cpu = ["--target=x86-64-v3", "--precision=fp32"]
+    said = real("commute-in-kernels,forget-last-row", *cpu, expect=1)
+    check("a partial block that only the real plan has is run: a pass that is wrong there is named, with kernel, target, unit and element",
+          re.search(r"pass 'forget-last-row' of plugin verified-passes in phase codegen.*kernel \S+ \(x86-64-v3\) at its real size: unit 1 of 2, element \d+ of .* is .*, its group gives", said.stderr)
+          and "pass 'commute" not in said.stderr and "so do two updates" in said.stdout, said.stdout + said.stderr)
+    check("forget-last-row: no plan is written", not (work / "plan.bin").exists())
+    said = real("double-tall", *cpu, expect=1).stderr
+    check("so is a form that is wrong where there are many rows", "pass 'double-tall' of plugin verified-passes in phase codegen" in said and "at its real size" in said, said)
+    said = real("commute-in-kernels", *cpu, expect=0)
+    check("one that is right passes at the real sizes", re.search("verified: [1-9][0-9]* units of the kernels of [1-9][0-9]* groups, at their real sizes, agree", said.stdout)
+          and "not checked" not in said.stderr, said.stdout + said.stderr)
+    (work / "plan.bin").unlink()
+
     for name, options in (("read-other-block", ["--precision=fp32"]), ("read-other-block", ["--zero=1"]), ("forget-sum", ["--zero=1", "--precision=fp16"])):
         said = compiled(name, *options, expect=1).stderr
         check(f"{name}: a run of the plan finds it", "a run of the plan on 1 rank" in said and "the loss of step 0" in said
@@ -79,6 +98,13 @@ with scratch() as work:
         said = compiled("add-in-gpu-code", *gpus, expect=1).stderr
         check("a pass that spoils kernels for GPUs alone is found by running these",
               "(simt): result" in said and "pass 'add-in-gpu-code' of plugin verified-passes in phase codegen" in said, said)
+        said = real("commute-in-kernels,add-in-gpu-code", "--target=sm_90a", "--precision=fp32", expect=1).stderr
+        check("of a plan for a GPU alone too", "(simt): result" in said and "pass 'add-in-gpu-code'" in said, said)
+        said = real("double-tall", "--target=sm_90a", "--precision=fp32", expect=1).stderr
+        check("and what is wrong at its real sizes", "pass 'double-tall' of plugin" in said and "at its real size" in said, said)
+        said = real("commute-in-kernels", "--target=sm_90a", expect=0)
+        check("a right one passes, by the engine", re.search("at their real sizes, agree with the interpreter, on this processor and on the engine", said.stdout), said.stdout + said.stderr)
+        (work / "plan.bin").unlink()
         said = compiled("say-forms-double", *gpus, expect=0)
         check("what a pass changes on purpose is what kernels of both kinds are held to",
               "on this processor and on the engine" in said.stdout and "changes what the step computes" in said.stderr, said.stdout + said.stderr)

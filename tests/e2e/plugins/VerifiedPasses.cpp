@@ -170,6 +170,33 @@ void doubleForms(ModuleOp module) {
   });
 }
 
+/// The same of results that have more rows than any of the small form of a model.
+void doubleTallForms(ModuleOp module) {
+  module.walk([](kernel::ReturnOp end) {
+    OpBuilder builder(end);
+    for (OpOperand &result : end->getOpOperands()) {
+      Value x = result.get();
+      auto type = cast<RankedTensorType>(x.getType());
+      if (type.getRank() < 2 || !type.hasStaticShape() || type.getNumElements() <= 100 * type.getShape().back() ||
+          !isa<FloatType>(type.getElementType()) || isa_and_nonnull<graph::ReshapeOp>(x.getDefiningOp()))
+        continue;
+      result.set(graph::AddOp::create(builder, x.getLoc(), x, x));
+      return;
+    }
+  });
+}
+
+/// The last block of 3 x 17 rows, which is a partial one, loses its last row.
+void forgetLastRow(ModuleOp module) {
+  module.walk([](arith::MinSIOp op) {
+    auto bound = op.getRhs().getDefiningOp<arith::ConstantIntOp>();
+    if (!bound || bound.value() != 51)
+      return;
+    OpBuilder builder(op);
+    op->setOperand(1, arith::ConstantIntOp::create(builder, op.getLoc(), bound.getType(), bound.value() - 1));
+  });
+}
+
 /// A sum of columns in place of rows: other loops, other buffers than were placed.
 void sumInForms(ModuleOp module) {
   module.walk([](kernel::FuncOp form) {
@@ -214,7 +241,9 @@ extern "C" void ztcRegisterPhaseHooks(PhaseHooks &hooks) {
   };
   addToKernels("say-forms-double", doubleForms, KernelLevel::Forms, Keeps::Changes);
   addToKernels("double-forms", doubleForms, KernelLevel::Forms);
+  addToKernels("double-tall", doubleTallForms, KernelLevel::Forms);
   addToKernels("sum-in-forms", sumInForms, KernelLevel::Forms);
+  addToKernels("forget-last-row", forgetLastRow);
   addToKernels("commute-in-kernels", commuteInKernels);
   addToKernels("add-in-kernels", addInKernels);
   addToKernels("add-in-gpu-code", addInGpuCode);
