@@ -29,13 +29,17 @@ struct AttentionShape {
   int64_t B, S, Hq, Hkv, D;
   bool causal;
   int64_t window;
+  const Tensor *starts; ///< (B, S) of documents; null where a row is one
 
-  AttentionShape(const Tensor &q, const Tensor &k, bool causal, int64_t window)
-      : B(q.shape[0]), S(q.shape[1]), Hq(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), causal(causal), window(window) {}
+  AttentionShape(const Tensor &q, const Tensor &k, bool causal, int64_t window, const Tensor *starts)
+      : B(q.shape[0]), S(q.shape[1]), Hq(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), causal(causal), window(window),
+        starts(starts) {}
   int64_t queryOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hq + h) * D; }
   int64_t keyOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hkv + h / (Hq / Hkv)) * D; }
   int64_t lseOffset(int64_t b, int64_t s, int64_t h) const { return (b * Hq + h) * S + s; }
-  bool sees(int64_t i, int64_t j) const { return (!causal || j <= i) && (window == 0 || j > i - window); }
+  bool sees(int64_t b, int64_t i, int64_t j) const {
+    return (!causal || j <= i) && (window == 0 || j > i - window) && (!starts || j >= starts->integers[b * S + i]);
+  }
 };
 
 double dot(const double *a, const double *b, int64_t size) {
@@ -55,22 +59,22 @@ template <typename Visit> void forEachRow(const AttentionShape &shape, Visit &&v
 
 void runAttention(graph::AttentionOp op, Operands operands, Results results, Interpreter &interpreter) {
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2];
-  AttentionShape shape(q, k, op.getCausal(), op.getWindow());
+  AttentionShape shape(q, k, op.getCausal(), op.getWindow(), op.getDocumentStarts() ? operands[3] : nullptr);
   double scale = op.getScale().convertToDouble();
   forEachRow(shape, [&](int64_t b, int64_t i, int64_t h) {
     std::vector<double> scores(shape.S);
     double max = -std::numeric_limits<double>::infinity(), sum = 0;
     int64_t row = shape.queryOffset(b, i, h);
     for (int64_t j = 0; j < shape.S; ++j)
-      if (shape.sees(i, j)) {
+      if (shape.sees(b, i, j)) {
         scores[j] = scale * dot(&q.reals[row], &k.reals[shape.keyOffset(b, j, h)], shape.D);
         max = std::max(max, scores[j]);
       }
     for (int64_t j = 0; j < shape.S; ++j)
-      if (shape.sees(i, j))
+      if (shape.sees(b, i, j))
         sum += std::exp(scores[j] - max);
     for (int64_t j = 0; j < shape.S; ++j) {
-      if (!shape.sees(i, j))
+      if (!shape.sees(b, i, j))
         continue;
       double p = interpreter.roundInside(std::exp(scores[j] - max) / sum, q.elementType);
       for (int64_t d = 0; d < shape.D; ++d)
@@ -85,13 +89,13 @@ void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results resu
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &out = *operands[3], &lse = *operands[4],
                &dout = *operands[5];
   Tensor &dq = results[0], &dk = results[1], &dv = results[2];
-  AttentionShape shape(q, k, op.getCausal(), op.getWindow());
+  AttentionShape shape(q, k, op.getCausal(), op.getWindow(), op.getDocumentStarts() ? operands[6] : nullptr);
   double scale = op.getScale().convertToDouble();
   forEachRow(shape, [&](int64_t b, int64_t i, int64_t h) {
     int64_t row = shape.queryOffset(b, i, h);
     double delta = dot(&dout.reals[row], &out.reals[row], shape.D);
     for (int64_t j = 0; j < shape.S; ++j) {
-      if (!shape.sees(i, j))
+      if (!shape.sees(b, i, j))
         continue;
       int64_t key = shape.keyOffset(b, j, h);
       double p = std::exp(scale * dot(&q.reals[row], &k.reals[key], shape.D) - lse.reals[shape.lseOffset(b, i, h)]);

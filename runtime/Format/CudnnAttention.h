@@ -5,8 +5,12 @@
 
 namespace ztc {
 
-/// Why cuDNN has no attention of this head length and type (narrow: bf16 or f16), on any GPU; null where it has.
-constexpr const char *cudnnAttentionObstacle(bool narrow, uint64_t headDim) {
+/// Why ztc calls no attention of cuDNN for this head length and type (narrow: bf16 or f16), on any GPU; null where it
+/// does. Of packed rows: how many documents a row has changes from step to step, and with it what cuDNN's form for
+/// several sequences in a row (ragged offsets: so many sequences) is made for.
+constexpr const char *cudnnAttentionObstacle(bool narrow, uint64_t headDim, bool packed = false) {
+  if (packed)
+    return "cuDNN wants the number of documents in a row beforehand";
   if (!narrow)
     return "cuDNN has no attention in f32";
   if (headDim % 8 != 0)
@@ -51,9 +55,9 @@ constexpr uint64_t cudnnGradientWorkspaceBytes(uint64_t seq, uint64_t heads, uin
 /// Scratch of attention on a GPU, whichever way it takes: its own kernels' gradient needs one float (delta) per row and
 /// head, the forward form none.
 constexpr uint64_t gpuAttentionScratchBytes(uint64_t batch, uint64_t seq, uint64_t heads, uint64_t kvHeads,
-                                            uint64_t headDim, bool narrow, bool grad) {
+                                            uint64_t headDim, bool narrow, bool grad, bool packed = false) {
   const uint64_t own = grad ? gpuAttentionGradScratchBytes(batch, seq, heads) : 0;
-  if (cudnnAttentionObstacle(narrow, headDim))
+  if (cudnnAttentionObstacle(narrow, headDim, packed))
     return own;
   return std::max(own, cudnnAttentionWorkspaceBytes(batch, seq, heads, kvHeads, headDim, grad));
 }

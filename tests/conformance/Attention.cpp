@@ -23,6 +23,7 @@ void setShape(plan::Attention &attention, const AttentionCase &c) {
   attention.set_window(c.window);
   attention.set_block(c.block);
   attention.set_type(c.type);
+  attention.set_packed(!c.documents.empty());
 }
 
 template <plan::DataType type> StepRunner makeRunner(bool causal) {
@@ -45,23 +46,32 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   const auto scratchFor = [&](bool grad) {
     const uint64_t block = std::min(c.block, c.seq);
     if (onGpu())
-      return runner.scratch(
-          gpuAttentionScratchBytes(c.batch, c.seq, c.heads, c.kvHeads, c.dim, c.type != plan::F32, grad), true);
+      return runner.scratch(gpuAttentionScratchBytes(c.batch, c.seq, c.heads, c.kvHeads, c.dim, c.type != plan::F32,
+                                                     grad, !c.documents.empty()),
+                            true);
     return runner.scratch(c.type == plan::F32 ? attentionScratchBytes(c.seq, block, grad)
                                               : narrowAttentionScratchBytes(c.seq, c.dim, block, grad),
                           true);
   };
   uint32_t scratch = scratchFor(false), gradScratch = scratchFor(true);
-  plan::Attention &forward = *runner.step("attention", {q, k, v, out, lse, scratch})->mutable_attention();
+  const auto addStep = [&](const char *name, std::initializer_list<uint32_t> slots) -> plan::Attention & {
+    plan::Step *step = runner.step(name, slots);
+    if (!c.documents.empty())
+      step->add_operands()->set_slot(runner.slot(c.starts()));
+    return *step->mutable_attention();
+  };
+  plan::Attention &forward = addStep("attention", {q, k, v, out, lse, scratch});
   setShape(forward, c);
   forward.set_softmax_kernel(runner.kernel("softmax"));
-  plan::Attention &grad =
-      *runner.step("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch})->mutable_attention();
+  plan::Attention &grad = addStep("attention grad", {q, k, v, out, lse, dout, dq, dk, dv, gradScratch});
   setShape(grad, c);
   grad.set_grad(true);
   grad.set_softmax_grad_kernel(runner.kernel("softmax_grad"));
   grad.set_row_dot_kernel(runner.kernel("row_dot"));
-  const std::string visible = c.window ? "_window" : c.causal ? "_causal" : "";
+  const std::string visible = std::string(c.window   ? "_window"
+                                          : c.causal ? "_causal"
+                                                     : "") +
+                              (c.documents.empty() ? "" : "_packed");
   const std::string heads = gpuSuffix(c.type) + "_" + std::to_string(c.dim), form = heads + visible;
   runner.useGpuKernels(forward, {"gpu_attention" + form});
   runner.useGpuKernels(
@@ -69,7 +79,7 @@ AttentionResult runAttention(const AttentionCase &c, const AttentionReference &r
   runner.runOnce(threads);
   // ZTC_TEST_CUDNN=1: whatever cuDNN takes goes to it.
   if (const char *wanted = std::getenv("ZTC_TEST_CUDNN"); wanted && *wanted == '1') {
-    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim);
+    const char *obstacle = cudnnAttentionObstacle(c.type != plan::F32, c.dim, !c.documents.empty());
     const std::string used = runner.device().description();
     if (obstacle)
       EXPECT_THAT(used, testing::HasSubstr(std::string("attention and its gradient by own kernels (") + obstacle));
@@ -141,6 +151,32 @@ TEST(AttentionConformance, GradientInParts) {
   expectAttention({3, 96, 8, 4, 32, 32, true, 0, plan::BF16});
   expectAttention({1, 128, 12, 6, 32, 32, true, 0, plan::BF16});
   expectAttention({2, 128, 4, 2, 32, 32, true, 0, plan::F16});
+}
+TEST(AttentionConformance, Documents) {
+  for (plan::DataType type : {plan::F32, plan::BF16, plan::F16}) {
+    expectAttention({2, 100, 4, 2, 16, 32, true, 0, type, {37, 1, 40}});
+    expectAttention({1, 200, 2, 1, 16, 64, true, 33, type, {64, 128}});
+  }
+}
+/// A document in a packed row has the bits that it has alone.
+TEST(AttentionConformance, DocumentsAsAlone) {
+  if (onGpu())
+    GTEST_SKIP() << "a GPU's tiles begin where the row does";
+  const AttentionCase row{1, 90, 4, 2, 16, 32, true, 0, plan::F32, {50}}, alone{1, 40, 4, 2, 16, 32};
+  AttentionReference packed(row), single(alone);
+  const size_t first = 50 * 4 * 16, firstKey = 50 * 2 * 16;
+  const auto tail = [](const std::vector<float> &all, size_t from) {
+    return std::vector<float>(all.begin() + int64_t(from), all.end());
+  };
+  single.q = tail(packed.q, first);
+  single.k = tail(packed.k, firstKey);
+  single.v = tail(packed.v, firstKey);
+  single.dout = tail(packed.dout, first);
+  const AttentionResult together = runAttention(row, packed, 2), apart = runAttention(alone, single, 1);
+  EXPECT_TRUE(sameBits(tail(together.out, first), apart.out));
+  EXPECT_TRUE(sameBits(tail(together.dq, first), apart.dq));
+  EXPECT_TRUE(sameBits(tail(together.dk, firstKey), apart.dk));
+  EXPECT_TRUE(sameBits(tail(together.dv, firstKey), apart.dv));
 }
 TEST(AttentionConformance, NotCausal) {
   expectAttention({1, 65, 2, 2, 16, 32, false});

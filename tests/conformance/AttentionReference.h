@@ -2,6 +2,8 @@
 #pragma once
 #include "tests/conformance/ReferenceServiceKernels.h"
 #include "tests/conformance/Values.h"
+#include <algorithm>
+#include <vector>
 
 namespace ztc::test {
 
@@ -10,6 +12,25 @@ struct AttentionCase {
   bool causal = true;
   uint64_t window = 0;
   plan::DataType type = plan::F32;
+  std::vector<uint64_t> documents = {}; ///< lengths, of packed rows: the same in each, the last one to the row's end
+
+  /// Where the document of a position starts.
+  uint64_t startOf(uint64_t position) const {
+    uint64_t start = 0;
+    for (uint64_t length : documents) {
+      if (position < start + length)
+        break;
+      start += length;
+    }
+    return start;
+  }
+  /// (B, S).
+  std::vector<int32_t> starts() const {
+    std::vector<int32_t> all;
+    for (uint64_t i = 0; i < batch * seq; ++i)
+      all.push_back(int32_t(startOf(i % seq)));
+    return all;
+  }
 };
 
 /// Inputs, and the results in double.
@@ -41,7 +62,8 @@ struct AttentionReference {
     auto keyAt = [&](uint64_t position) {
       return ((b * c.seq + position) * c.kvHeads + h / (c.heads / c.kvHeads)) * c.dim;
     };
-    uint64_t first = c.window && i + 1 > c.window ? i + 1 - c.window : 0, end = c.causal ? i + 1 : c.seq;
+    uint64_t first = std::max(c.window && i + 1 > c.window ? i + 1 - c.window : 0, c.startOf(i)),
+             end = c.causal ? i + 1 : c.seq;
     std::vector<double> p(c.seq, 0);
     double sum = 0, delta = 0;
     for (uint64_t j = first; j < end; ++j) {

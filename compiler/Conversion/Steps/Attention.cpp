@@ -10,7 +10,7 @@ namespace {
 
 /// Attention on a GPU keeps a head's sums in registers.
 FailureOr<SmallVector<KernelDescription>> gpuAttention(Operation *op, KernelModule &kernels, bool isCausal,
-                                                       bool isWindowed) {
+                                                       bool isWindowed, bool isPacked) {
   auto query = cast<RankedTensorType>(op->getOperand(0).getType());
   const int64_t width = query.getShape().back();
   if (width > kMaxGpuHeadDim)
@@ -18,23 +18,27 @@ FailureOr<SmallVector<KernelDescription>> gpuAttention(Operation *op, KernelModu
                << width << " elements, the most are " << kMaxGpuHeadDim
                << "; compile for the host alone (--target=host)",
            failure();
-  const AttentionForm form{width, isCausal, isCausal && isWindowed, query.getElementType()};
+  const AttentionForm form{width, isCausal, isCausal && isWindowed, query.getElementType(), isPacked};
   return llvm::to_vector(kernels.addGpuAttention(form, isa<graph::AttentionGradOp>(op)));
 }
 
 LogicalResult emitAttention(Operation *op, StepEmitter &emitter) {
   auto forward = dyn_cast<graph::AttentionOp>(op);
   auto grad = dyn_cast<graph::AttentionGradOp>(op);
+  Value documentStarts = grad ? grad.getDocumentStarts() : forward.getDocumentStarts();
   SmallVector<Attribute> slots;
-  for (Value value : op->getOperands())
+  for (Value value : op->getOperands().drop_back(documentStarts ? 1 : 0))
     slots.push_back(emitter.operand(value, Access::Read));
   for (OpResult value : op->getResults())
     slots.push_back(emitter.result(value));
-  // Grad operands: q, k, v, out, lse, dout, dq, dk, dv, scratch; the forward form: q, k, v, out, lse, scratch.
+  // Grad operands: q, k, v, out, lse, dout, dq, dk, dv, scratch; the forward form: q, k, v, out, lse, scratch. Of
+  // packed rows document_starts comes last.
   unsigned used = 0;
   if (forward && !forward.getLse())
     slots.push_back(emitter.scratch(op, used++));
   slots.push_back(emitter.scratch(op, used));
+  if (documentStarts)
+    slots.push_back(emitter.operand(documentStarts, Access::Read));
   Value q = op->getOperand(0), k = op->getOperand(1);
   StepHead head = emitter.describe(op, grad ? "attention_grad" : "attention",
                                    "blocked attention: library products, generated rows");
@@ -52,6 +56,7 @@ LogicalResult emitAttention(Operation *op, StepEmitter &emitter) {
   attention.softmax_grad_kernel = emitter.serviceKernel(op, "softmax_grad_kernel");
   attention.row_dot_kernel = emitter.serviceKernel(op, "row_dot_kernel");
   attention.grad = emitter.flag(bool(grad));
+  attention.packed = emitter.flag(bool(documentStarts));
   attention.type = emitter.elementType(q);
   attention.gpu_kernels = emitter.gpuKernels(op);
   return emitter.create<plan_ir::AttentionOp>(op, attention);
@@ -66,7 +71,8 @@ struct AttentionSteps : StepSourceOpInterface::ExternalModel<AttentionSteps, gra
   }
   FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
     auto attention = cast<graph::AttentionOp>(op);
-    return gpuAttention(op, kernels, attention.getCausal(), attention.getWindow() != 0);
+    return gpuAttention(op, kernels, attention.getCausal(), attention.getWindow() != 0,
+                        bool(attention.getDocumentStarts()));
   }
 };
 
@@ -82,7 +88,7 @@ struct AttentionGradSteps : StepSourceOpInterface::ExternalModel<AttentionGradSt
   }
   FailureOr<SmallVector<KernelDescription>> getGpuKernels(Operation *op, KernelModule &kernels) const {
     auto grad = cast<graph::AttentionGradOp>(op);
-    return gpuAttention(op, kernels, grad.getCausal(), grad.getWindow() != 0);
+    return gpuAttention(op, kernels, grad.getCausal(), grad.getWindow() != 0, bool(grad.getDocumentStarts()));
   }
 };
 

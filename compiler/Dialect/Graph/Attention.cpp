@@ -26,7 +26,7 @@ int64_t RopeOp::getFlops() {
 }
 
 /// What blocked attention needs on each device; the form without row statistics keeps them beside its scores.
-static ztc::Workspace attentionWorkspace(Value query, Value key, bool keepsStatistics, bool isGradient,
+static ztc::Workspace attentionWorkspace(Value query, Value key, bool isPacked, bool keepsStatistics, bool isGradient,
                                          const ztc::WorkspaceLimits &limits) {
   RankedTensorType q = tensorOf(query);
   const uint64_t batch = q.getDimSize(0), seq = q.getDimSize(1), heads = q.getDimSize(2), width = q.getDimSize(3);
@@ -37,8 +37,8 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, bool keepsStati
     workspace.parts.push_back({"lse", /*isPerThread=*/false, 4 * batch * heads * seq});
   const uint64_t bytes = isNarrow(q) ? ztc::narrowAttentionScratchBytes(seq, width, block, isGradient)
                                      : ztc::attentionScratchBytes(seq, block, isGradient);
-  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient);
-  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width))
+  uint64_t onGpu = ztc::gpuAttentionScratchBytes(batch, seq, heads, keyHeads, width, isNarrow(q), isGradient, isPacked);
+  if (isGradient && !ztc::cudnnAttentionObstacle(isNarrow(q), width, isPacked))
     onGpu = std::max(onGpu, ztc::cudnnGradientWorkspaceBytes(seq, heads, keyHeads, width, limits.lossGpuBytes));
   workspace.parts.push_back(
       {"scores", /*isPerThread=*/true, bytes, onGpu ? std::optional(onGpu) : std::nullopt}); // a GPU has no threads
@@ -47,14 +47,16 @@ static ztc::Workspace attentionWorkspace(Value query, Value key, bool keepsStati
 }
 
 ztc::Workspace AttentionOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
-  return attentionWorkspace(getQ(), getK(), !getLse(), /*isGradient=*/false, limits);
+  return attentionWorkspace(getQ(), getK(), bool(getDocumentStarts()), !getLse(), /*isGradient=*/false, limits);
 }
 ztc::Workspace AttentionGradOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
-  return attentionWorkspace(getQ(), getK(), /*keepsStatistics=*/false, /*isGradient=*/true, limits);
+  return attentionWorkspace(getQ(), getK(), bool(getDocumentStarts()), /*keepsStatistics=*/false, /*isGradient=*/true,
+                            limits);
 }
 
-/// (C1), (C2) and (C5) of attention; its gradient has the same operands.
-static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool causal, int64_t window) {
+/// (C1), (C2), (C5) and (C6) of attention; its gradient has the same operands.
+static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool causal, int64_t window,
+                                     Value documentStarts) {
   RankedTensorType q = tensorOf(query), k = tensorOf(key);
   if (q.getRank() != 4 || k.getRank() != 4)
     return op->emitOpError("q, k and v are not 4-D: ") << q << " and " << k;
@@ -66,6 +68,14 @@ static LogicalResult verifyAttention(Operation *op, Value query, Value key, bool
     return op->emitOpError("key heads do not divide query heads: ") << k.getDimSize(2) << " and " << q.getDimSize(2);
   if (window < 0 || (window > 0 && !causal))
     return op->emitOpError("window ") << window << " is negative or not causal";
+  if (!documentStarts)
+    return success();
+  if (!causal)
+    return op->emitOpError("has document_starts and is not causal");
+  if (RankedTensorType starts = tensorOf(documentStarts);
+      starts.getShape() != ArrayRef<int64_t>{q.getDimSize(0), q.getDimSize(1)})
+    return op->emitOpError("document_starts are not (")
+           << q.getDimSize(0) << ", " << q.getDimSize(1) << "): " << starts;
   return success();
 }
 
@@ -78,8 +88,8 @@ static LogicalResult verifyStatistics(Operation *op, Value query, Value statisti
 }
 
 LogicalResult AttentionOp::verify() {
-  // (C1), (C2), (C5); (C3) is a trait
-  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow())))
+  // (C1), (C2), (C5), (C6); (C3) is a trait
+  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow(), getDocumentStarts())))
     return failure();
   // (C4)
   return getLse() ? verifyStatistics(*this, getQ(), getLse()) : success();
@@ -87,7 +97,7 @@ LogicalResult AttentionOp::verify() {
 
 LogicalResult AttentionGradOp::verify() {
   // (C1); (C2) is a trait
-  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow())))
+  if (failed(verifyAttention(*this, getQ(), getK(), getCausal(), getWindow(), getDocumentStarts())))
     return failure();
   return verifyStatistics(*this, getQ(), getLse());
 }
@@ -101,7 +111,8 @@ int64_t ztc::graph::visiblePairs(int64_t sequence, bool causal, int64_t window) 
   return sequence * window - window * window / 2;
 }
 
-/// Two flops for each product of a visible pair and a component of a head.
+/// Two flops for each product of a visible pair and a component of a head. Of packed rows these are at most so many:
+/// how long the documents are is known when they are read.
 static int64_t attentionFlops(Value query, bool causal, int64_t window, int64_t products) {
   RankedTensorType q = tensorOf(query);
   return 2 * products * q.getDimSize(0) * q.getDimSize(2) * q.getDimSize(3) *

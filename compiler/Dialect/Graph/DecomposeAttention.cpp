@@ -59,8 +59,8 @@ struct HeadsFirst {
     return transpose(x, {0, 2, 1, 3});
   }
 
-  /// `x` where position i sees position j, `hidden` elsewhere.
-  Expr mask(const Expr &x, double hidden, bool causal, int64_t window) const {
+  /// `x` where position i sees position j, `hidden` elsewhere. `starts` (B, S) is null where a row is one document.
+  Expr mask(const Expr &x, double hidden, bool causal, int64_t window, Value starts) const {
     if (!causal)
       return x;
     OpBuilder &builder = x.builder();
@@ -69,6 +69,8 @@ struct HeadsFirst {
     Expr visible = j <= i;
     if (window > 0)
       visible = visible & (i - j < constantLike(i, static_cast<double>(window)));
+    if (starts)
+      visible = visible & (broadcastLike(reshape(x.with(starts), {batch, 1, sequence, 1}), j) <= j);
     return select(visible, x, constantLike(x, hidden));
   }
 };
@@ -79,7 +81,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   Expr q(builder, getLoc(), getQ());
   Expr v = layout.key(q.with(getV()));
   Expr scores = wideMatmul(layout.query(q), layout.key(q.with(getK())), false, true) * getScale().convertToDouble();
-  scores = layout.mask(scores, -kInfinity, getCausal(), getWindow());
+  scores = layout.mask(scores, -kInfinity, getCausal(), getWindow(), getDocumentStarts());
   Expr maximum = reduceMaxLast(scores);
   Expr e = exp(scores - broadcastLike(maximum, scores));
   Expr sum = reduceSumLast(e);
@@ -103,7 +105,7 @@ FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
   lse = reshape(lse, {layout.batch, layout.heads, layout.sequence, 1});
 
   Expr scores = wideMatmul(q, k, false, true) * scale;
-  Expr p = layout.mask(exp(scores - broadcastLike(lse, scores)), 0.0, getCausal(), getWindow());
+  Expr p = layout.mask(exp(scores - broadcastLike(lse, scores)), 0.0, getCausal(), getWindow(), getDocumentStarts());
   Expr delta = reduceSumLast(widen(dout) * widen(out));
   Expr dp = wideMatmul(dout, v, false, true);
   Expr ds = castTo(p * (dp - broadcastLike(delta, dp)) * scale, narrow);

@@ -27,6 +27,7 @@ protected:
     wholeBytes_ = scratchBytes(seq_ * dim_);
     rowsBytes_ = scratchBytes(blockRows_ * dim_);
     native_ = multipliesNatively(attention.type());
+    scale_ = float(attention.scale());
     const RowLayout panel{plan::F32, dim_};
     queries_ = native_ ? queryLayout(attention.type()) : panel;
     keys_ = native_ ? keyLayout(attention.type()) : panel;
@@ -34,10 +35,6 @@ protected:
     return Status::ok();
   }
 
-  /// A product of a block, with what its mask spares.
-  StatusOr<const Matmul *> get(const QueryBlock &block, const MatmulProblem &problem, Causal causal) const {
-    return resources_.matmuls.get(masked(problem, block, causal));
-  }
   /// `rows` rows of a head as f32, close to each other.
   void widenHead(float *panel, const uint16_t *from, uint64_t rows, uint64_t ld) const {
     for (uint64_t row = 0; row < rows; ++row)
@@ -60,21 +57,22 @@ protected:
 
   NarrowType type_ = NarrowType::Bf16;
   bool native_ = false;
+  float scale_ = 1;
   RowLayout queries_, keys_, scores_;       ///< operands of products
   uint64_t panelsAt_ = 0;                   ///< in a worker's scratch: behind the scores
   uint64_t wholeBytes_ = 0, rowsBytes_ = 0; ///< of a panel of the sequence, of a block
 };
 
-/// Operands: q, k, v, out, lse, scratch. One task is a (batch, head, block). Panels: queries (later the result), keys
-/// (later values).
+/// Operands: q, k, v, out, lse, scratch, and of packed rows starts. One task is a (batch, head, block). Panels: queries
+/// (later the result), keys (later values).
 class HostNarrowAttention : public HostNarrowAttentionStep {
 public:
   explicit HostNarrowAttention(HostResources &resources) : HostNarrowAttentionStep(resources) {}
 
   Status prepare(const HostPrepare &from) {
     const plan::Attention &attention = from.step.attention();
-    ZTC_RETURN_IF_ERROR(resolve(from, {6}));
     ZTC_RETURN_IF_ERROR(prepareTypes(from));
+    ZTC_RETURN_IF_ERROR(resolve(from, {packed_ ? 7 : 6}));
     for (size_t index : {Q, Out})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, heads_, dim_}, 2));
     for (size_t index : {K, V})
@@ -82,32 +80,34 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, Lse, {batch_, heads_, seq_}));
     ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {resources_.pool.threads(), scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmax_, resources_.kernels.find(attention.softmax_kernel()));
-    for (const QueryBlock &block : blocks_) {
-      Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores,
-                           get(block, scoresProblem(block, float(attention.scale()), queries_, keys_), Causal::Scores));
-      ZTC_ASSIGN_OR_RETURN(products.mix, get(block, mixProblem(block, scores_, keys_, queries_), Causal::Left));
-      products_.push_back(products);
-    }
-    return Status::ok();
+    if (packed_)
+      ZTC_RETURN_IF_ERROR(requireElements(from, Starts, {batch_, seq_}));
+    return forAllSizes([&](const QueryBlock &block) -> Status {
+      const Products products = productsOf(block);
+      ZTC_RETURN_IF_ERROR(resources_.matmuls.reserve(products.scores));
+      return resources_.matmuls.reserve(products.mix);
+    });
   }
 
   Status execute(uint32_t) override {
-    resources_.pool.forEach(batch_ * heads_ * blocks_.size(), [&](uint32_t worker, uint64_t task) {
-      run(worker, task / blocks_.size() / heads_, task / blocks_.size() % heads_, task % blocks_.size());
-    });
+    ZTC_RETURN_IF_ERROR(placeDocuments(Starts));
+    resources_.pool.forEach(tasks(), [&](uint32_t worker, uint64_t number) { run(worker, task(number)); });
     return Status::ok();
   }
 
 private:
-  enum Operands { Q, K, V, Out, Lse, Scratch };
+  enum Operands { Q, K, V, Out, Lse, Scratch, Starts };
   struct Products {
-    const Matmul *scores = nullptr, *mix = nullptr;
+    MatmulProblem scores, mix;
   };
+  Products productsOf(const QueryBlock &block) const {
+    return {masked(scoresProblem(block, scale_, queries_, keys_), block, Causal::Scores),
+            masked(mixProblem(block, scores_, keys_, queries_), block, Causal::Left)};
+  }
 
-  void run(uint32_t worker, uint64_t batch, uint64_t head, uint64_t index) const {
-    const QueryBlock &block = blocks_[index];
-    const Products &products = products_[index];
+  void run(uint32_t worker, const Task &task) const {
+    const auto &[batch, head, block] = task;
+    const Products products = productsOf(block);
     std::byte *scratch = scratchOf(Scratch, worker);
     auto *scores = reinterpret_cast<float *>(scratch);
     auto *queryPanel = reinterpret_cast<float *>(scratch + panelsAt_);
@@ -119,35 +119,34 @@ private:
     uint16_t *out = pointer<uint16_t>(Out) + queries;
     void *buffers[] = {scores, pointer<float>(Lse) + rowOffset(batch, head, block.row)};
     if (native_) {
-      products.scores->execute(worker, q, k, scores);
+      multiply(worker, products.scores, q, k, scores);
       softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
       narrowScores(scores, block);
-      products.mix->execute(worker, scores, v, out);
+      multiply(worker, products.mix, scores, v, out);
       return;
     }
     widenHead(queryPanel, q, block.rows, queryStride());
     widenHead(keyPanel, k, block.columns, keyStride());
-    products.scores->execute(worker, queryPanel, keyPanel, scores);
+    multiply(worker, products.scores, queryPanel, keyPanel, scores);
     softmax_(buffers, kernelScalars(block).data(), 0, int64_t(block.rows));
     widenHead(keyPanel, v, block.columns, keyStride());
-    products.mix->execute(worker, scores, keyPanel, queryPanel);
+    multiply(worker, products.mix, scores, keyPanel, queryPanel);
     narrowHead(out, queryPanel, block.rows, queryStride());
   }
 
   KernelFunction softmax_ = nullptr;
-  std::vector<Products> products_; ///< by block
 };
 
-/// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch. One task is a (batch, key/value head), whose dk and dv are
-/// added up in panels.
+/// Operands: q, k, v, out, lse, dout, dq, dk, dv, scratch, and of packed rows starts. One task is a (batch, key/value
+/// head), whose dk and dv are added up in panels.
 class HostNarrowAttentionGrad : public HostNarrowAttentionStep {
 public:
   explicit HostNarrowAttentionGrad(HostResources &resources) : HostNarrowAttentionStep(resources) {}
 
   Status prepare(const HostPrepare &from) {
     const plan::Attention &attention = from.step.attention();
-    ZTC_RETURN_IF_ERROR(resolve(from, {10}));
     ZTC_RETURN_IF_ERROR(prepareTypes(from));
+    ZTC_RETURN_IF_ERROR(resolve(from, {packed_ ? 11 : 10}));
     for (size_t index : {Q, Out, DOut, DQ})
       ZTC_RETURN_IF_ERROR(requireElements(from, index, {batch_, seq_, heads_, dim_}, 2));
     for (size_t index : {K, V, DK, DV})
@@ -156,21 +155,18 @@ public:
     ZTC_RETURN_IF_ERROR(requireElements(from, Scratch, {resources_.pool.threads(), scratchBytes_}, 1));
     ZTC_ASSIGN_OR_RETURN(softmaxGrad_, resources_.kernels.find(attention.softmax_grad_kernel()));
     ZTC_ASSIGN_OR_RETURN(rowDot_, resources_.kernels.find(attention.row_dot_kernel()));
-    const RowLayout sums{plan::F32, dim_};
-    for (const QueryBlock &block : blocks_) {
-      Products products;
-      ZTC_ASSIGN_OR_RETURN(products.scores,
-                           get(block, scoresProblem(block, float(attention.scale()), queries_, keys_), Causal::Scores));
-      ZTC_ASSIGN_OR_RETURN(products.dscores, get(block, scoresProblem(block, 1, queries_, keys_), Causal::Scores));
-      ZTC_ASSIGN_OR_RETURN(products.mix, get(block, mixProblem(block, scores_, keys_, queries_), Causal::Left));
-      ZTC_ASSIGN_OR_RETURN(products.spread,
-                           get(block, spreadProblem(block, scores_, queries_, sums), Causal::LeftTransposed));
-      products_.push_back(products);
-    }
-    return Status::ok();
+    if (packed_)
+      ZTC_RETURN_IF_ERROR(requireElements(from, Starts, {batch_, seq_}));
+    return forAllSizes([&](const QueryBlock &block) -> Status {
+      const Products products = productsOf(block);
+      for (const MatmulProblem &product : {products.scores, products.dscores, products.mix, products.spread})
+        ZTC_RETURN_IF_ERROR(resources_.matmuls.reserve(product));
+      return Status::ok();
+    });
   }
 
   Status execute(uint32_t) override {
+    ZTC_RETURN_IF_ERROR(placeDocuments(Starts));
     resources_.pool.forEach(batch_ * kvHeads_,
                             [&](uint32_t worker, uint64_t task) { run(worker, task / kvHeads_, task % kvHeads_); });
     return Status::ok();
@@ -178,9 +174,16 @@ public:
 
 private:
   struct Products {
-    const Matmul *scores = nullptr, *dscores = nullptr, *mix = nullptr, *spread = nullptr;
+    MatmulProblem scores, dscores, mix, spread;
   };
-  enum Operands { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Scratch };
+  enum Operands { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Scratch, Starts };
+  Products productsOf(const QueryBlock &block) const {
+    const RowLayout sums{plan::F32, dim_};
+    return {masked(scoresProblem(block, scale_, queries_, keys_), block, Causal::Scores),
+            masked(scoresProblem(block, 1, queries_, keys_), block, Causal::Scores),
+            masked(mixProblem(block, scores_, keys_, queries_), block, Causal::Left),
+            masked(spreadProblem(block, scores_, queries_, sums), block, Causal::LeftTransposed)};
+  }
   /// A worker's scratch: scores (later p), dscores (dp, later ds), delta; then panels of the sequence, then of a block.
   struct Panels {
     float *scores, *dscores, *delta;
@@ -214,15 +217,14 @@ private:
     std::memset(panels.dk, 0, seq_ * dim_ * sizeof(float));
     std::memset(panels.dv, 0, seq_ * dim_ * sizeof(float));
     for (uint64_t head = kvHead * group; head < (kvHead + 1) * group; ++head)
-      for (size_t index = 0; index < blocks_.size(); ++index)
-        runBlock(worker, panels, batch, head, index);
+      for (const QueryBlock &block : blocksOf(batch))
+        runBlock(worker, panels, batch, head, block);
     narrowHead(pointer<uint16_t>(DK) + keys, panels.dk, seq_, keyStride());
     narrowHead(pointer<uint16_t>(DV) + keys, panels.dv, seq_, keyStride());
   }
 
-  void runBlock(uint32_t worker, const Panels &panels, uint64_t batch, uint64_t head, size_t index) const {
-    const QueryBlock &block = blocks_[index];
-    const Products &products = products_[index];
+  void runBlock(uint32_t worker, const Panels &panels, uint64_t batch, uint64_t head, const QueryBlock &block) const {
+    const Products products = productsOf(block);
     const uint64_t queries = queryOffset(batch, head, block.row),
                    keys = keyOffset(batch, head / (heads_ / kvHeads_), block.column), column = block.column * dim_;
     const uint16_t *narrowQ = pointer<uint16_t>(Q) + queries, *narrowDOut = pointer<uint16_t>(DOut) + queries;
@@ -245,8 +247,8 @@ private:
       v = panels.v + column;
       dqTo = panels.dq;
     }
-    products.scores->execute(worker, q, k, panels.scores);
-    products.dscores->execute(worker, dout, v, panels.dscores);
+    multiply(worker, products.scores, q, k, panels.scores);
+    multiply(worker, products.dscores, dout, v, panels.dscores);
     void *gradBuffers[] = {panels.scores, panels.dscores, pointer<float>(Lse) + rowOffset(batch, head, block.row),
                            panels.delta};
     softmaxGrad_(gradBuffers, kernelScalars(block).data(), 0, rows);
@@ -254,15 +256,14 @@ private:
       narrowScores(panels.scores, block);
       narrowScores(panels.dscores, block);
     }
-    products.spread->execute(worker, panels.scores, dout, panels.dv + column);
-    products.mix->execute(worker, panels.dscores, k, dqTo);
-    products.spread->execute(worker, panels.dscores, q, panels.dk + column);
+    multiply(worker, products.spread, panels.scores, dout, panels.dv + column);
+    multiply(worker, products.mix, panels.dscores, k, dqTo);
+    multiply(worker, products.spread, panels.dscores, q, panels.dk + column);
     if (!native_)
       narrowHead(dq, panels.dq, block.rows, queryStride());
   }
 
   KernelFunction softmaxGrad_ = nullptr, rowDot_ = nullptr;
-  std::vector<Products> products_; ///< by block
 };
 
 } // namespace

@@ -30,18 +30,26 @@ static bool hasFewRows(const MatmulProblem &problem) {
 
 Matmul::Matmul(const MatmulCache &cache, const MatmulProblem &problem) : cache_(cache), plan_(makePlan(problem)) {}
 
-uint64_t Matmul::scratchpadBytes() const {
-  if (const auto *plan = std::get_if<SgemmPlan>(&plan_))
+static uint64_t scratchBytesOf(const std::variant<SgemmPlan, Bf16GemmPlan> &either) {
+  if (const auto *plan = std::get_if<SgemmPlan>(&either))
     return sgemmScratchBytes(*plan);
-  return bf16GemmScratchBytes(std::get<Bf16GemmPlan>(plan_));
+  return bf16GemmScratchBytes(std::get<Bf16GemmPlan>(either));
+}
+
+static void multiply(const std::variant<SgemmPlan, Bf16GemmPlan> &either, const void *a, const void *b, void *c,
+                     std::byte *scratch) {
+  if (const auto *plan = std::get_if<SgemmPlan>(&either))
+    return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c), scratch);
+  bf16Gemm(std::get<Bf16GemmPlan>(either), static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b), c,
+           scratch);
+}
+
+uint64_t Matmul::scratchpadBytes() const {
+  return scratchBytesOf(plan_);
 }
 
 void Matmul::execute(uint32_t worker, const void *a, const void *b, void *c) const {
-  std::byte *scratch = cache_.scratchpad(worker);
-  if (const auto *plan = std::get_if<SgemmPlan>(&plan_))
-    return sgemm(*plan, static_cast<const float *>(a), static_cast<const float *>(b), static_cast<float *>(c), scratch);
-  bf16Gemm(std::get<Bf16GemmPlan>(plan_), static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b), c,
-           scratch);
+  multiply(plan_, a, b, c, cache_.scratchpad(worker));
 }
 
 /// Scratch is made in pages.
@@ -51,12 +59,26 @@ void MatmulCache::FreeDeleter::operator()(void *p) const {
   std::free(p);
 }
 
-StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
+Status MatmulCache::check(const MatmulProblem &problem) {
   if (!sgemmTiles())
     return unavailable("matrix products need a processor with AVX2 and FMA (x86-64-v3)");
   if (!multipliesAsStored(problem))
     return internalError(
         fmt::format("no product of {} by {} as they lie", dataTypeName(problem.typeA), dataTypeName(problem.typeB)));
+  return Status::ok();
+}
+
+Status MatmulCache::reserve(const MatmulProblem &problem) {
+  ZTC_RETURN_IF_ERROR(check(problem));
+  return growScratchpads(scratchBytesOf(makePlan(problem)));
+}
+
+void MatmulCache::execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const {
+  multiply(makePlan(problem), a, b, c, scratchpad(worker));
+}
+
+StatusOr<const Matmul *> MatmulCache::get(const MatmulProblem &problem) {
+  ZTC_RETURN_IF_ERROR(check(problem));
   std::unique_ptr<Matmul> &slot = products_[problem];
   if (slot)
     return slot.get();

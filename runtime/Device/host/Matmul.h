@@ -43,6 +43,11 @@ public:
   /// Makes the product on first sight. Only while no product is running. The pointer lives as long as the cache. Fails
   /// (Unavailable) where the processor has no instructions for it.
   StatusOr<const Matmul *> get(const MatmulProblem &problem);
+  /// Makes room for a product that execute() is to compute: one whose sizes are known only when it runs, as are those
+  /// of documents in a packed row. Fails as get() does.
+  Status reserve(const MatmulProblem &problem);
+  /// The whole product in the calling thread, as `worker`. There is room for it: see above.
+  void execute(uint32_t worker, const MatmulProblem &problem, const void *a, const void *b, void *c) const;
   /// Makes room for a block that is packed for all workers, and for what each wants beside it.
   Status reserve(uint64_t packedBytes, uint64_t scratchBytes);
   uint32_t workers() const { return uint32_t(scratchpads_.size()); }
@@ -55,6 +60,7 @@ private:
     void operator()(void *p) const;
   };
   using Scratch = std::unique_ptr<std::byte, FreeDeleter>;
+  static Status check(const MatmulProblem &problem);
   static Status grow(Scratch &scratch, uint64_t bytes);
   Status growScratchpads(uint64_t bytes);
 

@@ -14,15 +14,28 @@ using namespace plan;
 
 namespace {
 
+/// Kernels for GPUs from number `first` on have a buffer more where rows are packed.
+Status checkPacked(const StepCheck &check, const Attention &attention, int first) {
+  for (int i = first; i < attention.gpu_kernels_size(); ++i)
+    if (const std::string &name = check.plan.kernels(int(attention.gpu_kernels(i))).name();
+        (name.find("_packed") != std::string::npos) != attention.packed())
+      return dataLoss(fmt::format("kernel '{}' of attention that is {}packed", name, attention.packed() ? "" : "not "));
+  return Status::ok();
+}
+
 Status checkKernels(const StepCheck &check, const Attention &attention) {
   const std::string form = fmt::format("{}_{}", kernelTypeSuffix(attention.type()), attention.head_dim());
+  if (attention.packed() && !attention.causal())
+    return dataLoss("attention of packed rows that is not causal");
   const bool isForGpus = !attention.gpu_kernels().empty();
   if (!attention.grad()) {
     ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention" + form}));
+    ZTC_RETURN_IF_ERROR(checkPacked(check, attention, 0));
     return check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus);
   }
   ZTC_RETURN_IF_ERROR(check.gpuServices(attention, {"gpu_attention_delta" + form, "gpu_attention_grad_keys" + form,
                                                     "gpu_attention_grad_queries" + form}));
+  ZTC_RETURN_IF_ERROR(checkPacked(check, attention, 1)); // delta is the same
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_kernel(), "attention_softmax", isForGpus));
   ZTC_RETURN_IF_ERROR(check.hostService(attention.softmax_grad_kernel(), "attention_softmax_grad", isForGpus));
   return check.hostService(attention.row_dot_kernel(), "row_dot", isForGpus);
@@ -32,7 +45,7 @@ Status checkKernels(const StepCheck &check, const Attention &attention) {
 CallExecution gpuExecution(const Plan &plan, const Step &step) {
   const Attention &attention = step.attention();
   const std::string common = "no scores in memory, no atomic sums";
-  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim()))
+  if (const char *obstacle = cudnnAttentionObstacle(attention.type() != F32, attention.head_dim(), attention.packed()))
     return {"gpu", "own kernels", fmt::format("{}; {}", obstacle, common), gpuKernelsOf(attention)};
   return {
       "gpu", "cuDNN or own kernels",
@@ -48,7 +61,7 @@ public:
     const bool grad = attention.grad();
     ZTC_RETURN_IF_ERROR(StepCheck::real(attention.type()));
     ZTC_RETURN_IF_ERROR(checkKernels(check, attention));
-    ZTC_RETURN_IF_ERROR(check.count(grad ? 10 : 6));
+    ZTC_RETURN_IF_ERROR(check.count((grad ? 10 : 6) + (attention.packed() ? 1 : 0)));
     if (!attention.batch() || !attention.seq() || !attention.heads() || !attention.kv_heads() ||
         !attention.head_dim() || !attention.block())
       return dataLoss("attention with a size of zero");
@@ -71,14 +84,16 @@ public:
           check.holds(index, use.name, use.elements ? *use.elements * dataTypeBytes(attention.type()) : lse));
       ++index;
     }
+    if (attention.packed())
+      return check.holds(grad ? 10 : 6, "document_starts", rows * 4);
     return Status::ok();
   }
 
   std::string text(const Plan &, const Step &step) const override {
     const Attention &a = step.attention();
-    return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
+    return fmt::format("attention{} B{} S{} H{}/{} D{}{}{}{}{}", a.grad() ? "_grad" : "", a.batch(), a.seq(), a.heads(),
                        a.kv_heads(), a.head_dim(), typeText(a.type()), a.causal() ? " causal" : "",
-                       a.window() ? fmt::format(" window {}", a.window()) : "");
+                       a.window() ? fmt::format(" window {}", a.window()) : "", a.packed() ? " packed" : "");
   }
 
   const char *family(const Step &step) const override {

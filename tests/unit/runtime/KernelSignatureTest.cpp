@@ -215,6 +215,8 @@ TEST(KernelSignature, KernelsForGpusAreMadeForTheSizesOfTheCall) {
   };
   EXPECT_OK(attention("gpu_attention_64_causal", plan::F32));
   EXPECT_OK(attention("gpu_attention_bf16_64_window", plan::BF16));
+  EXPECT_THAT(attention("gpu_attention_64_causal_packed", plan::F32).message(),
+              HasSubstr("attention that is not packed"));
   for (const char *name : {"gpu_attention_bf16_64", "gpu_attention_6", "gpu_attention_640", "gpu_attention_delta_64"})
     EXPECT_THAT(attention(name, plan::F32).message(), HasSubstr("is not the service kernel gpu_attention_64")) << name;
 }

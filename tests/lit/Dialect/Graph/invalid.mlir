@@ -445,6 +445,24 @@ func.func @attention(%q: tensor<2x5x4x6xf32>) {
 
 // -----
 
+// attention (C6)
+func.func @attention(%q: tensor<2x5x4x6xf32>, %starts: tensor<2x5xi32>) {
+  // expected-error@+1 {{'graph.attention' op has document_starts and is not causal}}
+  %0 = graph.attention %q, %q, %q, 1.0 within %starts : tensor<2x5xi32> : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>
+  return
+}
+
+// -----
+
+// attention (C6)
+func.func @attention(%q: tensor<2x5x4x6xf32>, %starts: tensor<5xi32>) {
+  // expected-error@+1 {{'graph.attention' op document_starts are not (2, 5): 'tensor<5xi32>'}}
+  %0 = graph.attention %q, %q, %q, 1.0 within %starts : tensor<5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x4x6xf32>
+  return
+}
+
+// -----
+
 // attention_grad (C1)
 func.func @attention_grad(%q: tensor<2x5x4x6xf32>, %lse: tensor<2x5x4xf32>) {
   // expected-error @+1 {{row statistics are not (2, 4, 5): 'tensor<2x5x4xf32>'}}

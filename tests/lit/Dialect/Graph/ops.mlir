@@ -114,7 +114,7 @@ func.func @macros(%x: tensor<2x4x6xf32>, %w: tensor<6xf32>, %dy: tensor<2x4x6xf3
 }
 
 // CHECK-LABEL: func @attention
-func.func @attention(%x: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %v: tensor<2x5x2x6xf32>, %cos: tensor<5x3xf32>, %sin: tensor<5x3xf32>)
+func.func @attention(%x: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %v: tensor<2x5x2x6xf32>, %cos: tensor<5x3xf32>, %sin: tensor<5x3xf32>, %starts: tensor<2x5xi32>)
     -> (tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>) {
   // CHECK: graph.rope %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x5x4x6xf32>, tensor<5x3xf32>
   %q = graph.rope %x, %cos, %sin : tensor<2x5x4x6xf32>, tensor<5x3xf32>
@@ -126,6 +126,10 @@ func.func @attention(%x: tensor<2x5x4x6xf32>, %k: tensor<2x5x2x6xf32>, %v: tenso
   %1, %lse = graph.attention %q, %r, %v, 0.5 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
   // CHECK: graph.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
   %dq, %dk, %dv = graph.attention_grad %q, %r, %v, %1, %lse, %0, 0.5 {causal, window = 3 : i64} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, 5.000000e-01 within %{{.*}} : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  %2, %lse2 = graph.attention %q, %r, %v, 0.5 within %starts : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32> -> tensor<2x4x5xf32>
+  // CHECK: graph.attention_grad %{{.*}}, 5.000000e-01 within %{{.*}} : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
+  %dq2, %dk2, %dv2 = graph.attention_grad %q, %r, %v, %2, %lse2, %0, 0.5 within %starts : tensor<2x5xi32> {causal} : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x4x5xf32>
   return %dq, %dk, %dv, %0 : tensor<2x5x4x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x2x6xf32>, tensor<2x5x4x6xf32>
 }
 
