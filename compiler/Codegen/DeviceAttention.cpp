@@ -5,9 +5,21 @@ using namespace mlir;
 namespace ztc {
 namespace codegen {
 
+/// Which buffer of a kernel holds document_starts: the last one.
+static unsigned startsBuffer(AttentionKernel kind) {
+  switch (kind) {
+  case AttentionKernel::Forward:
+    return 5;
+  case AttentionKernel::KeyGrad:
+    return 8;
+  default:
+    return 7;
+  }
+}
+
 AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, const AttentionForm &form, int64_t rows)
-    : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed), dim_(form.headDim),
-      rows_(rows) {
+    : k(kernel), b(kernel.b), kind_(kind), causal_(form.causal), windowed_(form.windowed),
+      packed_(form.packed && kind != AttentionKernel::Delta), dim_(form.headDim), rows_(rows) {
   element_ = b.element(form.type);
   // Left to itself, the assembler prefers spilling registers to letting fewer than three blocks share a multiprocessor.
   k.blocksTogether = 2;
@@ -31,6 +43,8 @@ AttentionEmitter::AttentionEmitter(BlockKernel &kernel, AttentionKernel kind, co
   batch_ = over(pair, ownHeads);
   head_ = ofKeys ? b.mul(own, group_) : own;
   kvHead_ = ofKeys ? own : over(own, group_);
+  if (packed_)
+    starts_ = b.address(k.buffer(startsBuffer(kind)), b.getI32Type(), b.mul(wide(batch_), wide(seq_)));
 }
 
 Value AttentionEmitter::wide(Value value) {
@@ -57,16 +71,44 @@ void AttentionEmitter::storeStatistic(Value value, Value base, Value row, Value 
   k.ifThen(both(condition, less(row, seq_)), [&] { b.store(value, b.address(base, b.getF32Type(), row)); });
 }
 
+Value AttentionEmitter::documentStart(Value row) {
+  return guarded(less(row, seq_), i32(0),
+                 [&] { return b.load(b.address(starts_, b.getI32Type(), row), b.getI32Type(), 1); });
+}
+
+// Starts never fall along a row: the last position of a document is found by halves.
+Value AttentionEmitter::documentEnd(Value row) {
+  constexpr int64_t kBits = 30;
+  Value last = k.forRangeRolled(i32(0), i32(kBits), 1, {row}, [&](Value bit, Values &carried) {
+    Value step = arith::ShRUIOp::create(b, i32(int64_t(1) << (kBits - 1)), bit), next = b.add(carried[0], step);
+    Value before = carried[0];
+    carried[0] = guarded(less(next, seq_), before, [&]() -> Value {
+      Value start = b.load(b.address(starts_, b.getI32Type(), next), b.getI32Type(), 1);
+      return b.select(less(row, start), before, next);
+    });
+  })[0];
+  return b.add(last, i32(1));
+}
+
+Value AttentionEmitter::documentEdge(Value row) {
+  if (!packed_)
+    return {};
+  return kind_ == AttentionKernel::KeyGrad ? documentEnd(row) : documentStart(row);
+}
+
 std::pair<Value, Value> AttentionEmitter::columnRange(int64_t step) {
   Value first = i32(0), end = seq_, last = b.add(row_, i32(rows_ - 1));
   if (!causal_)
     return {first, end};
   if (kind_ == AttentionKernel::KeyGrad)
-    return {row_, windowed_ ? b.minimum(end, b.add(last, window_)) : end};
-  if (windowed_) {
-    Value oldest = b.maximum(b.add(b.sub(row_, window_), i32(1)), i32(0));
-    first = arith::AndIOp::create(b, oldest, i32(-step));
-  }
+    return {row_, b.minimum(packed_ ? documentEnd(b.minimum(last, b.sub(seq_, i32(1)))) : end,
+                            windowed_ ? b.minimum(end, b.add(last, window_)) : end)};
+  if (packed_)
+    first = documentStart(row_);
+  if (windowed_)
+    first = b.maximum(b.add(b.sub(row_, window_), i32(1)), first);
+  if (windowed_ || packed_)
+    first = arith::AndIOp::create(b, first, i32(-step));
   return {first, b.minimum(end, b.add(last, i32(1)))};
 }
 
@@ -77,7 +119,7 @@ AttentionEmitter::Values AttentionEmitter::forTiles(int64_t step, Values carried
     carried = k.forRange(from, to, step, carried, [&](Value first, Values &values) { body(first, masked, values); });
   };
   auto wholeTiles = [&](Value columns) -> Value { return arith::AndIOp::create(b, columns, i32(-step)); };
-  if (windowed_) {
+  if (windowed_ || packed_) {
     loop(begin, end, /*masked=*/true); // an edge at each end, and little between
   } else if (kind_ == AttentionKernel::KeyGrad && causal_) {
     // Queries behind the sequence are zero, and so is what they add.
@@ -92,12 +134,17 @@ AttentionEmitter::Values AttentionEmitter::forTiles(int64_t step, Values carried
   return carried;
 }
 
-Value AttentionEmitter::sees(Value query, Value key) {
+Value AttentionEmitter::sees(Value query, Value key, Value edge) {
   if (!causal_)
     return less(key, seq_);
   // Queries behind the sequence are nobody's: what they see does not count.
   Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
-  return windowed_ ? both(visible, less(b.sub(query, window_), key)) : visible;
+  if (windowed_)
+    visible = both(visible, less(b.sub(query, window_), key));
+  if (!packed_)
+    return visible;
+  return both(visible,
+              kind_ == AttentionKernel::KeyGrad ? less(query, edge) : b.compare(arith::CmpIPredicate::sle, edge, key));
 }
 
 void AttentionEmitter::emitSoftmaxGrad(Value &score, Value &cotangent, Value visible, Value lse, Value delta) {
@@ -123,10 +170,13 @@ static KernelDescription addAttention(KernelModule::State &state, AttentionKerne
                                       ArrayRef<bool> written, const AttentionForm &form) {
   std::string full = (name + typeSuffix(form.type) + "_" + Twine(form.headDim)).str();
   if (form.causal && kind != AttentionKernel::Delta)
-    full += form.windowed ? "_window" : "_causal";
+    full += (form.windowed ? "_window" : "_causal") + StringRef(form.packed ? "_packed" : "").str();
+  SmallVector<bool> all(written);
+  if (form.packed && kind != AttentionKernel::Delta)
+    all.push_back(false);
   int64_t rows = attentionRowsMma(kind, form);
   auto emit = rows ? emitAttentionMma : emitAttentionFma;
-  return deviceService(state, full, written, /*scalars=*/5, AttentionEmitter::kThreads,
+  return deviceService(state, full, all, /*scalars=*/5, AttentionEmitter::kThreads,
                        rows ? rows : attentionRowsFma(kind, form),
                        [&](BlockKernel &kernel) { emit(kernel, kind, form); });
 }

@@ -36,8 +36,11 @@ protected:
   /// Goes over the tiles of `step` columns that the block's rows see, in order. `body` gets a tile's first column and
   /// whether there is a row that does not see all of it: no others need masks.
   Values forTiles(int64_t step, Values carried, llvm::function_ref<void(mlir::Value, bool masked, Values &)> body);
-  /// Whether query `query` sees key `key`; both are numbers within the sequence, or behind it.
-  mlir::Value sees(mlir::Value query, mlir::Value key);
+  /// Whether query `query` sees key `key`; both are numbers within the sequence, or behind it. `edge` is the
+  /// documentEdge() of the one that is a row of the block.
+  mlir::Value sees(mlir::Value query, mlir::Value key, mlir::Value edge);
+  /// Of packed rows where the document of a row of the block starts, for KeyGrad where it ends; else null.
+  mlir::Value documentEdge(mlir::Value row);
   /// Probabilities and the scores' cotangents in place of scores and the probabilities' cotangents.
   /// `visible` is null where all are.
   void emitSoftmaxGrad(mlir::Value &score, mlir::Value &cotangent, mlir::Value visible, mlir::Value lse,
@@ -63,7 +66,7 @@ protected:
   BlockKernel &k;
   KernelBuilder &b;
   const AttentionKernel kind_;
-  const bool causal_, windowed_;
+  const bool causal_, windowed_, packed_;
   const int64_t dim_, rows_;
   mlir::Type element_; ///< of the tensors, in the kernel's context
   mlir::Value thread_, seq_, heads_, kvHeads_, window_, scale_;
@@ -74,6 +77,11 @@ private:
   /// Columns [first, end) that the block's rows see; `first` is a multiple of `step`, or of the rows' number.
   std::pair<mlir::Value, mlir::Value> columnRange(int64_t step);
   mlir::Value wide(mlir::Value value);
+  /// Where the document of `row` starts, 0 behind the sequence; and the first position behind that document.
+  mlir::Value documentStart(mlir::Value row);
+  mlir::Value documentEnd(mlir::Value row);
+
+  mlir::Value starts_; ///< of the documents of the block's batch; null where rows are not packed
 };
 
 /// By fused multiply-adds in f32: for everything.

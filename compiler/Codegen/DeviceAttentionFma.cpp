@@ -40,6 +40,8 @@ public:
     x_ = arith::AndIOp::create(b, thread_, i32(kColumnThreads - 1));
     for (int64_t i = 0; i < perThread_; ++i)
       ownRows_.push_back(b.add(b.add(row_, y_), i32(i * kRowThreads)));
+    for (Value row : ownRows_)
+      edges_.push_back(documentEdge(row));
   }
 
   void emit() {
@@ -203,7 +205,7 @@ private:
       Values best(perThread_, b.real(b.getF32Type(), lowest));
       forScores([&](int64_t i, int64_t j, int64_t index) {
         if (hasMask)
-          visible[index] = sees(ownRows_[i], column(first, j));
+          visible[index] = sees(ownRows_[i], column(first, j), edges_[i]);
         scores[index] = b.mul(scores[index], scale_);
         best[i] = b.maximum(best[i], masked(visible[index], scores[index], b.real(b.getF32Type(), lowest)));
       });
@@ -265,7 +267,7 @@ private:
           delta.push_back(statistic(deltas, column(first, j)));
         }
         forScores([&](int64_t i, int64_t j, int64_t index) {
-          Value visible = hasMask ? sees(column(first, j), ownRows_[i]) : Value();
+          Value visible = hasMask ? sees(column(first, j), ownRows_[i], edges_[i]) : Value();
           emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[j], delta[j]);
         });
         MutableArrayRef<Value> all(values);
@@ -288,7 +290,7 @@ private:
       Values scores = products(queries(0), keys(1), first);
       Values cotangents = products(queries(3), keys(2), first);
       forScores([&](int64_t i, int64_t j, int64_t index) {
-        Value visible = hasMask ? sees(ownRows_[i], column(first, j)) : Value();
+        Value visible = hasMask ? sees(ownRows_[i], column(first, j), edges_[i]) : Value();
         emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[i], delta[i]);
       });
       addProducts(cotangents, keys(1), first, values);
@@ -298,7 +300,7 @@ private:
 
   const int64_t perThread_, pieces_, vector_;
   Value x_, y_;
-  Values ownRows_;
+  Values ownRows_, edges_;
   Value rowPiece_, columnPiece_, weights_;
 };
 } // namespace

@@ -40,6 +40,8 @@ public:
     pair_ = b.mul(arith::AndIOp::create(b, lane_, i32(3)), i32(2));
     for (int64_t half = 0; half < 2; ++half)
       ownRows_.push_back(b.add(b.add(row_, warpRow_), b.add(group, i32(8 * half))));
+    for (Value row : ownRows_)
+      edges_.push_back(documentEdge(row));
     // Which row and which half of a row of four matrices this lane points at: matrices side by side first, or one below
     // the other first.
     Value low = arith::AndIOp::create(b, lane_, i32(7)), middle = bit(3), high = bit(4);
@@ -191,6 +193,7 @@ private:
   /// The number of column `index` % 2 of fragment `index` / 4 of products from `first` on.
   Value column(Value first, int64_t index) { return b.add(b.add(first, pair_), i32(index / 4 * 8 + index % 2)); }
   Value ownRow(int64_t index) { return ownRows_[index / 2 % 2]; }
+  Value ownEdge(int64_t index) { return edges_[index / 2 % 2]; }
 
   Values noSums() { return Values(steps_ * 8, zero()); }
 
@@ -223,7 +226,7 @@ private:
              shrunk(2);
       for (auto [index, score] : llvm::enumerate(scores)) {
         if (hasMask)
-          visible[index] = sees(ownRow(index), column(first, index));
+          visible[index] = sees(ownRow(index), column(first, index), ownEdge(index));
         score = b.mul(score, scale_);
         Value &most = best[index / 2 % 2];
         most = b.maximum(most, masked(visible[index], score, b.real(b.getF32Type(), lowest)));
@@ -281,7 +284,7 @@ private:
           }
           for (size_t index = 0; index < scores.size(); ++index) {
             size_t which = index / 4 * 2 + index % 2;
-            Value visible = hasMask ? sees(column(query, index), ownRow(index)) : Value();
+            Value visible = hasMask ? sees(column(query, index), ownRow(index), ownEdge(index)) : Value();
             emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[which], delta[which]);
           }
           addProducts(factor(scores), columns_ + at, valueSums);
@@ -310,7 +313,7 @@ private:
         Value key = b.add(first, i32(at));
         Values scores = products(q, at, kDepth), cotangents = products(dout, columns_ + at, kDepth);
         for (size_t index = 0; index < scores.size(); ++index) {
-          Value visible = hasMask ? sees(ownRow(index), column(key, index)) : Value();
+          Value visible = hasMask ? sees(ownRow(index), column(key, index), ownEdge(index)) : Value();
           emitSoftmaxGrad(scores[index], cotangents[index], visible, lse[index / 2 % 2], delta[index / 2 % 2]);
         }
         addProducts(factor(cotangents), at, values);
@@ -323,7 +326,7 @@ private:
   const bool inRegisters_; ///< the rows that stay
   const int64_t columns_;  ///< of a tile
   Value lane_, warpRow_, pair_, besideFirst_, belowFirst_;
-  Values ownRows_;
+  Values ownRows_, edges_;
   Value tile_; ///< rows of two tensors
 };
 } // namespace

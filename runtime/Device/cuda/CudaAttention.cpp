@@ -18,7 +18,7 @@ public:
 
   Status prepare(const CudaPrepare &from) {
     const bool grad = attention_.grad();
-    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {grad ? 10 : 6}));
+    ZTC_RETURN_IF_ERROR(operands_.resolve(from.step, from.context, {(grad ? 10 : 6) + (attention_.packed() ? 1 : 0)}));
     const uint64_t batch = attention_.batch(), seq = attention_.seq(), heads = attention_.heads(),
                    kvHeads = attention_.kv_heads(), dim = attention_.head_dim();
     if (!batch || !seq || !heads || !kvHeads || !dim || heads % kvHeads != 0)
@@ -36,6 +36,8 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Lse, {batch, heads, seq}));
     if (grad)
       ZTC_RETURN_IF_ERROR(operands_.requireElements(Scratch, {gpuAttentionGradScratchBytes(batch, seq, heads)}, 1));
+    if (attention_.packed())
+      ZTC_RETURN_IF_ERROR(operands_.requireElements(starts(), {batch, seq}));
     ZTC_RETURN_IF_ERROR(requireAligned());
     ZTC_ASSIGN_OR_RETURN(kernels_, gpuKernels(attention_.gpu_kernels(), grad ? 3 : 1));
     choose();
@@ -57,11 +59,14 @@ private:
   enum Operands : size_t { Q, K, V, Out, Lse, DOut, DQ, DK, DV, Scratch };
   static_assert(Lse == size_t(ZTC_CUDNN_LSE) && DV == size_t(ZTC_CUDNN_DV) && Scratch == size_t(ZTC_CUDNN_TENSORS));
   size_t scratch() const { return attention_.grad() ? Scratch : Lse + 1; }
+  /// Of packed rows: where each position's document starts.
+  size_t starts() const { return scratch() + 1; }
 
   /// What no run can change is known to the compiler, too: cudnnAttentionObstacle.
   void choose() {
     std::string obstacle;
-    if (const char *known = cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim()))
+    if (const char *known =
+            cudnnAttentionObstacle(attention_.type() != plan::F32, attention_.head_dim(), attention_.packed()))
       obstacle = known;
     else
       obstacle = findGraph().message();
@@ -123,6 +128,9 @@ private:
     return Status::ok();
   }
 
+  /// The kernel that looks at rows alone, of whatever document; null in the forward form.
+  const CudaKernel *delta() const { return attention_.grad() ? &kernels_[0] : nullptr; }
+
   /// No block has more.
   static constexpr uint64_t kMaxRows = 1024;
 
@@ -132,6 +140,8 @@ private:
     parameters_.clear();
     for (Operands operand : operands)
       parameters_.push_back(address(operand));
+    if (attention_.packed() && &kernel != delta())
+      parameters_.push_back(address(starts()));
     for (uint64_t scalar : {attention_.seq(), attention_.heads(), attention_.kv_heads(), attention_.window(),
                             uint64_t(std::bit_cast<uint32_t>(float(attention_.scale())))})
       parameters_.push_back(scalar);

@@ -15,7 +15,7 @@ using namespace ztc;
 /// Those of the attention tests.
 struct Heads {
   int64_t dim;
-  bool causal = true, windowed = false;
+  bool causal = true, windowed = false, packed = false;
 };
 
 int main(int argc, char **argv) {
@@ -48,10 +48,18 @@ int main(int argc, char **argv) {
     kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));
   kernels.push_back(module.addGpuLossSum());
   for (mlir::Type type : {f32, bf16, f16})
-    for (Heads heads : {Heads{8}, {16}, {24}, {32}, {8, true, true}, {16, true, true}, {16, false}})
+    for (Heads heads : {Heads{8},
+                        {16},
+                        {24},
+                        {32},
+                        {8, true, true},
+                        {16, true, true},
+                        {16, false},
+                        {16, true, false, true},
+                        {16, true, true, true}})
       for (bool grad : {false, true})
         for (const KernelDescription &kernel :
-             module.addGpuAttention({heads.dim, heads.causal, heads.windowed, type}, grad))
+             module.addGpuAttention({heads.dim, heads.causal, heads.windowed, type, heads.packed}, grad))
           kernels.push_back(kernel);
   auto images = module.emit(targets);
   if (failed(images))

@@ -49,7 +49,7 @@ struct AttentionOnGpu {
   std::vector<KernelDescription> forward, grad;
 
   explicit AttentionOnGpu(const AttentionCase &c) {
-    AttentionForm form{int64_t(c.dim), c.causal, c.window != 0, typeOf(c.type)};
+    AttentionForm form{int64_t(c.dim), c.causal, c.window != 0, typeOf(c.type), !c.documents.empty()};
     forward = module.addGpuAttention(form, /*grad=*/false);
     grad = module.addGpuAttention(form, /*grad=*/true);
     auto images = module.emit({"simt"});
@@ -70,14 +70,18 @@ struct AttentionOnGpu {
     Bytes q = tensor(reference.q), k = tensor(reference.k), v = tensor(reference.v), dout = tensor(reference.dout);
     Bytes out = rubbish(reference.q.size()), dq = out, dk = rubbish(reference.k.size()), dv = dk;
     Bytes lse = bytesOf(std::vector<float>(reference.lse.size(), NAN)), delta = lse;
-    const std::vector<std::vector<Bytes *>> buffers{{&q, &k, &v, &out, &lse},
-                                                    {&dout, &out, &delta},
-                                                    {&q, &k, &v, &dout, &lse, &delta, &dk, &dv},
-                                                    {&q, &k, &v, &dout, &lse, &delta, &dq}};
+    Bytes starts = bytesOf(c.starts());
+    std::vector<std::vector<Bytes *>> buffers{{&q, &k, &v, &out, &lse},
+                                              {&dout, &out, &delta},
+                                              {&q, &k, &v, &dout, &lse, &delta, &dk, &dv},
+                                              {&q, &k, &v, &dout, &lse, &delta, &dq}};
+    for (size_t i : {0, 2, 3})
+      if (!c.documents.empty())
+        buffers[i].push_back(&starts);
     std::vector<KernelDescription> kernels = forward;
     kernels.insert(kernels.end(), grad.begin(), grad.end());
     for (auto [kernel, operands] : llvm::zip(kernels, buffers)) {
-      const uint64_t rows = kernel.device.unitsPerBlock, heads = operands.size() == 8 ? c.kvHeads : c.heads;
+      const uint64_t rows = kernel.device.unitsPerBlock, heads = &operands == &buffers[2] ? c.kvHeads : c.heads;
       const uint64_t extent = c.batch * heads * ((c.seq + rows - 1) / rows * rows);
       if (!launchOnGpu(*image, kernel, operands,
                        {int64_t(c.seq), int64_t(c.heads), int64_t(c.kvHeads), int64_t(c.window),
@@ -135,6 +139,14 @@ TEST(CodegenAttention, NarrowTypes) {
   expectAttention({1, 80, 2, 1, 16, 0, true, 33, plan::BF16});
   expectAttention({1, 65, 2, 2, 16, 0, false, 0, plan::F16});
   expectAttention({1, 70, 2, 1, 128, 0, true, 0, plan::BF16});
+}
+
+TEST(CodegenAttention, Documents) {
+  expectAttention({2, 70, 4, 2, 16, 0, true, 0, plan::F32, {13, 1, 37}});
+  expectAttention({1, 90, 2, 1, 16, 0, true, 20, plan::F32, {31, 33}});
+  expectAttention({2, 150, 2, 1, 32, 0, true, 0, plan::BF16, {64, 1, 63}});
+  expectAttention({1, 150, 2, 2, 16, 0, true, 33, plan::F16, {70}});
+  expectAttention({1, 140, 1, 1, 128, 0, true, 0, plan::BF16, {5, 100}});
 }
 
 namespace {
