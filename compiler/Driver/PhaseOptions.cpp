@@ -50,6 +50,8 @@ const PhaseOption kOptions[] = {
     {"optimizer", Phase::Backward,
      [](const auto &o) -> std::string { return o.optimizer == "adamw" ? "" : o.optimizer; },
      [](auto &o, StringRef x) { o.optimizer = x; }},
+    {"pack", Phase::Backward, [](const auto &o) -> std::string { return o.pack ? "on" : ""; },
+     [](auto &o, StringRef) { o.pack = true; }},
     {"generate", Phase::Backward, [](const auto &o) -> std::string { return o.generate ? "cache" : ""; },
      [](auto &o, StringRef) { o.generate = true; }},
     {"precision", Phase::Precision, [](const auto &o) { return o.precision; },

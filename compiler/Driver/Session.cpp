@@ -58,6 +58,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"quantize", o.quantize},
       {"no-decay", o.noDecayPattern},
       {"tf32", o.tf32 ? "on" : ""},
+      {"pack", o.pack ? "on" : ""},
       {"generate", o.generate ? "cache" : ""},
       {"disable-pass", join(o.disabledPasses)},
       {"pass-option", join(o.passOptions)},
@@ -350,7 +351,7 @@ FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
   CompileOptions rest;
   rest.adapter = opts.adapter, rest.lora = opts.lora, rest.quantize = opts.quantize;
   rest.freezePattern = opts.freezePattern, rest.noDecayPattern = opts.noDecayPattern;
-  rest.generate = opts.generate, rest.targets = opts.targets;
+  rest.pack = opts.pack, rest.generate = opts.generate, rest.targets = opts.targets;
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(false);
   for (const PhaseInfo &info : allPhases())

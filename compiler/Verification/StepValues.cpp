@@ -338,7 +338,8 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
     return tensor; // the parameter is exact in bf16: no remainder
   if (role == "master")
     role = "parameter";
-  std::mt19937_64 generator = generatorOf(role, name, role == "tokens" || role == "targets" ? batch : 0);
+  std::mt19937_64 generator =
+      generatorOf(role, name, role == "tokens" || role == "targets" || role == "document_starts" ? batch : 0);
   if (role == "step") {
     for (auto [index, x] : llvm::enumerate(tensor.reals))
       x = stepParameter(StepParameter(index));
@@ -346,6 +347,15 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
   }
   if (role == "first_token") { // as the trainer counts them, in a step of one micro-step
     llvm::fill(tensor.integers, int64_t(batch) * tokens);
+    return tensor;
+  }
+  if (role == "document_starts") { // of each row
+    const int64_t length = tensor.shape.back();
+    for (size_t index = 0, start = 0; index < tensor.integers.size(); ++index) {
+      const size_t place = index % size_t(length);
+      start = place == 0 ? 0 : generator() % 4 == 0 ? place : start;
+      tensor.integers[index] = int64_t(start);
+    }
     return tensor;
   }
   if (role == "position") {

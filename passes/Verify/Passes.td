@@ -18,11 +18,11 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `backward`.";
   let description = [{
     (B1) the module holds `@microstep`, `@update`, `@eval` and `@generate`, perhaps `@decode`, no `@forward`, and only `graph` ops in them.
-    (B2) `@microstep` takes tokens, targets, step, first_token where something is dropped, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
+    (B2) `@microstep` takes tokens, targets, step, first_token where something is dropped, document_starts where rows are packed, parameters; it returns the loss (rank 0) and then, per trainable parameter in order,
     a gradient of its name and type.
     (B3) `@update` takes step, and parameter, gradient and the optimizer's states of each trainable parameter; it returns the new parameters and
     states, `gradient_norm` and `finite`.
-    (B4) `@eval` takes tokens, targets and the parameters, and returns the loss, or one of each sequence.
+    (B4) `@eval` takes tokens, targets, document_starts where rows are packed, and the parameters, and returns the loss, or one of each sequence.
     (B5) `@generate` takes tokens, a position of each sequence and the parameters, and returns (positions, vocabulary) logits; where there is
     `@decode_rows` it takes and returns the caches of that, else it returns those of `@decode` where there is one.
     (B6) `@decode` and `@decode_rows` take tokens, positions, the parameters and caches, and return (positions, vocabulary) logits and these caches.

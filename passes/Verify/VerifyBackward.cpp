@@ -62,6 +62,10 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     return RankedTensorType::get({}, element);
   }
 
+  static bool isPacked(func::FuncOp function) {
+    return !graph::argumentsWithRole(function, graph::Role::DocumentStarts).empty();
+  }
+
   /// How many positions its second argument holds.
   static int64_t positionsOf(func::FuncOp function) {
     auto position = dyn_cast<RankedTensorType>(function.getArgumentTypes()[1]);
@@ -75,6 +79,8 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
     SmallVector<StringRef> roles{"tokens", "targets", "step"};
     if (!graph::argumentsWithRole(function, graph::Role::FirstToken).empty())
       roles.push_back("first_token");
+    if (isPacked(function))
+      roles.push_back("document_starts");
     roles.push_back("parameter...");
     return failure(failed(checkRoles(function, "B2", roles)) || failed(checkResults(function, "B2", results)));
   }
@@ -112,7 +118,11 @@ struct VerifyBackward : impl::VerifyBackwardBase<VerifyBackward> {
 
   /// One loss, or one of each sequence.
   LogicalResult verifyEval(func::FuncOp function) {
-    if (failed(checkRoles(function, "B4", {"tokens", "targets", "parameter..."})))
+    SmallVector<StringRef> roles{"tokens", "targets"};
+    if (isPacked(function))
+      roles.push_back("document_starts");
+    roles.push_back("parameter...");
+    if (failed(checkRoles(function, "B4", roles)))
       return failure();
     auto expected = cast<RankedTensorType>(scalarLike(function));
     if (function.getNumResults()) {
