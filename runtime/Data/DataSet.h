@@ -1,10 +1,12 @@
 // Rows of tokens and targets from files, in an order that depends on nothing but seed, epoch and row.
 #pragma once
+#include "runtime/Core/Packing.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Text/TokenFile.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,9 +34,11 @@ struct DataOptions {
   TextOptions text = {};   ///< of files that are text
   bool pack = false;       ///< rows hold several documents each
   bool dropLong = false;   ///< of packed rows: documents longer than a row are dropped, not cut
+  /// Of packed rows: the token that ends a document where the file does not say where documents end.
+  std::optional<uint64_t> documentEnd = {};
 };
 
-/// One file of rows. Thread-safe; reading allocates nothing unless it fails.
+/// Rows of one file, or of several whose documents share rows. Thread-safe; reading allocates nothing unless it fails.
 class TokenSource {
 public:
   virtual ~TokenSource() = default;
@@ -42,10 +46,15 @@ public:
   /// Tokens and targets (S) of a row; targets that do not count are kIgnoredTarget.
   /// InvalidArgument with file and byte offset on a token outside the vocabulary.
   virtual Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const = 0;
+  /// The same of a row of several documents, and for each position where in the row its document starts; `starts` (S)
+  /// comes filled with zeros, which stand for one document.
+  virtual Status readDocuments(uint64_t row, int32_t *tokens, int32_t *targets, int32_t *) const {
+    return readRow(row, tokens, targets);
+  }
   /// Targets of a row that count.
   virtual StatusOr<uint64_t> countTargets(uint64_t row) const = 0;
-  /// The whole file.
-  virtual std::span<const std::byte> bytes() const = 0;
+  /// All of each file.
+  virtual std::vector<std::span<const std::byte>> files() const = 0;
 };
 
 /// All files of --data or --eval-data, one after the other.
@@ -64,8 +73,12 @@ public:
   /// InvalidArgument where one global batch of `rowsPerStep` rows needs more rows than there are.
   Status checkGlobalBatch(uint64_t rowsPerStep) const;
 
-  /// Tokens and targets (S each) of a global row. Allocates nothing unless it fails.
+  /// Tokens and targets (S each) of a global row, and where each position's document starts. Allocates nothing unless
+  /// it fails.
   Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets) const;
+  Status fillRow(uint64_t globalRow, int32_t *tokens, int32_t *targets, int32_t *starts) const;
+  /// What became of the documents; nothing where rows are not packed.
+  const std::optional<PackingSummary> &packing() const { return packing_; }
   /// Targets that count in global rows [first, first + count): N of a global batch.
   StatusOr<uint64_t> countTargets(uint64_t first, uint64_t count) const;
 
@@ -92,6 +105,7 @@ private:
   std::vector<std::unique_ptr<TokenSource>> sources_;
   std::vector<uint64_t> firstRow_; ///< of each source
   uint64_t rows_ = 0;
+  std::optional<PackingSummary> packing_;
   std::string fingerprint_; ///< of the files as they were opened
   std::string hashFiles() const;
 };

@@ -1,9 +1,11 @@
 #include "runtime/Data/Sources.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Safetensors.h"
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <optional>
+#include <vector>
 
 namespace ztc {
 namespace {
@@ -32,8 +34,9 @@ struct IntegerRows {
 
 class SafetensorsSource : public TokenSource {
 public:
-  SafetensorsSource(SafetensorsFile file, RowReader reader, const RowShape &shape)
-      : file_(std::move(file)), reader_(std::move(reader)), shape_(shape) {}
+  /// Rows of any length where `anyLength`; then S is theirs.
+  SafetensorsSource(SafetensorsFile file, RowReader reader, const RowShape &shape, bool anyLength = false)
+      : file_(std::move(file)), reader_(std::move(reader)), shape_(shape), anyLength_(anyLength) {}
 
   Status prepare() {
     ZTC_ASSIGN_OR_RETURN(inputs_, rowsOf("input_ids", /*required=*/true));
@@ -43,7 +46,7 @@ public:
   }
 
   uint64_t rows() const override { return rows_; }
-  std::span<const std::byte> bytes() const override { return file_.bytes(); }
+  std::vector<std::span<const std::byte>> files() const override { return {file_.bytes()}; }
 
   Status readRow(uint64_t row, int32_t *tokens, int32_t *targets) const override {
     const uint64_t first = row * shape_.seq;
@@ -73,6 +76,15 @@ public:
     return count;
   }
 
+  uint64_t length() const { return shape_.seq; } ///< of a row
+  /// The place of the last label that counts; 0 for none.
+  uint64_t lastCounted(uint64_t row) const {
+    uint64_t t = shape_.seq - 1;
+    while (t > 0 && labels_.at(row * shape_.seq + t) == -100)
+      --t;
+    return t;
+  }
+
 private:
   /// One row, read from the file.
   StatusOr<IntegerRows> rowOf(const IntegerRows &rows, uint64_t row, int place) const {
@@ -96,9 +108,12 @@ private:
     if (tensor->shape.size() != 2 && tensor->shape.size() != 3)
       return invalidArgument(fmt::format("'{}': {} has the shape [{}], [N, B, S] or [N, S] is needed", file_.path(),
                                          name, fmt::join(tensor->shape, ", ")));
+    if (anyLength_ && inputs_.data == nullptr && !isMask && tensor->shape.back() > 0)
+      shape_.seq = static_cast<uint64_t>(tensor->shape.back());
     if (static_cast<uint64_t>(tensor->shape.back()) != shape_.seq)
-      return invalidArgument(fmt::format("'{}': the rows of {} have {} tokens, the plan was compiled for --seq={}",
-                                         file_.path(), name, tensor->shape.back(), shape_.seq));
+      return invalidArgument(
+          fmt::format("'{}': the rows of {} have {} tokens, {}{}", file_.path(), name, tensor->shape.back(),
+                      anyLength_ ? "those of input_ids " : "the plan was compiled for --seq=", shape_.seq));
     const uint64_t rows = *elementCount(tensor->shape) / shape_.seq;
     if (inputs_.data == nullptr && !isMask)
       rows_ = rows;
@@ -135,8 +150,34 @@ private:
   SafetensorsFile file_;
   RowReader reader_;
   RowShape shape_;
+  bool anyLength_;
   IntegerRows inputs_, labels_;
   uint64_t rows_ = 0;
+};
+
+/// Rows as documents.
+class SafetensorsDocuments final : public DocumentSource {
+public:
+  explicit SafetensorsDocuments(std::unique_ptr<SafetensorsSource> rows) : rows_(std::move(rows)) {
+    for (uint64_t row = 0; row < rows_->rows(); ++row)
+      places_.push_back(rows_->lastCounted(row));
+  }
+
+  std::span<const uint64_t> places() const override { return places_; }
+  std::span<const std::byte> bytes() const override { return rows_->files().front(); }
+  Status read(uint64_t document, uint64_t first, uint64_t count, int32_t *tokens, int32_t *targets) const override {
+    thread_local std::vector<int32_t> inputs, labels;
+    inputs.resize(std::max(inputs.size(), size_t(rows_->length())));
+    labels.resize(std::max(labels.size(), size_t(rows_->length())));
+    ZTC_RETURN_IF_ERROR(rows_->readRow(document, inputs.data(), labels.data()));
+    std::copy_n(inputs.begin() + int64_t(first), count, tokens);
+    std::copy_n(labels.begin() + int64_t(first), count, targets);
+    return Status::ok();
+  }
+
+private:
+  std::unique_ptr<SafetensorsSource> rows_;
+  std::vector<uint64_t> places_;
 };
 
 } // namespace
@@ -147,6 +188,14 @@ StatusOr<std::unique_ptr<TokenSource>> openSafetensorsSource(const std::string &
   auto source = std::make_unique<SafetensorsSource>(std::move(file), std::move(reader), shape);
   ZTC_RETURN_IF_ERROR(source->prepare());
   return std::unique_ptr<TokenSource>(std::move(source));
+}
+
+StatusOr<std::unique_ptr<DocumentSource>> openSafetensorsDocuments(const std::string &path, const RowShape &shape) {
+  ZTC_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  ZTC_ASSIGN_OR_RETURN(RowReader reader, RowReader::open(file.mapped()));
+  auto rows = std::make_unique<SafetensorsSource>(std::move(file), std::move(reader), shape, /*anyLength=*/true);
+  ZTC_RETURN_IF_ERROR(rows->prepare());
+  return std::unique_ptr<DocumentSource>(std::make_unique<SafetensorsDocuments>(std::move(rows)));
 }
 
 } // namespace ztc

@@ -3,8 +3,10 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Data/DataSet.h"
+#include "runtime/Data/DocumentSource.h"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ztc {
@@ -35,6 +37,22 @@ StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, c
 /// prompts are no targets that count. InvalidArgument, with the token's text, where one lies beyond the vocabulary.
 StatusOr<std::unique_ptr<TokenSource>> openTokenizedSource(const std::string &path, const RowShape &shape,
                                                            const TextOptions &text);
+
+// The same files for packed rows.
+
+/// Each row of any length is a document, which ends with its last label that counts: nothing is learned from what
+/// follows it.
+StatusOr<std::unique_ptr<DocumentSource>> openSafetensorsDocuments(const std::string &path, const RowShape &shape);
+/// Streams, cut behind each token `documentEnd`; InvalidArgument without it.
+StatusOr<std::unique_ptr<DocumentSource>> openBinDocuments(const std::string &path, const RowShape &shape,
+                                                           std::optional<uint64_t> documentEnd);
+StatusOr<std::unique_ptr<DocumentSource>> openTextDocuments(const std::string &path, const RowShape &shape,
+                                                            std::optional<uint64_t> documentEnd);
+/// The documents of Megatron's index.
+StatusOr<std::unique_ptr<DocumentSource>> openMegatronDocuments(const std::string &indexPath, const RowShape &shape);
+/// Lines of a .jsonl; InvalidArgument for a text, which is one document in all.
+StatusOr<std::unique_ptr<DocumentSource>> openTokenizedDocuments(const std::string &path, const RowShape &shape,
+                                                                 const TextOptions &text);
 
 /// Reads ranges of a file that others may cut or replace while a run goes on: such a read of mapped memory would end
 /// the process by a signal. Thread-safe.

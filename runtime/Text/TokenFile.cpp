@@ -16,7 +16,7 @@ namespace {
 /// Text that is tokenized at once, for each thread.
 constexpr size_t kBatchBytes = size_t(2) << 20;
 /// Part of what a token file's name stands for: another way to make tokens of texts gets another number.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 struct Encoded {
   TextPart part;
@@ -76,9 +76,12 @@ private:
   }
 
   void append(const Encoded &one) {
+    begins_ |= one.part.begins;
     const auto put = [&](int32_t token, bool counts) {
       header_.largest = std::max(header_.largest, static_cast<uint32_t>(token));
-      out_.push_back(static_cast<uint32_t>(token) | (counts ? 0 : kUncountedToken));
+      out_.push_back((static_cast<uint32_t>(token) & kTokenId) | (counts ? 0 : kUncountedToken) |
+                     (begins_ ? kDocumentBegins : 0));
+      begins_ = false;
     };
     const bool hasPrompt = one.part.prompt > 0;
     // A text that brings its own beginning gets no second one.
@@ -105,6 +108,7 @@ private:
   std::vector<WordCache> caches_;
   std::vector<uint32_t> out_;
   TokenFileHeader header_;
+  bool begins_ = false; ///< the next token is a document's first
 };
 
 /// Held by one process of this host.

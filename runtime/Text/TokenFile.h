@@ -19,14 +19,16 @@ struct TextOptions {
   std::function<void(const std::string &path, uint64_t done, uint64_t all)> progress = {};
 };
 
-/// Layout: this header, then a u32 for each token of which the highest bit says that it does not count as a target.
+/// Layout: this header, then a u32 for each token of which the highest bit says that it does not count as a target, the
+/// one below that a document begins with it.
 struct TokenFileHeader {
-  char magic[8] = {'z', 't', 'c', 't', 'o', 'k', '1', '\n'};
+  char magic[8] = {'z', 't', 'c', 't', 'o', 'k', '2', '\n'};
   uint64_t tokens = 0;
   uint32_t largest = 0; ///< id
   uint32_t reserved = 0;
 };
-inline constexpr uint32_t kUncountedToken = uint32_t(1) << 31;
+inline constexpr uint32_t kUncountedToken = uint32_t(1) << 31, kDocumentBegins = uint32_t(1) << 30;
+inline constexpr uint32_t kTokenId = kDocumentBegins - 1; ///< the bits of the id
 
 /// The tokens of a text or .jsonl file: with what the tokenizer puts around each document, and the end-of-text token
 /// behind it. Of `prompt` and `completion`, tokens that are the prompt's alone do not count.
