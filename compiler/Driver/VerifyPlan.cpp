@@ -7,6 +7,7 @@
 #include "passes/Adapters/Names.h"
 #include "runtime/Checkpoint/Adapter.h"
 #include "runtime/Core/File.h"
+#include "runtime/Core/Packing.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/StepParameters.h"
@@ -64,15 +65,9 @@ public:
       if (!graph::isFrozen(microstep, index))
         trained.push_back(name);
     }
-    // The labels of a file stand where their tokens do: the target of a position is the label of the next one, and the
-    // last position has none.
+    isPacked = !graph::argumentsWithRole(microstep, graph::Role::DocumentStarts).empty();
     std::mt19937 generator(7);
-    for (unsigned rows = 0; rows < kUpdates * kMostRanks * batch; ++rows)
-      for (int64_t position = 0; position < sequence; ++position) {
-        tokens.push_back(int64_t(generator() % uint64_t(vocabulary)));
-        const bool isCounted = position + 1 < sequence && (rows + position) % 5 != 2;
-        targets.push_back(isCounted ? int64_t(generator() % uint64_t(vocabulary)) : -100);
-      }
+    isPacked ? packRows(generator) : makeRows(generator);
   }
 
   /// The files that a run reads, of these names in a folder.
@@ -83,15 +78,12 @@ public:
                         !writeFile(folder / kAdapter + "/" + kAdapterConfigName, adapterConfig) ||
                         !writeTensors(folder / kAdapter + "/" + kAdapterStem + ".safetensors", /*ofAdapter=*/true)))
       return false;
-    const std::vector<int64_t> shape{kUpdates * kMostRanks, batch, sequence};
-    std::string inputs, labels;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      append(inputs, int32_t(tokens[i]));
-      append(labels, int32_t(i % size_t(sequence) == 0 ? -100 : targets[i - 1]));
-    }
-    const std::string header =
-        layoutSafetensors({{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}}).header;
-    return writeFile(folder / kData, header + inputs + labels);
+    const std::vector<int64_t> shape{int64_t(inputIds.size()) / sequence, sequence};
+    std::string bytes = layoutSafetensors({{"input_ids", plan::I32, shape}, {"labels", plan::I32, shape}}).header;
+    for (const std::vector<int64_t> &values : {inputIds, labels})
+      for (int64_t value : values)
+        append(bytes, int32_t(value));
+    return writeFile(folder / kData, bytes);
   }
   bool isAdapter() const { return !adapterConfig.empty(); }
 
@@ -108,10 +100,51 @@ public:
   int64_t batch, sequence, vocabulary;
   std::map<std::string, Tensor> parameters; ///< of all, by name
   std::vector<std::string> trained;
-  std::vector<int64_t> tokens, targets;
+  std::vector<int64_t> tokens, targets, starts; ///< of the rows; starts of packed ones
+  bool isPacked = false;
   std::string adapterConfig; ///< adapter_config.json; empty: the model itself is trained
 
 private:
+  /// A document a row.
+  void makeRows(std::mt19937 &generator) {
+    // The labels of a file stand where their tokens do: the target of a position is the label of the next one, and the
+    // last position has none.
+    for (unsigned rows = 0; rows < kUpdates * kMostRanks * batch; ++rows)
+      for (int64_t position = 0; position < sequence; ++position) {
+        tokens.push_back(int64_t(generator() % uint64_t(vocabulary)));
+        const bool isCounted = position + 1 < sequence && (rows + position) % 5 != 2;
+        targets.push_back(isCounted ? int64_t(generator() % uint64_t(vocabulary)) : -100);
+      }
+    inputIds = tokens;
+    for (size_t i = 0; i < tokens.size(); ++i)
+      labels.push_back(i % size_t(sequence) == 0 ? -100 : targets[i - 1]);
+  }
+
+  /// Rows of documents that fill them in pairs, as a run packs them.
+  void packRows(std::mt19937 &generator) {
+    std::vector<uint64_t> places;
+    for (unsigned row = 0; row < kUpdates * kMostRanks * batch; ++row) {
+      const auto first = 1 + generator() % uint64_t(sequence - 1);
+      places.insert(places.end(), {first, uint64_t(sequence) - first});
+    }
+    for (uint64_t length : places)
+      for (int64_t i = 0; i < sequence; ++i) {
+        const bool isLast = i == int64_t(length), isCounted = isLast || (i > 0 && i < int64_t(length) && i % 5 != 2);
+        inputIds.push_back(i <= int64_t(length) ? int64_t(generator() % uint64_t(vocabulary)) : 0);
+        labels.push_back(isCounted ? inputIds.back() : -100);
+      }
+    const PackedRows packed = packDocuments(places, uint64_t(sequence), /*dropLong=*/false, kSeed);
+    for (const DocumentPiece &piece : packed.pieces)
+      for (uint64_t place = 0; place < piece.places; ++place) {
+        const size_t at = piece.document * uint64_t(sequence) + place;
+        starts.push_back(int64_t(tokens.size() - place) % sequence);
+        tokens.push_back(inputIds[at]);
+        targets.push_back(labels[at + 1]);
+      }
+  }
+
+  std::vector<int64_t> inputIds, labels; ///< of the file
+
   /// Of a weight in fewer bits the type of what these are made of.
   static RankedTensorType fullType(func::FuncOp function, unsigned index) {
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
@@ -155,6 +188,8 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
     inputs.give([&](StringRef role, StringRef name, RankedTensorType type, unsigned rank) -> std::optional<Tensor> {
       if (role == "tokens" || role == "targets")
         return problem.rows(role == "tokens" ? problem.tokens : problem.targets, type, first + rank);
+      if (role == "document_starts")
+        return problem.rows(problem.starts, type, first + rank);
       if (role == "step") {
         const double count = update + 1;
         Tensor step(type);

@@ -136,6 +136,11 @@ void addDataOptions(CLI::App &app, RunOptions &o) {
       "folder with the tokenizer.json that makes tokens of text, in --data, --eval-data and --prompt; or bytes: "
       "one token a byte");
   data.option("--token-bytes", o.tokenBytes, "2|4", "bytes of a token in .bin files without a header (default 2)");
+  data.flag("--pack", o.pack, "insist on a plan whose rows hold several documents (ztc compile --pack)");
+  data.option("--long", o.longDocuments, "cut|drop",
+              "of packed rows: what happens to a document longer than a row (default cut, into rows of their own)");
+  data.option("--document-end", o.documentEnd, "ID",
+              "of packed rows: the token that ends each document of a .bin, or of a text with --tokenizer=bytes");
   data.flag("--shuffle", o.shuffle, "order the rows of each epoch by --seed; default: as in the files");
   data.option("--seed", o.seed, "S", "seed of --shuffle, --init, --temperature and the trial's tokens (default 0)");
   data.option("--weights", o.weights, "DIR|FILE",

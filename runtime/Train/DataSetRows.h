@@ -14,6 +14,10 @@ public:
   Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) override {
     return data_.fillRow(index, tokens.data(), targets.data());
   }
+  Status readDocuments(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets,
+                       std::span<int32_t> starts) override {
+    return data_.fillRow(index, tokens.data(), targets.data(), starts.data());
+  }
 
 private:
   const DataSet &data_;

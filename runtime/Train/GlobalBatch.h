@@ -25,12 +25,16 @@ public:
   uint64_t globalTokens() const { return globalRows() * seq_; }
   /// This rank's part of N: targets that are not negative, in all micro-batches.
   uint64_t countedTargets() const { return counted_; }
+  /// This rank's positions without padding: up to the last target of each row that counts.
+  uint64_t unpaddedTokens() const { return unpadded_; }
   /// How many tokens of the global batch stand before those of this rank's micro-step.
   int64_t firstToken(uint64_t microBatch) const {
     return int64_t((microBatch * share_.world + share_.rank) * batch_ * seq_);
   }
   std::span<const int32_t> tokens(uint64_t microBatch) const;
   std::span<const int32_t> targets(uint64_t microBatch) const;
+  /// At which position of its row each position's document starts.
+  std::span<const int32_t> documentStarts(uint64_t microBatch) const;
 
   /// Reads this rank's rows of the global batch that begins at row `first` of the sequence: in micro-step m row b is
   /// first + (m W + rank) B + b. Those that are `available` rows or more after `first` are padding: token 0, no target
@@ -42,9 +46,10 @@ private:
   uint64_t batch_;
   uint64_t seq_;
   RowShare share_;
-  uint64_t counted_ = 0;
+  uint64_t counted_ = 0, unpadded_ = 0;
   std::vector<int32_t> tokens_;  ///< (M, B, S)
   std::vector<int32_t> targets_; ///< (M, B, S)
+  std::vector<int32_t> starts_;  ///< (M, B, S)
 };
 
 } // namespace ztc

@@ -147,6 +147,7 @@ Status checkRanges(const RunOptions &o) {
       {o.topP && !(*o.topP > 0 && *o.topP <= 1), "--top-p: more than 0, at most 1"},
       {!o.profile.empty() && o.profile != "kernels" && o.profile != "steps", "--profile: kernels or steps"},
       {o.tokenBytes && *o.tokenBytes != 2 && *o.tokenBytes != 4, "--token-bytes: 2 or 4"},
+      {!o.longDocuments.empty() && o.longDocuments != "cut" && o.longDocuments != "drop", "--long: cut or drop"},
   };
   for (const auto &[wrong, message] : bad)
     if (wrong)
@@ -269,6 +270,10 @@ std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &pl
                       "--data, --eval-only or --generate"},
            Dependency{o.tokenBytes.has_value(), "--token-bytes", hasData || o.evalOnly, "--data"},
            Dependency{o.shuffle, "--shuffle", hasData, "--data"},
+           Dependency{!o.longDocuments.empty(), "--long", plan.bindings().has_document_starts(),
+                      "a plan compiled with --pack"},
+           Dependency{o.documentEnd.has_value(), "--document-end", plan.bindings().has_document_starts(),
+                      "a plan compiled with --pack"},
            Dependency{o.keep.has_value(), "--keep", !o.save.empty(), "--save"},
            Dependency{o.logEvery.has_value(), "--log-every", !o.logJson.empty() || !o.tensorboard.empty(),
                       "--log-json or --tensorboard"},

@@ -39,6 +39,8 @@ struct RunOptions {
   /// Data files up to this size are read through before the first step.
   uint64_t scanBytes = uint64_t(256) << 20;
   bool shuffle = false;
+  bool pack = false;                   ///< the plan must be one of packed rows
+  std::optional<uint64_t> documentEnd; ///< token that ends a document, where the files do not say where they end
   std::string longDocuments; ///< cut or drop: what of packed rows happens to a document longer than a row; empty: cut
   std::string weights;
   std::string adapter; ///< PEFT folder that an adapter begins with

@@ -12,6 +12,12 @@ public:
   virtual ~RowSource() = default;
   /// Writes row `index` of the sequence: S tokens and S targets (negative: not counted).
   virtual Status read(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) = 0;
+  /// The same of a row that may hold several documents, and for each position where in the row its document starts:
+  /// `starts` (S) comes filled with zeros, which stand for one.
+  virtual Status readDocuments(uint64_t index, std::span<int32_t> tokens, std::span<int32_t> targets,
+                               std::span<int32_t>) {
+    return read(index, tokens, targets);
+  }
 };
 
 /// Uniform random tokens below `vocabulary`, each the target of the one before: for the trial run.

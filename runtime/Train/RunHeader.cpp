@@ -94,6 +94,19 @@ static uint64_t reserveBytes(const Session &session) {
                                   : session.device().memory().estimatedReserveBytes(session.shape().world);
 }
 
+/// "packed 120 documents, 10.2k tokens, 3.1 % padding; 2 longer than a row were cut".
+static std::string packingText(const PackingSummary &packing, uint64_t seq) {
+  std::string text = fmt::format("packed {} document{}, {} tokens, {:.1f} % padding", packing.documents,
+                                 packing.documents == 1 ? "" : "s", humanCount(double(packing.places)),
+                                 100 * packing.paddingShare(seq));
+  if (const uint64_t many = packing.cut + packing.dropped)
+    text += fmt::format("; {} longer than a row {} {}", many, many == 1 ? "was" : "were",
+                        packing.dropped ? "dropped" : "cut into rows of their own");
+  if (packing.empty)
+    text += fmt::format("; {} with nothing to learn left out", packing.empty);
+  return text;
+}
+
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
@@ -124,6 +137,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
   else
     text += fmt::format("data    {} rows of {} tokens, {} rows a step\n", facts.rows, model.seq(),
                         model.batch() * session.shape().accumulate * session.shape().world);
+  if (facts.packing)
+    text += fmt::format("        {}\n", packingText(*facts.packing, model.seq()));
   if (facts.firstStep)
     text += fmt::format("resumed after {} of {} steps\n", facts.firstStep, facts.steps);
   text.pop_back();
@@ -198,6 +213,13 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["steps"] = facts.steps;
   head["first_step"] = facts.firstStep;
   head["rows"] = facts.rows;
+  if (const auto &packing = facts.packing)
+    head["packing"] = {{"documents", packing->documents},
+                       {"tokens", packing->places},
+                       {"padding_share", packing->paddingShare(plan.model().seq())},
+                       {"cut", packing->cut},
+                       {"dropped", packing->dropped},
+                       {"empty", packing->empty}};
   head["weights"] = facts.weights;
   if (!facts.differs.empty())
     head["differs"] = facts.differs;

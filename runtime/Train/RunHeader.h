@@ -1,5 +1,6 @@
 // How a run introduces itself, to a person and to the log.
 #pragma once
+#include "runtime/Core/Packing.h"
 #include "runtime/Train/Options.h"
 #include "runtime/Train/Session.h"
 #include <cstdint>
@@ -12,10 +13,11 @@ namespace ztc {
 
 /// What the header says besides plan and machine.
 struct RunFacts {
-  std::string run;        ///< id
-  uint64_t steps = 0;     ///< N
-  uint64_t firstStep = 0; ///< steps done before this run: resumed
-  uint64_t rows = 0;      ///< of --data; 0 in a trial
+  std::string run;                       ///< id
+  uint64_t steps = 0;                    ///< N
+  uint64_t firstStep = 0;                ///< steps done before this run: resumed
+  uint64_t rows = 0;                     ///< of --data; 0 in a trial
+  std::optional<PackingSummary> packing; ///< of --data, where rows hold several documents
   uint64_t seed = 0;
   bool shuffle = false;
   std::optional<double> lossScale;  ///< fp16: of the first step

@@ -72,7 +72,10 @@ StatusOr<std::unique_ptr<DataSet>> RunStages::openData(const plan::Plan &plan, c
                         .seed = facts_.seed,
                         .seq = plan.model().seq(),
                         .vocabulary = plan.model().vocabulary(),
-                        .text = textOptions(options_, tokenizer_, control_, progress_)});
+                        .text = textOptions(options_, tokenizer_, control_, progress_),
+                        .pack = plan.bindings().has_document_starts(),
+                        .dropLong = options_.longDocuments == "drop",
+                        .documentEnd = options_.documentEnd});
 }
 
 /// Targets that all are -100 are seen before the first step, not after the last.
@@ -98,6 +101,7 @@ Status RunStages::openAllData(const plan::Plan &plan) {
   ZTC_RETURN_IF_ERROR(data_->checkRows(scanned));
   ZTC_RETURN_IF_ERROR(checkTargets(*data_, options_.data, "--data"));
   facts_.rows = data_->rows();
+  facts_.packing = data_->packing();
   if (options_.epochs)
     facts_.steps = uint64_t(std::ceil(*options_.epochs * double(facts_.rows) / double(globalBatch)));
   if (facts_.firstStep > facts_.steps)

@@ -22,6 +22,8 @@ std::string summaryText(const RunSummary &s) {
   std::string text =
       fmt::format("done    {} step{} in {}: {} tokens at {} tokens/s", s.totals.steps, s.totals.steps == 1 ? "" : "s",
                   humanSeconds(s.seconds), humanCount(double(s.totals.tokens)), humanCount(tokensPerSecond(s.totals)));
+  if (s.totals.unpadded < s.totals.tokens)
+    text += fmt::format(", {:.1f} % of them padding", 100 * (1 - double(s.totals.unpadded) / double(s.totals.tokens)));
   for (const BestEvaluation &best : s.totals.bestEvaluations)
     if (best.loss)
       text += fmt::format(", best held-out loss{}{} {:.4f} after {} steps", best.name.empty() ? "" : " of ", best.name,
@@ -62,6 +64,8 @@ static void addBestEvaluations(const RunSummary &s, JsonObject &line) {
 std::string summaryJson(const RunSummary &s) {
   JsonObject line;
   line.begin().add("event", "summary").add("steps", s.totals.steps).add("tokens", s.totals.tokens);
+  if (s.totals.unpadded < s.totals.tokens)
+    line.add("tokens_without_padding", s.totals.unpadded);
   line.add("seconds", s.seconds).add("tokens_per_second", tokensPerSecond(s.totals));
   line.add("peak_bytes", s.peakBytes).add("step_seconds", s.totals.stepSeconds);
   line.add("eval_seconds", s.totals.evalSeconds).add("sample_seconds", s.totals.sampleSeconds);

@@ -46,7 +46,11 @@ Status StepRunner::feed(const GlobalBatch &batch, uint64_t microBatch) {
   auto tokens = std::as_bytes(batch.tokens(microBatch));
   auto targets = std::as_bytes(batch.targets(microBatch));
   ZTC_RETURN_IF_ERROR(executor_->writeSlot(plan_->bindings().tokens(), 0, tokens.data(), tokens.size()));
-  return executor_->writeSlot(plan_->bindings().targets(), 0, targets.data(), targets.size());
+  ZTC_RETURN_IF_ERROR(executor_->writeSlot(plan_->bindings().targets(), 0, targets.data(), targets.size()));
+  if (!plan_->bindings().has_document_starts())
+    return Status::ok();
+  auto starts = std::as_bytes(batch.documentStarts(microBatch));
+  return executor_->writeSlot(plan_->bindings().document_starts(), 0, starts.data(), starts.size());
 }
 
 Status StepRunner::begin(const GlobalBatch &batch, const StepParameterArray &parameters) {

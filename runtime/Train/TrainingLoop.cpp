@@ -41,28 +41,29 @@ TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource
 
 Status TrainingLoop::prepareBatch(uint64_t row) {
   const Status filled = next_.fill(rows_, row);
-  const uint64_t counted = next_.countedTargets();
-  Bytes bytes(bytesOf(counted).begin(), bytesOf(counted).end());
+  const BatchRecord mine{next_.countedTargets(), next_.unpaddedTokens()};
+  Bytes bytes(bytesOf(mine).begin(), bytesOf(mine).end());
   const Bytes status = encodeStatus(filled);
   bytes.insert(bytes.end(), status.begin(), status.end());
   isPrepared_ = true;
   return ranks_.control.post("counted targets", bytes);
 }
 
-StatusOr<uint64_t> TrainingLoop::takeBatch() {
+StatusOr<TrainingLoop::BatchRecord> TrainingLoop::takeBatch() {
   isPrepared_ = false;
   ZTC_ASSIGN_OR_RETURN(const std::vector<Bytes> all, ranks_.control.collect("counted targets"));
-  uint64_t sum = 0;
+  BatchRecord sum;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    uint64_t counted = 0;
-    if (all[rank].size() <= sizeof counted)
+    BatchRecord one;
+    if (all[rank].size() <= sizeof one)
       return internalError("a count of targets is not a count");
-    std::memcpy(&counted, all[rank].data(), sizeof counted);
-    const Status filled = decodeStatus(std::span(all[rank]).subspan(sizeof counted));
+    std::memcpy(&one, all[rank].data(), sizeof one);
+    const Status filled = decodeStatus(std::span(all[rank]).subspan(sizeof one));
     endedByRows_ = !filled.isOk();
     if (endedByRows_)
       return all.size() > 1 ? filled.withContext(fmt::format("rank {}", rank)) : filled;
-    sum += counted;
+    sum.targets += one.targets;
+    sum.unpadded += one.unpadded;
   }
   std::swap(batch_, next_);
   return sum;
@@ -115,7 +116,9 @@ StatusOr<TrainingLoop::StepInFlight> TrainingLoop::beginStep(const LoopPosition 
                     .range = beginRange("step", start.step)};
   ranks_.control.progress().enterPhase("training");
   ranks_.control.progress().enterStep(start.step);
-  ZTC_ASSIGN_OR_RETURN(step.report.targets, takeBatch());
+  ZTC_ASSIGN_OR_RETURN(const BatchRecord counted, takeBatch());
+  step.report.targets = counted.targets;
+  step.report.unpadded = counted.unpadded;
   if (start.step + 1 < settings_.stopAt)
     ZTC_RETURN_IF_ERROR(prepareBatch(start.row + batch_.globalRows()));
   ZTC_RETURN_IF_ERROR(runMicrosteps(step));
@@ -192,6 +195,8 @@ void TrainingLoop::log(const StepReport &report) {
   if (log_.isOpen()) {
     line_.begin().add("step", report.step).add("loss", report.loss).add("grad_norm", report.gradientNorm);
     line_.add("lr", report.learningRate).add("tokens", batch_.globalTokens()).add("targets", report.targets);
+    if (report.unpadded < batch_.globalTokens())
+      line_.add("tokens_without_padding", report.unpadded);
     line_.add("tokens_per_second", tokensPerSecond).add("step_ms", report.seconds * 1e3);
     line_.add("sent_bytes", report.sentBytes).add("skipped", report.skipped);
     if (report.scaled)
@@ -216,6 +221,7 @@ void TrainingLoop::report(const StepReport &report, bool last) {
   const uint64_t stepTokens = batch_.globalTokens();
   totals_.steps += 1;
   totals_.tokens += stepTokens;
+  totals_.unpadded += report.unpadded;
   totals_.stepSeconds += report.seconds;
   if (last || report.skipped || (report.step + 1) % settings_.logEvery == 0)
     log(report);

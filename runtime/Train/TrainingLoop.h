@@ -55,7 +55,8 @@ struct LoopSettings {
 /// What a loop has done, and where its time went.
 struct LoopTotals {
   uint64_t steps = 0;
-  uint64_t tokens = 0; ///< of all ranks
+  uint64_t tokens = 0;   ///< of all ranks
+  uint64_t unpadded = 0; ///< of these the ones up to the last target of a row that counts
   double stepSeconds = 0;
   double evalSeconds = 0;
   double sampleSeconds = 0;
@@ -118,8 +119,9 @@ private:
   };
   struct StepReport {
     uint64_t step = 0;
-    uint64_t targets = 0; ///< N
-    double loss = 0;      ///< mean over them
+    uint64_t targets = 0;  ///< N
+    uint64_t unpadded = 0; ///< see LoopTotals
+    double loss = 0;       ///< mean over them
     float gradientNorm = 0;
     double learningRate = 0;
     double seconds = 0;
@@ -141,11 +143,17 @@ private:
     uint64_t range = 0; ///< for a profiler
   };
 
+  /// What the ranks tell each other of a global batch.
+  struct BatchRecord {
+    uint64_t targets = 0, unpadded = 0;
+  };
+
   StatusOr<LoopEnd> runSteps(LoopPosition &position);
-  /// Reads the batch that begins at `row` and sends its count to the other ranks, who need it a step later.
+  /// Reads the batch that begins at `row` and sends its counts to the other ranks, who need it a step later.
   Status prepareBatch(uint64_t row);
-  /// Makes the prepared batch the current one; N, or the failure of the first rank that could not read its rows.
-  StatusOr<uint64_t> takeBatch();
+  /// Makes the prepared batch the current one; N of all ranks, or the failure of the first rank that could not read its
+  /// rows.
+  StatusOr<BatchRecord> takeBatch();
   /// The micro-steps of the step that begins at `start`; `batch_` are its rows.
   StatusOr<StepInFlight> beginStep(const LoopPosition &start);
   Status runMicrosteps(StepInFlight &step);
