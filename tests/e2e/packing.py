@@ -4,10 +4,11 @@ resumed run goes on where it was; boundaries, long documents and padding are sai
 import array
 import json
 import math
+import os
 import random
 import struct
 
-from support import ROOT, check, finish, read_log, read_safetensors, run, scratch, write_safetensors, write_tiny_llama
+from support import BUILD, ROOT, check, finish, read_log, read_safetensors, run, scratch, write_safetensors, write_tiny_llama
 
 SEQ = 32
 # Places of each document: best fit makes three full rows of S of them. A document has a token more, its last target.
@@ -140,6 +141,23 @@ def boundaries(work):
     check("--verify holds each pass", done.returncode == 0, done.stderr[-500:])
 
 
+def on_gpu(work):
+    """Our own kernels, over the stand-ins; cuDNN takes no packed rows."""
+    name = "mistral"
+    folder, plan, data = ROOT / "tests/folders" / name, work / "gpu.bin", work / "gpu.safetensors"
+    write_rows(data, documents(find_vocabulary(json.loads((folder / "config.json").read_text()))))
+    run("ztc", "compile", folder, "-o", plan, "--target=host,simt", "--batch=3", f"--seq={SEQ}", "--precision=fp32", "--pack")
+    _, cpu, _ = train(plan, data, work, "cpu", f"--dump-gradients={work / 'cpu'}")
+    log, environment = work / "gpu.log", {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "1"}
+    done = run("ztc-run", plan, f"--data={data}", "--steps=1", "--device=cuda", "--no-save", f"--log-json={log}", "--init=normal:0.1", "--lr=1e-3", f"--dump-gradients={work / 'gpu'}", env=environment)
+    if done.returncode:
+        return
+    loss = read_log(log)[1][0]["loss"]
+    worst = worst_gradient(read_safetensors(work / "gpu"), read_safetensors(work / "cpu"))
+    check("kernels for GPUs give the processor's loss and gradients", abs(loss - cpu[0]["loss"]) <= 1e-6 * loss and worst[0] <= 5e-6, (loss, cpu[0]["loss"], worst))
+    check("the header says why they are our own", "cuDNN wants the number of documents in a row beforehand" in done.stdout, done.stdout[:600])
+
+
 def main():
     with scratch() as work:
         for name, what in FOLDERS.items():
@@ -148,10 +166,12 @@ def main():
         parity("gpt2", "learned positions", work, rows=3)
         parity("mistral", "a window", work, "--recompute=layer")
         parity("llama3-defaults", "angles", work, precision="bf16", limit=2e-3)
+        parity("llama3-defaults", "angles", work, "--lora=r=4,alpha=8,targets=all-linear", "--quantize=nf4", "--generate")
         for name in REFUSED:
             refused(name, work)
         boundaries(work)
         ranks_and_resume(work)
+        on_gpu(work)
     finish()
 
 
