@@ -12,10 +12,10 @@ inline constexpr llvm::StringLiteral kRecomputed = "graph.recomputed";
 inline constexpr llvm::StringLiteral kRecomputation = "graph.recomputation";
 
 /// The op that computes a function's loss or logits, its first result: the backward part is what stands behind it.
-mlir::Operation *turningPointOf(mlir::func::FuncOp function);
+mlir::Operation *lossOpOf(mlir::func::FuncOp function);
 
-/// Whether an op behind `turningPoint` reads `value`, itself or an alias of it.
-bool isReadByBackward(mlir::Value value, mlir::Operation *turningPoint);
+/// Whether an op behind `lossOp` reads `value`, itself or an alias of it.
+bool isReadByBackward(mlir::Value value, mlir::Operation *lossOp);
 
 /// Bytes that the forward part computes and the backward part of `function` reads, by transformer block (-1: in none).
 /// A value belongs to the block that computes it, the residual stream to the one before its readers.

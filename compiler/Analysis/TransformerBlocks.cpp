@@ -132,12 +132,12 @@ private:
   }
 
   /// Whether an op of a block behind `layer` reads a result of `source`, itself or under another shape.
-  bool isReadBehind(Operation *source, int64_t layer) const {
+  bool isReadAfter(Operation *source, int64_t layer) const {
     return llvm::any_of(source->getUsers(), [&](Operation *user) {
       auto found = members.find(user);
       if (found == members.end())
         return false;
-      return found->second.layer > layer || (aliasOf(user) && isReadBehind(user, layer));
+      return found->second.layer > layer || (aliasOf(user) && isReadAfter(user, layer));
     });
   }
 
@@ -146,7 +146,7 @@ private:
     const SmallVector<Operation *> read = sources(op);
     auto isReadLater = [&](Operation *source) {
       const Member &of = members.at(source);
-      return (of.layer == member.layer && of.couldMove) || isReadBehind(source, member.layer);
+      return (of.layer == member.layer && of.couldMove) || isReadAfter(source, member.layer);
     };
     return !member.ownsLayer && !member.isLate && !read.empty() && llvm::all_of(read, isReadLater);
   }

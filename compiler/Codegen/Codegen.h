@@ -37,7 +37,7 @@ struct KernelDescription {
   std::string form;                  ///< a kernel::Form, or service: of a library call
   std::vector<KernelBuffer> buffers; ///< in the order of the kernel's argument
   uint64_t extent = 0;               ///< size of the parallel range; 0 where a bucket's length decides (flat)
-  uint64_t grain = 1;                ///< units that are worth a worker's while
+  uint64_t grain = 1;                ///< the fewest units that a worker takes at a time
   bool flat = false; ///< the range counts blocks of flatBlock elements, scalars = {length, global start}
   uint64_t flatBlock = 0;
   std::vector<int64_t> scalars; ///< for a flat kernel over a static length: {length, 0}

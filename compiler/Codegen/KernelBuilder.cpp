@@ -126,8 +126,8 @@ Value KernelBuilder::bitcast(Value x, Type element) {
   return arith::BitcastOp::create(*this, shaped(x.getType(), element), x);
 }
 
-/// f32 rounded to the nearest bf16, ties to even; what is no number becomes quiet and keeps its upper half. GPUs have
-/// an instruction for it, whose NaN is 0x7fff.
+/// f32 rounded to the nearest bf16, ties to even; what is not a number becomes quiet and keeps its upper half. GPUs
+/// have an instruction for it, whose NaN is 0x7fff.
 static Value roundToBf16(KernelBuilder &b, Value x) {
   Value bits = b.bitcast(x, b.getI32Type());
   auto constant = [&](uint32_t value) { return b.integer(bits.getType(), static_cast<int32_t>(value)); };

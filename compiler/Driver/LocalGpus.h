@@ -12,7 +12,7 @@ struct DefaultTargets {
   std::string note;                 ///< what stood in the way of using a GPU that seems to be here, one sentence; or ""
 };
 
-/// Asks the NVIDIA driver, if there is one. No GPU is no error: the host is always there.
+/// Asks the NVIDIA driver, if there is one. No GPU is not an error: the host is always there.
 DefaultTargets defaultTargets(const CudaLibraryPaths &libraries);
 
 } // namespace ztc

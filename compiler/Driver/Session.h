@@ -84,7 +84,7 @@ public:
   /// Of the module after phase `shard`, which must stay as long as the probe: plans without machine code.
   StepProbe probe();
   /// The search for a budget, by default --mem less --reserve, that holds on ranks of each of these shapes; time is
-  /// that of the first one. That nothing fits is no failure here.
+  /// that of the first one. That nothing fits is not a failure here.
   llvm::FailureOr<RecomputeDecision> decide(StepProbe &probe, llvm::ArrayRef<PlanShape> shapes,
                                             std::optional<uint64_t> budgetBytes = {});
   /// What `run` decided in phase `recompute`; none where it did not search.

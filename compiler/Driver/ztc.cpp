@@ -265,7 +265,7 @@ bool isCommand(const CLI::App &app, const std::string &word) {
   return false;
 }
 
-/// The first word on the command line is no command.
+/// The first word on the command line is not a command.
 std::string unknownCommand(const CLI::App &app, const std::string &word) {
   std::vector<std::string> names;
   std::string list;

@@ -32,7 +32,7 @@ enum class Storage : uint8_t {
 /// The row of one op in the policy table. Arithmetic and accumulation are f32 in every op; products of a library take
 /// narrow factors and accumulate in f32.
 struct PrecisionRule {
-  llvm::SmallVector<Storage, 8> operands, results; ///< one each; ignored for what is no float
+  llvm::SmallVector<Storage, 8> operands, results; ///< one each; ignored for what is not a float
 };
 
 /// One buffer that a library call needs while it runs.

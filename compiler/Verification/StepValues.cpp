@@ -314,7 +314,7 @@ StepInputs::StepInputs(ModuleOp module) {
   vocabulary = number(graph::kVocabulary, 2);
   positions = number(graph::kSequence, 1);
   tokens = positions * number(graph::kBatch, 1);
-  // A table's row without a gradient is no function of the loss that finite differences could check.
+  // A table's row without a gradient is not a function of the loss that finite differences could check.
   module.walk([&](graph::EmbeddingOp op) {
     if (op.getPadding())
       avoided.push_back(int64_t(*op.getPadding()));

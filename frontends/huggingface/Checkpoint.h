@@ -21,7 +21,7 @@ struct QuantizedTensor {
 /// Finds tensors, or describes those of a folder without weights.
 class Checkpoint {
 public:
-  /// Opens the safetensors of a folder; a folder without any is no error.
+  /// Opens the safetensors of a folder; a folder without any is not an error.
   static StatusOr<Checkpoint> open(const std::string &folder);
 
   bool hasWeights() const { return files.has_value(); }

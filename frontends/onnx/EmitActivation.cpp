@@ -1,5 +1,5 @@
 // Emission of activations and of elementary functions that graph has no op for. Arguments of exp, log and sqrt are kept
-// in range on both branches of a selection: a derivative goes through both, and zero times infinity is no number.
+// in range on both branches of a selection: a derivative goes through both, and zero times infinity is not a number.
 #include "frontends/onnx/Emitter.h"
 #include <cmath>
 

@@ -38,7 +38,7 @@ llvm::ArrayRef<FoldedFunction> foldedFunctions() {
        " sub rsub ",
        true},
       {"softplus(w)", [](double w) { return w > 30 ? w : std::log1p(std::exp(w)); }, {{"Softplus"}}, " softplus "},
-      // xIELU, as Apertus has it: beta, which is no parameter, is 1/2.
+      // xIELU, as Apertus has it: beta, which is not a parameter, is 1/2.
       {"0.5 + softplus(w)",
        [](double w) { return 0.5 + (w > 30 ? w : std::log1p(std::exp(w))); },
        {{"Softplus"}, {"Add", Step::NumberSecond, 0.5}},

@@ -5,7 +5,7 @@
 namespace ztc::importer {
 
 /// The third argument of aten.embedding in dynamo's text of the node; -1 where the text gives none. Nothing where there
-/// is no such text.
+/// is not such a text.
 std::optional<int64_t> recordedPaddingRow(const Node &node);
 
 /// Families of transformers whose models pass config.pad_token_id to nn.Embedding.

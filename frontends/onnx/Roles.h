@@ -19,7 +19,7 @@ enum class InputRole {
   Zeros,          ///< scalars (logits to keep, past length, use of a cache) and token types
   Labels,         ///< read by a loss only: not used
   Unused,
-  Data, ///< an argument of any type and shape, of a graph that is no language model (ImportGraph.h)
+  Data, ///< an argument of any type and shape, of a graph that is not a language model (ImportGraph.h)
 };
 
 /// The word that --input and reports use.

@@ -5,7 +5,7 @@
 
 namespace ztc::importer {
 
-/// A set of element types: bit n stands for TensorProto.DataType n. Bit 0 stands for what is no tensor (sequences).
+/// A set of element types: bit n stands for TensorProto.DataType n. Bit 0 stands for what is not a tensor (sequences).
 using TypeSet = uint32_t;
 constexpr TypeSet typeBit(ElementType type) {
   return TypeSet(1) << unsigned(type);

@@ -45,7 +45,7 @@ int64_t tableRows(const Model &model, const Node &node) {
   return table && isFloat(table->type) && shape.size() == 2 ? shape[0] : 0;
 }
 
-/// Columns of the weight that a product with data has; 0 where the node is no such product.
+/// Columns of the weight that a product with data has; 0 where the node is not such a product.
 static int64_t productColumns(const Model &model, const Node &node) {
   bool isProduct = node.op == "MatMul" || node.op == "Gemm" || node.op == "FusedMatMul" || node.op == "FusedGemm";
   Shape shape;

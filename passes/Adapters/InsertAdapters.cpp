@@ -56,7 +56,7 @@ public:
     for (Attribute attribute : entries) {
       auto attributes = dyn_cast<DictionaryAttr>(attribute);
       if (!attributes)
-        return emitError(forward.getLoc(), "an entry of graph.adapters is no dictionary: ") << attribute;
+        return emitError(forward.getLoc(), "an entry of graph.adapters is not a dictionary: ") << attribute;
       Entry entry(attributes);
       FailureOr<BlockArgument> weight = parameter(entry);
       if (failed(weight))
@@ -80,7 +80,7 @@ private:
       if (graph::argString(forward, index, graph::kName) == entry.text("parameter"))
         return forward.getArgument(index);
     return emitError(forward.getLoc(), "an adapter is to stand beside '")
-               << entry.text("parameter") << "', which is no parameter",
+               << entry.text("parameter") << "', which is not a parameter",
            failure();
   }
 
@@ -154,7 +154,7 @@ private:
   LogicalResult addLinear(const Entry &entry, BlockArgument weight) {
     auto type = cast<RankedTensorType>(weight.getType());
     if (type.getRank() != 2)
-      return emitError(forward.getLoc(), "'") << entry.text("parameter") << "' is no matrix: it can have no adapter";
+      return emitError(forward.getLoc(), "'") << entry.text("parameter") << "' is not a matrix: it can have no adapter";
     std::optional<SmallVector<adapters::WeightProduct>> products = adapters::productsOf(weight);
     const bool isOutputFirst = !products || products->front().isOutputFirst;
     const int64_t outputs = type.getDimSize(isOutputFirst ? 0 : 1), inputs = type.getDimSize(isOutputFirst ? 1 : 0);

@@ -18,7 +18,7 @@ bool isEmpty(Value value) {
   return type.hasStaticShape() && type.getNumElements() == 0;
 }
 
-/// What `op`, of one result that is not empty, gives although an operand is empty; null where that is no constant.
+/// What `op`, of one result that is not empty, gives although an operand is empty; null where that is not a constant.
 Value valueWithoutElements(OpBuilder &builder, Operation *op) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   if (isa<graph::PadOp, graph::ReduceSumOp, graph::MatmulOp, graph::EmbeddingGradOp>(op))

@@ -74,7 +74,7 @@ private:
     if (!rows)
       return failure();
     if (!rows->kept.empty())
-      return refuse(op, "multiplies positions with positions: it is no attention of a form that the import knows");
+      return refuse(op, "multiplies positions with positions: it is not an attention of a form that the import knows");
     for (auto [operand, expected] : llvm::zip_equal(op->getOpOperands(), rows->operands))
       if (failed(visitOperand(operand, expected)))
         return failure();

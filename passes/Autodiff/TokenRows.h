@@ -24,7 +24,7 @@ protected:
     RowShape result;
     llvm::StringRef kept = {}; ///< what the last operand is, where it is read of all positions
   };
-  /// Of an op of one result that is no reshape, lookup, scatter or attention.
+  /// Of an op of one result that is not a reshape, lookup, scatter or attention.
   std::optional<OpRows> rowsThrough(mlir::Operation *op);
   /// How much an integer grows from one sequence and from one position to the next, beside what tokens add to it.
   struct Growth {

@@ -15,7 +15,7 @@ namespace ztc {
 
 namespace {
 
-/// What hands all of its first operand on, and is no slice.
+/// What hands all of its first operand on, and is not a slice.
 bool isWhole(Operation *op) {
   return isa<graph::ReshapeOp, graph::BarrierOp>(op);
 }
@@ -32,8 +32,7 @@ void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
 
 class SliceDuplicator {
 public:
-  explicit SliceDuplicator(func::FuncOp function)
-      : block(function.getBody().front()), turningPoint(turningPointOf(function)) {}
+  explicit SliceDuplicator(func::FuncOp function) : block(function.getBody().front()), lossOp(lossOpOf(function)) {}
 
   void run() {
     llvm::SetVector<Value> sources;
@@ -97,13 +96,13 @@ private:
   bool isKept(graph::SliceOp slice) {
     SmallVector<OpOperand *> uses;
     collectUses(slice, uses);
-    return turningPoint && slice->isBeforeInBlock(turningPoint) && llvm::any_of(uses, [&](OpOperand *use) {
-             return turningPoint->isBeforeInBlock(use->getOwner()) && isComputed(use->getOwner());
+    return lossOp && slice->isBeforeInBlock(lossOp) && llvm::any_of(uses, [&](OpOperand *use) {
+             return lossOp->isBeforeInBlock(use->getOwner()) && isComputed(use->getOwner());
            });
   }
 
   Block &block;
-  Operation *turningPoint;
+  Operation *lossOp;
   llvm::DenseMap<std::tuple<Operation *, Value, Value>, Value>
       barriers; ///< by reader, what it hands on, and after what
 };

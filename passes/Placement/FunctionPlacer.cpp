@@ -54,9 +54,9 @@ OpResult computedResult(Value value) {
 } // namespace
 
 LogicalResult FunctionPlacer::run() {
-  turningPoint = turningPointOf(function);
+  lossOp = lossOpOf(function);
   limits = {options.attentionBlock, options.chunkBytes, uint64_t(buckets.table().elements()), 0};
-  if (auto loss = dyn_cast_or_null<graph::LinearCrossEntropyOp>(turningPoint))
+  if (auto loss = dyn_cast_or_null<graph::LinearCrossEntropyOp>(lossOp))
     limits.lossGpuBytes = loss.getWorkspace(limits).parts.front().gpuBytes.value_or(0); // the logits
   if (failed(placeArguments()) || failed(placeResults()))
     return failure();
@@ -275,7 +275,7 @@ std::string FunctionPlacer::reasonFor(Value value) {
   Operation *definition = value.getDefiningOp();
   if (definition && definition->hasAttr(kRecomputation))
     return "computed again, last read by " + reader;
-  bool saved = turningPoint && isBefore(definition, turningPoint) && isBefore(turningPoint, last);
+  bool saved = lossOp && isBefore(definition, lossOp) && isBefore(lossOp, last);
   return (saved ? "saved for backward, last read by " : "last read by ") + reader;
 }
 

@@ -70,7 +70,7 @@ public:
         dataOnly(dataOnlyValues(block)), vectors(parameterVectors(function)) {
     for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
       if (graph::resultOf(function, index) == graph::ResultKind::Loss)
-        turningPoint = resolveAlias(value).source.getDefiningOp();
+        lossOp = resolveAlias(value).source.getDefiningOp();
   }
 
   LogicalResult run() {
@@ -257,8 +257,8 @@ private:
 
   /// Whether the backward part reads a value of the forward part.
   bool isKept(Value value) const {
-    return turningPoint && value.getDefiningOp()->isBeforeInBlock(turningPoint) &&
-           llvm::any_of(value.getUsers(), [&](Operation *user) { return turningPoint->isBeforeInBlock(user); });
+    return lossOp && value.getDefiningOp()->isBeforeInBlock(lossOp) &&
+           llvm::any_of(value.getUsers(), [&](Operation *user) { return lossOp->isBeforeInBlock(user); });
   }
 
   /// All readers of `wide` but the cast that makes `stored` of it read `stored`.
@@ -287,7 +287,7 @@ private:
   Block &block;
   Type narrow;
   PrecisionOverrides &overrides;
-  Operation *turningPoint = nullptr; ///< computes the loss
+  Operation *lossOp = nullptr; ///< computes the loss
   OpBuilder builder;
   Type f32;
   DenseSet<Value> asked;

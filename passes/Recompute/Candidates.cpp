@@ -21,8 +21,8 @@ bool isAttention(Operation *op) {
 
 } // namespace
 
-RecomputeCandidates::RecomputeCandidates(func::FuncOp function, Operation *turningPoint)
-    : block(function.getBody().front()), turningPoint(turningPoint), blocks(function, turningPoint) {
+RecomputeCandidates::RecomputeCandidates(func::FuncOp function, Operation *lossOp)
+    : block(function.getBody().front()), lossOp(lossOp), blocks(function, lossOp) {
   findNeighbours();
   findGroups();
 }
@@ -30,7 +30,7 @@ RecomputeCandidates::RecomputeCandidates(func::FuncOp function, Operation *turni
 void RecomputeCandidates::findNeighbours() {
   SmallVector<Operation *> forward;
   for (Operation &op : block) {
-    if (&op == turningPoint)
+    if (&op == lossOp)
       break;
     forward.push_back(&op);
   }
@@ -72,7 +72,7 @@ RecomputeGroup RecomputeCandidates::groupOfCall(Operation *call) const {
 void RecomputeCandidates::findGroups() {
   SmallVector<Operation *> open;
   for (Operation &op : block) {
-    if (&op == turningPoint)
+    if (&op == lossOp)
       break;
     bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
     if (!isOutside && !isa<graph::DequantizeOp>(op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
@@ -102,7 +102,7 @@ void RecomputeCandidates::findGroups() {
 
 bool RecomputeCandidates::isThere(Value value) const {
   Value source = resolveAlias(value).source;
-  return isAlwaysAvailable(source) || groups.contains(source.getDefiningOp()) || isReadByBackward(source, turningPoint);
+  return isAlwaysAvailable(source) || groups.contains(source.getDefiningOp()) || isReadByBackward(source, lossOp);
 }
 
 /// The residual stream: recomputed, it would need all blocks before.
@@ -113,7 +113,7 @@ bool RecomputeCandidates::isReadByAnotherLayer(Operation *op) const {
     for (Operation *user : todo.pop_back_val()->getUsers()) {
       if (aliasOf(user))
         todo.push_back(user);
-      else if (!turningPoint->isBeforeInBlock(user) && blocks.layerOf(user) != layer)
+      else if (!lossOp->isBeforeInBlock(user) && blocks.layerOf(user) != layer)
         return true;
     }
   return false;
@@ -123,7 +123,7 @@ bool RecomputeCandidates::isReadByAnotherLayer(Operation *op) const {
 bool RecomputeCandidates::isNeeded(Value value, const llvm::SetVector<Operation *> &marked) const {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     return aliasOf(user) ? isNeeded(user->getResult(0), marked)
-                         : turningPoint->isBeforeInBlock(user) || marked.contains(user);
+                         : lossOp->isBeforeInBlock(user) || marked.contains(user);
   });
 }
 
@@ -150,7 +150,7 @@ SmallVector<RecomputeElement> RecomputeCandidates::elements() const {
     auto [found, inserted] = byPlace.try_emplace({layer, group}, RecomputeElement{layer, group, 0, {}});
     found->second.ops.push_back(op);
     for (Value result : op->getResults())
-      if (isReadByBackward(result, turningPoint))
+      if (isReadByBackward(result, lossOp))
         found->second.keptBytes += tensorBytes(result.getType());
   }
   SmallVector<RecomputeElement> elements;

@@ -20,8 +20,8 @@ struct RecomputeElement {
 /// library calls outside the blocks.
 class RecomputeCandidates {
 public:
-  /// `function` up to `turningPoint`, the op that computes the loss.
-  RecomputeCandidates(mlir::func::FuncOp function, mlir::Operation *turningPoint);
+  /// `function` up to `lossOp`, the op that computes the loss.
+  RecomputeCandidates(mlir::func::FuncOp function, mlir::Operation *lossOp);
 
   /// The ops of a choice that backward or another of them reads, in block order.
   llvm::SetVector<mlir::Operation *> ops(const RecomputeChoice &choice) const;
@@ -49,7 +49,7 @@ private:
   bool isNeeded(mlir::Value value, const llvm::SetVector<mlir::Operation *> &marked) const;
 
   mlir::Block &block;
-  mlir::Operation *turningPoint;
+  mlir::Operation *lossOp;
   TransformerBlocks blocks;
   llvm::DenseMap<mlir::Operation *, Neighbours> neighbours;  ///< of every op before the turning point
   llvm::MapVector<mlir::Operation *, RecomputeGroup> groups; ///< in block order

@@ -280,11 +280,11 @@ double opSeconds(Operation *op, const MachineRates &rates) {
 
 FailureOr<SmallVector<PricedElement>> recomputeElements(ModuleOp module, const MachineRates &rates) {
   auto function = graph::findEntry(module, graph::Entry::Microstep);
-  Operation *turningPoint = function ? turningPointOf(function) : nullptr;
-  if (!turningPoint)
+  Operation *lossOp = function ? lossOpOf(function) : nullptr;
+  if (!lossOp)
     return module.emitError("no @microstep computes a loss: nothing can be recomputed"), failure();
   SmallVector<PricedElement> elements;
-  for (const RecomputeElement &element : RecomputeCandidates(function, turningPoint).elements()) {
+  for (const RecomputeElement &element : RecomputeCandidates(function, lossOp).elements()) {
     double seconds = 0;
     for (Operation *op : element.ops)
       seconds += opSeconds(op, rates);

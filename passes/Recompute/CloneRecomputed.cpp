@@ -17,13 +17,13 @@ namespace {
 
 class Cloner {
 public:
-  Cloner(Block &block, Operation *turningPoint)
-      : block(block), turningPoint(turningPoint), builder(block.getParent()->getContext()),
-        after(turningPoint->getResult(std::min(1u, turningPoint->getNumResults() - 1))) {}
+  Cloner(Block &block, Operation *lossOp)
+      : block(block), lossOp(lossOp), builder(block.getParent()->getContext()),
+        after(lossOp->getResult(std::min(1u, lossOp->getNumResults() - 1))) {}
 
   void run() {
     SmallVector<Operation *> readers;
-    for (Operation *op = turningPoint->getNextNode(); op; op = op->getNextNode())
+    for (Operation *op = lossOp->getNextNode(); op; op = op->getNextNode())
       readers.push_back(op);
     for (Operation *op : readers) {
       // An alias is read where its readers stand: its own place may be any.
@@ -46,7 +46,7 @@ private:
     for (Value operand : op->getOperands()) {
       Value source = resolveAlias(operand).source;
       Operation *definition = source.getDefiningOp();
-      if (!definition || definition->isBeforeInBlock(turningPoint) || isCollective(definition) ||
+      if (!definition || definition->isBeforeInBlock(lossOp) || isCollective(definition) ||
           definition->hasAttr(kRecomputation) || isa<graph::ConstantOp, dist::PackOp>(definition))
         continue;
       if (!latest || latest.getDefiningOp()->isBeforeInBlock(definition))
@@ -55,7 +55,7 @@ private:
     // A barrier only waits: it must not be why a narrow gradient is stored in f32 too.
     while (auto widening = latest ? latest.getDefiningOp<graph::CastOp>() : graph::CastOp()) {
       Value narrow = resolveAlias(widening.getX()).source;
-      if (!narrow.getDefiningOp() || narrow.getDefiningOp()->isBeforeInBlock(turningPoint))
+      if (!narrow.getDefiningOp() || narrow.getDefiningOp()->isBeforeInBlock(lossOp))
         break;
       latest = narrow;
     }
@@ -128,10 +128,10 @@ private:
     if (gather)
       return gather;
     for (Operation *user : forward.getShard().getUsers())
-      if (auto other = dyn_cast<dist::AllGatherOp>(user); other && turningPoint->isBeforeInBlock(other))
+      if (auto other = dyn_cast<dist::AllGatherOp>(user); other && lossOp->isBeforeInBlock(other))
         if (!gather || other->isBeforeInBlock(gather))
           gather = other;
-    if (!gather && isReadByBackward(forward.getY(), turningPoint))
+    if (!gather && isReadByBackward(forward.getY(), lossOp))
       return gather = forward;
     builder.setInsertionPoint(reader);
     if (!gather)
@@ -157,7 +157,7 @@ private:
   }
 
   Block &block;
-  Operation *turningPoint;
+  Operation *lossOp;
   OpBuilder builder;
   Operation *reader = nullptr; ///< the op for which clones are written
   Value after; ///< a gradient that exists where the reader stands; of the loss, that of the last hidden states
@@ -170,8 +170,8 @@ private:
 struct CloneRecomputed : impl::CloneRecomputedBase<CloneRecomputed> {
   void runOnOperation() override {
     auto function = graph::findEntry(getOperation(), graph::Entry::Microstep);
-    if (Operation *turningPoint = function ? turningPointOf(function) : nullptr)
-      Cloner(function.getBody().front(), turningPoint).run();
+    if (Operation *lossOp = function ? lossOpOf(function) : nullptr)
+      Cloner(function.getBody().front(), lossOp).run();
   }
 };
 } // namespace

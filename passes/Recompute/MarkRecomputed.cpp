@@ -39,10 +39,10 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
 
   LogicalResult mark() {
     auto function = graph::findEntry(getOperation(), graph::Entry::Microstep);
-    Operation *turningPoint = function ? turningPointOf(function) : nullptr;
-    if (!turningPoint)
+    Operation *lossOp = function ? lossOpOf(function) : nullptr;
+    if (!lossOp)
       return getOperation().emitError("no @microstep computes a loss: nothing can be recomputed");
-    RecomputeCandidates candidates(function, turningPoint);
+    RecomputeCandidates candidates(function, lossOp);
     FailureOr<RecomputeChoice> which = findChoice(function, candidates);
     if (failed(which))
       return failure();
@@ -54,7 +54,7 @@ struct MarkRecomputed : impl::MarkRecomputedBase<MarkRecomputed> {
     for (Operation *op : chosen) {
       op->setAttr(kRecomputed, UnitAttr::get(&getContext()));
       for (Value result : op->getResults())
-        if (isReadByBackward(result, turningPoint)) {
+        if (isReadByBackward(result, lossOp)) {
           ++values;
           bytes += tensorBytes(result.getType());
         }

@@ -66,7 +66,7 @@ std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, ArrayRef<GatheredBucket> buck
 
 /// Joins the two runs next to the turning point, from inside outwards, while that keeps little, and no two blocks:
 /// behind the turning point those would be there beside what is gathered ahead.
-void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, unsigned turningPoint) {
+void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, unsigned lossOp) {
   struct Pair {
     int before = -1, behind = -1;
   };
@@ -74,11 +74,11 @@ void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, 
   int64_t kept = 0, keptLayer = -1;
   for (auto [index, run] : llvm::enumerate(runs)) {
     Pair &pair = pairs[run.bucket];
-    if (run.lastPosition <= turningPoint)
+    if (run.lastPosition <= lossOp)
       pair.before = int(index);
-    else if (run.firstPosition > turningPoint && pair.behind < 0)
+    else if (run.firstPosition > lossOp && pair.behind < 0)
       pair.behind = int(index);
-    else if (run.firstPosition <= turningPoint) {
+    else if (run.firstPosition <= lossOp) {
       kept += buckets[run.bucket].elements;
       keptLayer = std::max(keptLayer, buckets[run.bucket].layer);
     }
@@ -102,15 +102,15 @@ void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, 
 
 } // namespace
 
-std::vector<GatherRun> findGatherRuns(ArrayRef<GatheredBucket> buckets, Operation *turningPoint) {
+std::vector<GatherRun> findGatherRuns(ArrayRef<GatheredBucket> buckets, Operation *lossOp) {
   if (buckets.empty())
     return {};
   DenseMap<Operation *, unsigned> positions;
   for (auto [position, op] : llvm::enumerate(*buckets.front().gather->getBlock()))
     positions[&op] = unsigned(position);
   std::vector<GatherRun> runs = cutRuns(usesInOrder(buckets, positions), buckets);
-  if (turningPoint)
-    joinAcross(runs, buckets, positions.lookup(turningPoint));
+  if (lossOp)
+    joinAcross(runs, buckets, positions.lookup(lossOp));
   return runs;
 }
 

@@ -20,7 +20,7 @@ struct GatheredBucket {
 };
 
 /// The runs of each gathered bucket's uses, in the order of their first use (RationaleDist.md, "Gathers at stage 3").
-/// `turningPoint`: the op that computes the function's loss or logits.
-std::vector<GatherRun> findGatherRuns(llvm::ArrayRef<GatheredBucket> buckets, mlir::Operation *turningPoint);
+/// `lossOp`: the op that computes the function's loss or logits.
+std::vector<GatherRun> findGatherRuns(llvm::ArrayRef<GatheredBucket> buckets, mlir::Operation *lossOp);
 
 } // namespace ztc

@@ -112,7 +112,7 @@ void forReaders(Value value, llvm::function_ref<void(Operation *)> visit) {
 class ProductMerger {
 public:
   explicit ProductMerger(func::FuncOp function)
-      : block(function.getBody().front()), turningPoint(turningPointOf(function)), builder(function.getContext()) {}
+      : block(function.getBody().front()), lossOp(lossOpOf(function)), builder(function.getContext()) {}
 
   void run() {
     mergeSideBySide();
@@ -152,7 +152,7 @@ private:
   }
 
   Block &block;
-  Operation *turningPoint;
+  Operation *lossOp;
   OpBuilder builder;
 };
 
@@ -200,7 +200,7 @@ Members ProductMerger::withoutCopies(Members run) {
     all += elements;
     copied += isCopied(member) ? elements : 0;
     forReaders(member.result(), [&](Operation *reader) {
-      isKept |= !isLibraryCall(reader) && turningPoint && turningPoint->isBeforeInBlock(reader);
+      isKept |= !isLibraryCall(reader) && lossOp && lossOp->isBeforeInBlock(reader);
     });
   }
   if (isKept || 2 * copied > all)

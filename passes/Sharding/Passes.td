@@ -62,7 +62,7 @@ def MergeProducts : Pass<"ztc-merge-products", "mlir::ModuleOp"> {
         %dy = graph.concat %dg, %du axis 1 : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x32xf32>
         %dx = graph.matmul %dy, %w : tensor<8x32xf32>, tensor<32x4xf32> -> tensor<8x4xf32>
 
-    Left apart is what would have to be copied: results that a library reads, where the merged one is kept for backward or they are more than
+    Excluded are values that would have to be copied: results that a library reads, where the merged one is kept for backward or they are more than
     half of it; cotangents of which less than half comes from kernels that can write them in place.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect", "::ztc::dist::DistDialect"];

@@ -69,10 +69,10 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
 
   LogicalResult checkBody(func::FuncOp function, PrecisionOverrides &overrides) {
     Block &body = function.getBody().front();
-    Operation *turningPoint = nullptr;
+    Operation *lossOp = nullptr;
     for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
       if (graph::resultOf(function, index) == graph::ResultKind::Loss)
-        turningPoint = resolveAlias(value).source.getDefiningOp();
+        lossOp = resolveAlias(value).source.getDefiningOp();
     const DenseSet<Value> dataOnly = dataOnlyValues(body), vectors = parameterVectors(function);
     auto isDataOnly = [&](Value value) { return dataOnly.contains(value); };
     for (Operation &op : body.without_terminator()) {
@@ -81,7 +81,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
       bool excepted = overrides.hasOp(&op);
       bool isVector = op.getNumResults() == 1 && vectors.contains(op.getResult(0));
       if (failed(checkTypes(op)) || failed(checkRow(op, excepted)) || failed(checkCasts(op)) ||
-          (!isVector && failed(checkKept(op, excepted, turningPoint))))
+          (!isVector && failed(checkKept(op, excepted, lossOp))))
         return failure();
     }
     return success();
@@ -133,9 +133,9 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   }
 
   /// (N6)
-  LogicalResult checkKept(Operation &op, bool excepted, Operation *turningPoint) {
+  LogicalResult checkKept(Operation &op, bool excepted, Operation *lossOp) {
     // What repeats a value is written again where it is read (DuplicateBroadcasts).
-    if (!narrow || excepted || op.hasAttr(graph::kWide) || !turningPoint || !op.isBeforeInBlock(turningPoint) ||
+    if (!narrow || excepted || op.hasAttr(graph::kWide) || !lossOp || !op.isBeforeInBlock(lossOp) ||
         isa<graph::ConstantOp, graph::BroadcastOp>(op))
       return success();
     auto mixed = dyn_cast<PrecisionOpInterface>(op);
@@ -144,7 +144,7 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
           (mixed && mixed.getPrecisionRule().results[index] == Storage::Wide))
         continue;
       for (Operation *user : result.getUsers())
-        if (turningPoint->isBeforeInBlock(user)) {
+        if (lossOp->isBeforeInBlock(user)) {
           InFlightDiagnostic error = op.emitOpError("N6: gives an f32 activation that the backward part reads: ");
           error << result.getType();
           error.attachNote(user->getLoc()) << "it is read here";

@@ -35,13 +35,13 @@ bool isHeld(Value value) {
   return false;
 }
 
-LogicalResult checkOp(Operation *op, Operation *turningPoint) {
-  bool isBackward = turningPoint->isBeforeInBlock(op);
+LogicalResult checkOp(Operation *op, Operation *lossOp) {
+  bool isBackward = lossOp->isBeforeInBlock(op);
   if (op->hasAttr(kRecomputed)) {
-    if (isBackward || op == turningPoint)
+    if (isBackward || op == lossOp)
       return op->emitOpError("R1: is marked, but stands in the backward part");
     for (Value result : op->getResults())
-      if (isReadByBackward(result, turningPoint))
+      if (isReadByBackward(result, lossOp))
         return op->emitOpError("R2: is marked, but the backward part reads it");
   }
   if (op->hasAttr(kRecomputation)) {
@@ -55,7 +55,7 @@ LogicalResult checkOp(Operation *op, Operation *turningPoint) {
     return success();
   Operation *value = resolveAlias(barrier.getX()).source.getDefiningOp();
   Operation *gradient = resolveAlias(barrier.getAfter()).source.getDefiningOp();
-  if (!gradient || gradient->isBeforeInBlock(turningPoint))
+  if (!gradient || gradient->isBeforeInBlock(lossOp))
     return barrier.emitOpError("R3: stands after a value of the forward part");
   if (value && value->hasAttr(kRecomputed))
     return barrier.emitOpError("R3: keeps a value that is recomputed");
@@ -71,11 +71,11 @@ struct VerifyRecompute : impl::VerifyRecomputeBase<VerifyRecompute> {
   }
 
   LogicalResult check(func::FuncOp function) {
-    Operation *turningPoint = graph::isEntry(function, graph::Entry::Microstep) ? turningPointOf(function) : nullptr;
-    if (!turningPoint)
+    Operation *lossOp = graph::isEntry(function, graph::Entry::Microstep) ? lossOpOf(function) : nullptr;
+    if (!lossOp)
       return checkForwardOnly(function);
     for (Operation &op : function.getBody().front())
-      if (failed(checkOp(&op, turningPoint)))
+      if (failed(checkOp(&op, lossOp)))
         return failure();
     return success();
   }

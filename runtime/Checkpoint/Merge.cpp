@@ -80,7 +80,7 @@ Status MergedModel::addFactors(const plan::Parameter &a, const plan::Parameter &
   const auto &shape = checkpointShape(target);
   if (shape.size() != 2 || uint64_t(shape[0] * shape[1]) != inputs * outputs)
     return failedPrecondition(
-        fmt::format("'{}' is no matrix of {} outputs and {} inputs", target.name(), outputs, inputs));
+        fmt::format("'{}' is not a matrix of {} outputs and {} inputs", target.name(), outputs, inputs));
   change.isTransposed = isTable || (inputs == outputs ? prefersTransposed : uint64_t(shape[0]) == inputs);
   return Status::ok();
 }
@@ -229,7 +229,7 @@ Status MergedModel::write(const PlannedFile &planned, const std::string &path) c
     ElementSource elements;
     if (change.whole.empty()) {
       if (kept == model_.end())
-        return internalError(fmt::format("'{}' is no tensor of the model", tensor.parameter->name()));
+        return internalError(fmt::format("'{}' is not a tensor of the model", tensor.parameter->name()));
       ZTC_ASSIGN_OR_RETURN(elements, source_(*kept->second));
     }
     const auto &shape = tensor.parameter->shape();

@@ -44,7 +44,7 @@ constexpr GroupFiles kVersion1{"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
                                "total_inactive_file"};
 constexpr GroupFiles kVersion2{"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
 
-/// What is left under the limits of a group and of all groups above it. A limit that is no number ("max") is none.
+/// What is left under the limits of a group and of all groups above it. A limit that is not a number ("max") is none.
 uint64_t leftInGroup(const std::string &root, const GroupFiles &files, std::string group) {
   uint64_t left = UINT64_MAX;
   for (bool more = true; more;) {

@@ -29,8 +29,8 @@ inline bool isJsonTooDeep(std::string_view text) {
   return false;
 }
 
-/// The value of a text, without exceptions; a discarded value, which is no object, array or number, where it is none or
-/// lies too deep.
+/// The value of a text, without exceptions; a discarded value, which is not an object, array or number, where it is
+/// none or lies too deep.
 template <typename Json = nlohmann::json> Json parseJson(std::string_view text) {
   if (isJsonTooDeep(text))
     return Json(nlohmann::detail::value_t::discarded);

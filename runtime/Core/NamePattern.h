@@ -13,7 +13,7 @@ namespace ztc {
 /// greedy repetition.
 class NamePattern {
 public:
-  /// InvalidArgument where the text is no such expression.
+  /// InvalidArgument where the text is not such an expression.
   static StatusOr<NamePattern> parse(const std::string &text);
   /// Whether all of `name` is one match; without a match of the first group `group` is left empty.
   bool matches(std::string_view name, std::string *group = nullptr) const;

@@ -161,7 +161,7 @@ private:
         return dataLoss(fmt::format("{}: {} bytes per element", where, slot.size().element_bytes()));
       const bool isInBlocks = slot.size().block_elements() != 0;
       if ((isInBlocks || slot.size().quantum() != 0) && !isSharded(slot.size()))
-        return dataLoss(where + ": blocks or a quantum, though it is no bucket's");
+        return dataLoss(where + ": blocks or a quantum, though it is not a bucket's");
       if (slot.size().quantum() % kShardQuantum != 0 ||
           (isInBlocks && shardQuantum(slot.size().quantum()) % slot.size().block_elements() != 0))
         return dataLoss(fmt::format("{}: blocks of {} elements in shards of multiples of {}", where,
@@ -191,7 +191,7 @@ private:
     return a.block_elements() == b.block_elements() && shardQuantum(a.quantum()) == shardQuantum(b.quantum());
   }
 
-  /// `other` is the index + 1 of a slot that serves slot `index` too: it exists and is no such slot itself.
+  /// `other` is the index + 1 of a slot that serves slot `index` too: it exists and is not such a slot itself.
   Status checkSharedSlot(uint32_t other, const std::string &where) const {
     if (other > static_cast<uint32_t>(plan_.slots_size()))
       return dataLoss(fmt::format("{}: shares slot {}, but there are {}", where, other - 1, plan_.slots_size()));

@@ -89,7 +89,7 @@ uint8_t nearestOfPoints(std::span<const float> map, float value) {
   return nearest(map, (point + point) / kLast - 1.0f);
 }
 
-/// What elements of a block are multiplied by; of a block of zeros it is no infinity.
+/// What elements of a block are multiplied by; of a block of zeros it is not an infinity.
 float inverse(float scale) {
   return 1.0f / std::max(scale, 1e-38f);
 }

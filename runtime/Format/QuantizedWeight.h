@@ -51,7 +51,7 @@ struct QuantizedLayout {
 /// Nothing for PLAIN and unknown formats, and where a size exceeds 2^62.
 std::optional<QuantizedLayout> quantizedLayout(plan::WeightFormat format, uint64_t rows, uint64_t columns);
 
-/// That of a parameter of a plan, of its quantized_shape; nothing also where that is no matrix.
+/// That of a parameter of a plan, of its quantized_shape; nothing also where that is not a matrix.
 std::optional<QuantizedLayout> quantizedLayout(const plan::Parameter &parameter);
 
 /// "nf4", "int8", "plain"; PLAIN for any other word.

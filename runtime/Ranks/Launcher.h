@@ -1,4 +1,4 @@
-// `ztc-run --ranks N`: starts one process per rank, watches over them and is no rank itself.
+// `ztc-run --ranks N`: starts one process per rank, watches over them and is not a rank itself.
 #pragma once
 #include "runtime/Ranks/LaunchEnvironment.h"
 #include <string>
@@ -14,7 +14,7 @@ struct LaunchEnd {
   bool wasStopped = false;  ///< somebody asked it to stop
 };
 
-/// What a rank exits with, under this launcher alone, where others are lost: that is no fault of its own.
+/// What a rank exits with, under this launcher alone, where others are lost: that is not a fault of its own.
 inline constexpr int kRankLostStatus = 4;
 
 /// Starts this program again, with `arguments`, once for each rank of this host, in rank order, and returns when all

@@ -25,7 +25,7 @@ StatusOr<int> listenAt(const HostPort &place, double seconds);
 /// A listening socket on a free port of 127.0.0.1 (of ::1 where there is no IPv4), and where that is.
 StatusOr<std::pair<int, HostPort>> listenLocally();
 
-/// The same at a numeric address of this host. Unavailable with the reason where it is no such address.
+/// The same at a numeric address of this host. Unavailable with the reason where it is not such an address.
 StatusOr<std::pair<int, HostPort>> listenOnFreePort(const std::string &address);
 
 /// One attempt at all addresses that the host has now. Unavailable with the reason where none answers.

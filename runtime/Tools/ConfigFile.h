@@ -14,7 +14,7 @@ struct ConfigEntry {
 
 /// The options of a TOML or YAML text. Sections group them and mean nothing else; keys may have underscores for dashes.
 /// A key without a value (YAML's null) is left out. InvalidArgument where the text is neither, where a key stands in it
-/// twice, or where a value is no number, text, truth value or list of these.
+/// twice, or where a value is not a number, text, truth value or list of these.
 StatusOr<std::vector<ConfigEntry>> readConfig(const std::string &text);
 
 } // namespace ztc

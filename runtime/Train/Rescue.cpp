@@ -41,7 +41,7 @@ StatusOr<std::string> tryPlaces(ControlChannel &control, const RescueOptions &op
 StatusOr<bool> waitTogether(ControlChannel &control, double seconds) {
   const double end = steadySeconds() + seconds;
   while (steadySeconds() < end && !stopSignal()) {
-    control.progress().addWork(); // this is no hang
+    control.progress().addWork(); // this is not a hang
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   ZTC_ASSIGN_OR_RETURN(const std::string decision,

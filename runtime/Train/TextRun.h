@@ -49,7 +49,7 @@ public:
   static Sampling samplingOf(const RunOptions &options);
 
   /// Special tokens in `text` are such; what the tokenizer puts before a text is before it. InvalidArgument where that
-  /// is no token, or one that the model does not have.
+  /// is not a token, or one that the model does not have.
   StatusOr<Prompt> prompt(const std::string &text) const;
   /// Every prompt with up to `count` tokens behind it. `emit` gets the parts of each text as they come, `end` a whole
   /// one; both may be empty. False where a signal ended it.

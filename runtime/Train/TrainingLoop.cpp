@@ -14,7 +14,7 @@
 namespace ztc {
 
 void TrainingLoop::Pace::add(double seconds) {
-  // The first step touches every page of the arena for the first time: it is no measure of the others.
+  // The first step touches every page of the arena for the first time: it is not a measure of the others.
   ++steps;
   stepSeconds = steps <= 2 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
 }

@@ -109,5 +109,5 @@ with scratch() as work:
     alone = compile_golden(work, "grouped", "--target=simt", batch=1)
     check("a plan for GPUs alone: the same bits", [x["loss"] for x in train(alone, "alone", "grouped", "--gpus=1", "--accumulate=2")[1]] == [x["loss"] for x in steps])
     refused = train(alone, "refused", "grouped", "--device=cpu", expect=1)
-    check("a plan for GPUs alone is no host's", "this processor cannot run the plan's kernels" in refused.stderr, refused.stderr)
+    check("a plan for GPUs alone is not a host's", "this processor cannot run the plan's kernels" in refused.stderr, refused.stderr)
 finish()

@@ -23,7 +23,7 @@ with scratch() as work:
 
     # Models.
     (work / "folder").mkdir()
-    answered("a folder that is no model's", run("ztc", "compile", work / "folder", "-o", work / "x", expect=1), "folder without config.json", "ONNX file")
+    answered("a folder that is not a model's", run("ztc", "compile", work / "folder", "-o", work / "x", expect=1), "folder without config.json", "ONNX file")
     (work / "alone").mkdir()
     shutil.copy(MODEL, work / "alone")
     done = run("ztc", "compile", work / "alone/model.onnx", "--batch=1", "--seq=4000", "--target=x86-64-v3", "-o", work / "x")

@@ -38,7 +38,7 @@ with scratch() as work:
         for name, texts in options.items():
             bad = [text for text in texts if not refused(name, text, run(program, *command, *rest, f"--{name}={text}", expect=None))]
             check(f"{what} --{name}", not bad, bad and [(text, run(program, *command, *rest, f"--{name}={text}", expect=None).stderr[-200:]) for text in bad])
-    check("--mem=0 is no budget", run("ztc", "compile", model, "--mem=0", "-o", work / "x", expect=2).stderr.startswith("ztc: --mem: more than 0"))
+    check("--mem=0 is not a budget", run("ztc", "compile", model, "--mem=0", "-o", work / "x", expect=2).stderr.startswith("ztc: --mem: more than 0"))
     done = run("ztc", "compile", model, "--batch=010", "--seq=16", "--target=x86-64-v3", "-o", work / "ten.bin")
     check("a batch of 010 is ten", "micro-batch 10 x 16" in done.stdout, done.stdout)
     done = run("ztc", "compile", model, "--batch=1", "--seq=16", "--target=" + ",".join(["x86-64-v3"] * 1000), "-o", work / "one.bin", timeout=60)

@@ -60,7 +60,7 @@ with scratch() as work:
     check("a token beyond the vocabulary is found before the first step", "4000" in done.stderr and "step 0/" not in done.stdout, done.stderr)
 
     done = run("ztc-run", plan, "--device=cpu", "--no-save")
-    check("--no-save in a trial is no mistake", done.returncode == 0)
+    check("--no-save in a trial is not a mistake", done.returncode == 0)
 
     # What the compiler would see too late, or not at all.
     ir = work / "model.mlir"

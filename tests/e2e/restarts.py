@@ -126,7 +126,7 @@ with scratch() as work:
     done = run("ztc-run", *command[1:], expect=None)
     check("and that command goes on", done.returncode == 0, done.stderr[-300:])
 
-    # A stop that somebody asks for is no loss, and a fault of the run's own is not tried again.
+    # A stop that somebody asks for is not a loss, and a fault of the run's own is not tried again.
     with Running([BIN / "ztc-run", *usual, "--ranks=2", f"--save={work / 'stop'}", "--restarts=2", f"--log-json={work / 'stop.jsonl'}"]) as child:
         wait_until(lambda: lines(work / "stop.jsonl") > 3, 30)
         os.kill(child.pid, signal.SIGTERM)

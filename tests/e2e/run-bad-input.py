@@ -142,7 +142,7 @@ with scratch() as work:
     again = run("ztc-run", plan, *long, f"--resume={good}", "--stop-after=5")
     check("divergence with --keep=1: goes on from the good one", "step-00000004" in again.stdout, again.stdout[-400:])
 
-    # A manifest that leaves files out vouches for nothing; a state of another step is no state of this one.
+    # A manifest that leaves files out vouches for nothing; a state of another step is not a state of this one.
     newest = good / "step-00000005"
     manifest = json.loads((newest / "manifest.json").read_text())
     original = dict(manifest)

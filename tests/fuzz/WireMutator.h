@@ -26,7 +26,7 @@ bool parseWire(std::string_view bytes, std::vector<WireField> &fields, int depth
 std::string printWire(const std::vector<WireField> &fields);
 
 /// A changed copy of a message: numbers, names taken from elsewhere in it, fields left out, doubled, moved. Returns the
-/// input where it is no message. `mutateBytes` changes the bytes of one field.
+/// input where it is not a message. `mutateBytes` changes the bytes of one field.
 std::string mutateWire(std::string_view message, std::mt19937_64 &random,
                        std::string (*mutateBytes)(const std::string &, std::mt19937_64 &));
 

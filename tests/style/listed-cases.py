@@ -31,7 +31,7 @@ def check(readme, letters):
             continue
         row = ROW.fullmatch(line)
         if not row:
-            findings.append(f"line {number} is no row of a key, words, a file and a case: {line}")
+            findings.append(f"line {number} is not a row of a key, words, a file and a case: {line}")
             continue
         keys.add(row["key"])
         file = TESTS / row["file"]

@@ -34,7 +34,7 @@ LogicalResult RmsNormGradOp::verify() {
   // (C3)
   RankedTensorType weight = tensorOf(getWeight()), gradient = tensorOf(getDweight());
   if (gradient.getShape() != weight.getShape() || !isAsWide(gradient, weight))
-    return emitOpError("the weight's cotangent is no ") << weight << " or wider: " << gradient;
+    return emitOpError("the weight's cotangent is not a ") << weight << " or wider: " << gradient;
   return success();
 }
 

@@ -50,7 +50,7 @@ def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
   let description = [{
     `kernel` is the symbol in every image, with `_add` behind it for the variant that adds to its results, which exists where `has_add` is 1.
     `buffers` are the kernel's buffers in order, three numbers each: kind (0 operand, 1 result, 2 workspace), index, written (0 or 1).
-    `extent` and `scalars` are those of a static range, `grain` is how many units are worth a worker's while. A flat kernel over a bucket gets
+    `extent` and `scalars` are those of a static range, `grain` is the fewest units that a worker takes at a time. A flat kernel over a bucket gets
     its length when the world size is known: it has no scalars, and its range counts blocks of `flat_block` elements where `extent` is 0.
 
     (C1) buffers come in threes: a kind up to 2, an index that is not negative, 0 or 1. (C2) an operand is not written, a result is. (C3) grain

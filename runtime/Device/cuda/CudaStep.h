@@ -81,7 +81,7 @@ struct CudaResources {
   Status loadCublasLt();
 };
 
-/// A word of page-locked memory in which a kernel notes a token that is no row of its table. Such rows are left out,
+/// A word of page-locked memory in which a kernel notes a token that is not a row of its table. Such rows are left out,
 /// the kernel goes on, and the device returns the error where it waits next.
 class TokenFault {
 public:

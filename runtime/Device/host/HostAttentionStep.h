@@ -70,7 +70,7 @@ protected:
   }
 
   /// Of packed rows: the blocks of this step's documents, from operand `index`, which is (B, S). DataLoss where that
-  /// is no row of documents.
+  /// is not a row of documents.
   Status placeDocuments(size_t index) {
     if (!packed_)
       return Status::ok();

@@ -94,7 +94,7 @@ class ChatRows:
         if turn:
             try:
                 prompt = self.render(conversation, turn, prompt=True)
-            except Exception:  # such a beginning is no conversation for this template
+            except Exception:  # such a beginning is not a conversation for this template
                 prompt = None
         if prompt is not None and self.prompts and text.startswith(prompt):
             return len(prompt)

@@ -135,7 +135,7 @@ def test_styles(work):
 
 
 def test_padding(work):
-    """A padding token is no end token where another reserved one exists; the end counts where it is the padding token all the same."""
+    """A padding token is not an end token where another reserved one exists; the end counts where it is the padding token all the same."""
     for name, folder, reason in [("llama", work / "llama", "<|finetune_right_pad_id|>"), ("mistral", work / "mistral", "<unk>")]:
         done, rows = prepare(work, folder, [{"messages": ONE_TURN}])
         tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -63,7 +63,7 @@ inline std::string safetensors(const std::vector<Stored> &tensors, plan::DataTyp
 /// The logits of the graph's own numbers and of the checkpoint's, through what was found, are one.
 inline void expectSameLogits(const std::string &onnx, Imported &imported) {
   ASSERT_TRUE(imported.module) << imported.errors;
-  ImportOptions frozen; // what an exporter computed is no parameter without a checkpoint
+  ImportOptions frozen; // what an exporter computed is not a parameter without a checkpoint
   frozen.freeze = ".";
   Imported own = import(onnx, frozen);
   const std::vector<int64_t> tokens{1, 5, 0, 11};

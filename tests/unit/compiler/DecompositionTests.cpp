@@ -251,7 +251,7 @@ TEST(DecompositionTable, AdamwTakesATensorOfUnknownLength) {
   EXPECT_TRUE(succeeded(verify(*module)));
 }
 
-/// The training form of linear_cross_entropy is no op that the reverse walk enters: its cotangents against finite
+/// The training form of linear_cross_entropy is not an op that the reverse walk enters: its cotangents against finite
 /// differences.
 void expectTrainingForm(StringRef name) {
   GraphContext context;

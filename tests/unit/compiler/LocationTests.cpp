@@ -95,7 +95,7 @@ TEST(TransformerBlocks, AreThoseOfTheModulePaths) {
     ztc::Session session(optionsOf({folder, "none", 0, false}));
     ASSERT_TRUE(succeeded(session.run(ztc::Phase::Shard)));
     func::FuncOp microstep = ztc::graph::findEntry(session.module(), ztc::graph::Entry::Microstep);
-    Operation *end = ztc::turningPointOf(microstep);
+    Operation *end = ztc::lossOpOf(microstep);
     const ztc::TransformerBlocks blocks(microstep, end);
     EXPECT_GE(blocks.last(), 1) << folder;
     for (Operation &op : microstep.getBody().front()) {

@@ -88,7 +88,7 @@ std::string findNvdisasm() {
   return "";
 }
 
-/// `/*0040*/ @!P0 LDG.E.128 R8, [R2.64] ;`, without the number. False for what is no instruction.
+/// `/*0040*/ @!P0 LDG.E.128 R8, [R2.64] ;`, without the number. False for what is not an instruction.
 static bool parseInstruction(StringRef text, MachineInstruction &instruction) {
   text = text.split("*/").second.ltrim();
   if (text.consume_front("@")) {

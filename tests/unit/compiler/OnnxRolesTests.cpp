@@ -159,7 +159,7 @@ TEST(OnnxRoles, PastOfAFixedLengthIsRefused) {
   EXPECT_THAT(importText(writer).errors, HasSubstr("fixed length 16"));
 }
 
-/// A table that is no parameter, in a file beside the model: read where it is there, else one message.
+/// A table that is not a parameter, in a file beside the model: read where it is there, else one message.
 TEST(OnnxRoles, TablesBesideTheModel) {
   OnnxWriter writer = lookup("ids");
   writer.external("angles", {1, 3, 4}, "model.onnx.data", 8);

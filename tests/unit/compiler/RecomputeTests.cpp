@@ -67,7 +67,7 @@ struct Model {
   }
   RecomputeChoice wholeLayers() {
     func::FuncOp microstep = graph::findEntry(session.module(), graph::Entry::Microstep);
-    return RecomputeCandidates(microstep, turningPointOf(microstep)).wholeLayers();
+    return RecomputeCandidates(microstep, lossOpOf(microstep)).wholeLayers();
   }
   RecomputeChoice all(RecomputeGroup last) const {
     RecomputeChoice choice;

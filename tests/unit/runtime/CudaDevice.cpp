@@ -164,7 +164,7 @@ TEST(CudaDeviceDeathTest, AnOlderDriverCompilesThePtxOfLaterMachineCode) {
   EXPECT_EXIT(run(false, "12080"), exits,
               "the plan's kernels for simt were assembled by CUDA 13.0, the driver of STAND-IN \\(NO GPU\\) supports "
               "CUDA 12.8: install a later driver, or compile with a ptxas of CUDA 12");
-  EXPECT_EXIT(run(true, "13000"), exits, "the plan's image for simt on STAND-IN"); // it is no code that anything runs
+  EXPECT_EXIT(run(true, "13000"), exits, "the plan's image for simt on STAND-IN"); // it is not code that anything runs
 }
 
 TEST(CudaDevice, TheArenaIsVirtualMemoryWhereTheDriverHasIt) {
@@ -260,7 +260,7 @@ TEST(CudaLibraries, WhatIsMissingIsToldWithWhatToDo) {
   paths.driver = "/nowhere/libcuda.so.1";
   EXPECT_THAT(opened(paths), testing::AllOf(HasSubstr("the NVIDIA driver cannot be loaded (/nowhere/libcuda.so.1: "),
                                             HasSubstr("this host has no GPU"), HasSubstr("ZTC_LIBCUDA")));
-  // A stand-in is no driver, unless the test says so.
+  // A stand-in is not a driver, unless the test says so.
   paths.driver = ZTC_STAND_INS_FOLDER "/libztc-standin-cuda.so";
   EXPECT_EQ(opened(paths), paths.driver + " is a stand-in for tests, which only ZTC_STAND_INS may name");
   {

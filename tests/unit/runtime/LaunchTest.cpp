@@ -81,7 +81,7 @@ TEST(Launch, AloneIsOneRank) {
   EXPECT_EQ(identity.world, 1u);
   EXPECT_EQ(identityOf({}, {.ranks = 1}).world, 1u);
   EXPECT_EQ(identityOf(with(with({}, "RANK", "0"), "WORLD_SIZE", "1")).world, 1u);
-  // Half of what a launcher says is no launcher.
+  // Half of what a launcher says is not a launcher.
   EXPECT_EQ(identityOf({{"RANK", "3"}}).world, 1u);
   EXPECT_EQ(identityOf({{"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}).world, 1u); // a batch script
 }

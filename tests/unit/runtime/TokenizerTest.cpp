@@ -87,7 +87,7 @@ TEST(TokenizerTest, FamiliesAsTheTokenizersLibrary) {
 }
 
 TEST(TokenizerTest, PatternsMeanWhatOnigurumaMakesOfThem) {
-  EXPECT_EQ(parts(R"(\s+)", "a \xe1\xa0\x8e b"), "(a)| |(\xe1\xa0\x8e)| |(b)") << "U+180E is no white space";
+  EXPECT_EQ(parts(R"(\s+)", "a \xe1\xa0\x8e b"), "(a)| |(\xe1\xa0\x8e)| |(b)") << "U+180E is not white space";
   EXPECT_EQ(parts(R"(\w+)", "nai\xcc\x88ve\xe2\x80\xbfx y"), "nai\xcc\x88ve\xe2\x80\xbfx|( )|y")
       << "marks and connectors are";
   EXPECT_EQ(parts(R"(\h+)", "12af g"), "12af|( g)") << "hexadecimal digits";

@@ -629,7 +629,7 @@ func.func @linear(%x: tensor<6x4xbf16>, %h: tensor<11x4xbf16>, %t: tensor<6xi32>
 
 // rms_norm_grad (C3)
 func.func @rms_norm_grad(%x: tensor<2x3xf32>, %w: tensor<3xf32>) {
-  // expected-error @+1 {{the weight's cotangent is no 'tensor<3xf32>' or wider: 'tensor<3xbf16>'}}
+  // expected-error @+1 {{the weight's cotangent is not a 'tensor<3xf32>' or wider: 'tensor<3xbf16>'}}
   %0, %1 = graph.rms_norm_grad %x, %w, %x, 1.0e-5 : tensor<2x3xf32>, tensor<3xf32> -> tensor<3xbf16>
   return
 }

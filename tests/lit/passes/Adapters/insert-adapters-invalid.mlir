@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --split-input-file --ztc-insert-adapters --verify-diagnostics
 
 module attributes {graph.adapters = [{kind = "linear", parameter = "v.weight", module = "v", name = "base_model.model.v", rank = 2 : i64}]} {
-// expected-error@+1 {{an adapter is to stand beside 'v.weight', which is no parameter}}
+// expected-error@+1 {{an adapter is to stand beside 'v.weight', which is not a parameter}}
 func.func @forward(%w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "w.weight"}) attributes {graph.entry = #graph.entry<forward>} {
   return
 }
@@ -9,7 +9,7 @@ func.func @forward(%w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, gra
 
 // -----
 module attributes {graph.adapters = [{kind = "linear", parameter = "w.weight", module = "w", name = "base_model.model.w", rank = 2 : i64}]} {
-// expected-error@+1 {{'w.weight' is no matrix: it can have no adapter}}
+// expected-error@+1 {{'w.weight' is not a matrix: it can have no adapter}}
 func.func @forward(%w: tensor<6xf32> {graph.role = #graph.role<parameter>, graph.name = "w.weight"}) attributes {graph.entry = #graph.entry<forward>} {
   return
 }

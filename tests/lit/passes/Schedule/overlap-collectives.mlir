@@ -46,7 +46,7 @@ func.func @gathers(%x: tensor<4x4xf32>, %a: tensor<?xf32, #dist.shard<@block0>>,
   return %u : tensor<4x4xf32>
 }
 
-// A small bucket is no place: the gather of the head starts at the first use of the block before the last norm.
+// A small bucket is not a place: the gather of the head starts at the first use of the block before the last norm.
 // CHECK-LABEL: func.func @small_between
 // CHECK:         dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>>
 // CHECK-NEXT:    dist.all_gather_start %{{.*}} axis "data" {order = 1 : i64} : tensor<?xf32, #dist.shard<@rest>>
