@@ -177,7 +177,7 @@ void doubleTallForms(ModuleOp module) {
     for (OpOperand &result : end->getOpOperands()) {
       Value x = result.get();
       auto type = cast<RankedTensorType>(x.getType());
-      if (type.getRank() < 2 || !type.hasStaticShape() || type.getNumElements() <= 40 * type.getShape().back() ||
+      if (type.getRank() < 2 || !type.hasStaticShape() || type.getNumElements() <= 100 * type.getShape().back() ||
           !isa<FloatType>(type.getElementType()) || isa_and_nonnull<graph::ReshapeOp>(x.getDefiningOp()))
         continue;
       result.set(graph::AddOp::create(builder, x.getLoc(), x, x));
@@ -186,11 +186,11 @@ void doubleTallForms(ModuleOp module) {
   });
 }
 
-/// A block of rows that is a partial one, behind whole ones, loses its last row.
+/// The last block of 3 x 17 rows, which is a partial one, loses its last row.
 void forgetLastRow(ModuleOp module) {
   module.walk([](arith::MinSIOp op) {
     auto bound = op.getRhs().getDefiningOp<arith::ConstantIntOp>();
-    if (!bound || bound.value() <= 32 || bound.value() % 32 == 0)
+    if (!bound || bound.value() != 51)
       return;
     OpBuilder builder(op);
     op->setOperand(1, arith::ConstantIntOp::create(builder, op.getLoc(), bound.getType(), bound.value() - 1));
