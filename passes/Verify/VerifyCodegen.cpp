@@ -35,7 +35,8 @@ struct VerifyCodegen : impl::VerifyCodegenBase<VerifyCodegen> {
       if (!image)
         return kernel.emitOpError("K3: has a version that names no image");
       // A processor's version is a dictionary where it says that it comes from outside, and has no launch.
-      const bool isHost = device && device.getAs<StringAttr>("outside") == "host";
+      const auto outside = device ? device.getAs<StringAttr>("outside") : StringAttr();
+      const bool isHost = outside && outside.getValue() == "host";
       for (StringRef field : {"block_threads", "units_per_block", "shared_bytes", "registers", "local_bytes"})
         if (device && !isHost && !device.getAs<IntegerAttr>(field))
           return kernel.emitOpError("K3: its version in ") << image << " has no " << field;
