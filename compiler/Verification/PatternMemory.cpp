@@ -2,6 +2,7 @@
 #include "compiler/Reference/TensorBytes.h"
 #include "llvm/Support/MathExtras.h"
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -37,15 +38,19 @@ int makeFile(const std::vector<char> &bytes) {
   return file;
 }
 
-/// The file of random elements; -1 where it cannot be made.
-int randomFile(Type type) {
+/// The file of random elements, or of their magnitudes; -1 where it cannot be made.
+int randomFile(Type type, bool magnitudes) {
   static std::map<std::string, int> files;
   std::string name;
-  llvm::raw_string_ostream(name) << type;
+  llvm::raw_string_ostream(name) << type << (magnitudes ? " magnitudes" : "");
   auto [found, isNew] = files.try_emplace(name, -1);
-  if (isNew)
-    found->second =
-        makeFile(toBytes(randomOperand(RankedTensorType::get({int64_t(kPatternBytes / storedBytes(type))}, type), 1)));
+  if (isNew) {
+    Tensor elements = randomOperand(RankedTensorType::get({int64_t(kPatternBytes / storedBytes(type))}, type), 1);
+    if (magnitudes)
+      for (double &element : elements.reals)
+        element = std::abs(element);
+    found->second = makeFile(toBytes(elements));
+  }
   return found->second;
 }
 
@@ -79,8 +84,8 @@ llvm::Expected<PatternMemory> PatternMemory::make(int file, uint64_t bytes, uint
   return memory;
 }
 
-llvm::Expected<PatternMemory> PatternMemory::random(Type type, int64_t elements, unsigned seed) {
-  return make(randomFile(type), uint64_t(elements) * storedBytes(type), uint64_t(seed) * 131);
+llvm::Expected<PatternMemory> PatternMemory::random(Type type, int64_t elements, unsigned seed, bool magnitudes) {
+  return make(randomFile(type, magnitudes), uint64_t(elements) * storedBytes(type), uint64_t(seed) * 131);
 }
 
 llvm::Expected<PatternMemory> PatternMemory::poison(uint64_t bytes) {

@@ -14,9 +14,10 @@ struct Tensor;
 /// pages, so neighbouring rows and blocks differ, and what is read from the wrong place is another number.
 class PatternMemory {
 public:
-  /// Random elements of `type`, as randomOperand gives them; `seed` says where in the pattern the memory begins. Fails
-  /// where the system gives no address space.
-  static llvm::Expected<PatternMemory> random(mlir::Type type, int64_t elements, unsigned seed);
+  /// Random elements of `type`, as randomOperand gives them, or their magnitudes; `seed` says where in the pattern the
+  /// memory begins. Fails where the system gives no address space.
+  static llvm::Expected<PatternMemory> random(mlir::Type type, int64_t elements, unsigned seed,
+                                              bool magnitudes = false);
   /// Bytes 0x7f: large numbers, in floats as in integers.
   static llvm::Expected<PatternMemory> poison(uint64_t bytes);
 

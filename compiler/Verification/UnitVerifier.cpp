@@ -114,6 +114,9 @@ private:
   Tensor foldOf(const UnitCase &test, const PlannedPartial &fold, const PatternMemory &workspace,
                 ArrayRef<int64_t> positions);
   void verify(UnitCase &test);
+  /// One run of all `ways` on random operands, or on their magnitudes. False, with a finding or a gap, where there is
+  /// nothing more to see.
+  bool runAll(UnitCase &test, ArrayRef<Way> ways, bool magnitudes);
   bool runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,
               bool descending);
   bool compare(const UnitCase &test, const Way &way, const std::string &who, const PatternMemory &memory,
@@ -383,7 +386,6 @@ bool UnitRuns::interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const
 }
 
 void UnitRuns::verify(UnitCase &test) {
-  const StringRef name = test.schedule.getKernel().getValue();
   std::vector<Way> ways;
   if (test.extent == 0)
     return;
@@ -393,6 +395,21 @@ void UnitRuns::verify(UnitCase &test) {
   if (ways.empty())
     return;
   listWrites(test);
+  if (!runAll(test, ways, /*magnitudes=*/false))
+    return;
+  report.units += unsigned(test.units.size());
+  // A root of a negative number tells nothing of what was rooted, as in an optimizer's second moment.
+  const bool isBlind = llvm::any_of(test.writes, [](const Writes &writes) {
+    return llvm::any_of(writes.expected, [](double value) { return std::isnan(value); });
+  });
+  for (Writes &writes : test.writes)
+    writes.expected.clear();
+  if (isBlind)
+    (void)runAll(test, ways, /*magnitudes=*/true);
+}
+
+bool UnitRuns::runAll(UnitCase &test, ArrayRef<Way> ways, bool magnitudes) {
+  const StringRef name = test.schedule.getKernel().getValue();
   std::vector<PatternMemory> operands;
   Block &block = codegen::bodyOf(test.region);
   auto made = [&](llvm::Expected<PatternMemory> memory) {
@@ -403,24 +420,25 @@ void UnitRuns::verify(UnitCase &test) {
   for (BlockArgument argument : block.getArguments()) {
     auto type = cast<RankedTensorType>(argument.getType());
     const int64_t elements = type.hasStaticShape() ? type.getNumElements() : test.length;
-    if (!made(PatternMemory::random(type.getElementType(), elements, argument.getArgNumber() + 1)))
-      return;
+    if (!made(PatternMemory::random(type.getElementType(), elements, argument.getArgNumber() + 1, magnitudes)))
+      return false;
   }
   // What a kernel reads of another one's in the workspace is as good as any other number.
   std::optional<PatternMemory> partials;
   if (!test.kernel->folds.empty()) {
-    if (!made(PatternMemory::random(Float32Type::get(module.getContext()), int64_t(test.workspaceBytes / 4), 99)))
-      return;
+    if (!made(PatternMemory::random(Float32Type::get(module.getContext()), int64_t(test.workspaceBytes / 4), 99,
+                                    magnitudes)))
+      return false;
     partials = std::move(operands.back());
     operands.pop_back();
   }
   if (!interpret(test, operands, partials ? &*partials : nullptr))
-    return;
-  report.units += unsigned(test.units.size());
+    return false;
   for (const Way &way : ways)
     for (const bool descending : {false, true})
       if ((way.image->simt || !descending) && !runOne(test, way, operands, partials ? &*partials : nullptr, descending))
-        return;
+        return false;
+  return true;
 }
 
 bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,

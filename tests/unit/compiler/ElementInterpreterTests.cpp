@@ -5,6 +5,7 @@
 #include "compiler/Verification/ElementInterpreter.h"
 #include "compiler/Verification/PatternMemory.h"
 #include "llvm/BinaryFormat/ELF.h"
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
@@ -116,6 +117,10 @@ TEST(PatternMemory, HoldsGigabytesOfWhichFewAreThere) {
   auto other = PatternMemory::random(type, elements, 2);
   ASSERT_TRUE(bool(other)) << llvm::toString(other.takeError());
   EXPECT_EQ(other->elements(type, {elements - 1}).reals.front(), before.reals[4]) << "a write reached the pattern";
+  auto magnitudes = PatternMemory::random(type, elements, 2, /*magnitudes=*/true);
+  ASSERT_TRUE(bool(magnitudes)) << llvm::toString(magnitudes.takeError());
+  for (auto [magnitude, x] : llvm::zip(magnitudes->elements(type, at).reals, before.reals))
+    EXPECT_EQ(magnitude, std::abs(x));
 }
 
 /// A cubin's ELF with one entry `add`: header, symbols, names, sections; no machine code.
