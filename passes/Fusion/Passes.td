@@ -14,7 +14,9 @@ def DuplicateWidenings : Pass<"ztc-duplicate-widenings", "mlir::ModuleOp"> {
         %x = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
         %y = graph.exp %x : tensor<8x16xf32>
         %z = graph.log %x : tensor<8x16xf32>
+
     becomes
+
         %x0 = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
         %y = graph.exp %x0 : tensor<8x16xf32>
         %x1 = graph.cast %n : tensor<8x16xbf16> -> tensor<8x16xf32>
@@ -44,7 +46,9 @@ def DuplicateSlices : Pass<"ztc-duplicate-slices", "mlir::ModuleOp"> {
         %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
         %s = graph.swiglu %g, %u : tensor<8x16xf32>
         %dg, %du = graph.swiglu_grad %g, %u, %ds : tensor<8x16xf32>
+
     becomes
+
         %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
         %u = graph.slice %y, [0, 16] : tensor<8x32xf32> -> tensor<8x16xf32>
         %s = graph.swiglu %g, %u : tensor<8x16xf32>
@@ -61,7 +65,9 @@ def GroupMacroOps : Pass<"ztc-group-macro-ops", "mlir::ModuleOp"> {
     Afterwards no decomposable op stands outside a group, except those that a library runs (attention, matmul, linear_cross_entropy).
 
         %y = graph.swiglu %g, %u : tensor<8x16xf32>
+
     becomes
+
         %y = graph.fusion "swiglu"(%g, %u) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> {
         ^bb0(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>):
           %s = graph.sigmoid %a : tensor<8x16xf32>
@@ -93,7 +99,9 @@ def SplitGroups : Pass<"ztc-split-groups", "mlir::ModuleOp"> {
     of its own. No phase runs this pass; `ztc-opt` does, between `ztc compile --to=fuse` and `--from=fuse`.
 
         %y = graph.fusion "swiglu"(%g, %u) {sigmoid, mul, mul}
+
     becomes
+
         %s = graph.fusion "sigmoid"(%g) {sigmoid}
         %p = graph.fusion "mul"(%g, %s) {mul}
         %y = graph.fusion "mul"(%p, %u) {mul}

@@ -18,7 +18,9 @@ def ApplyPatterns : Pass<"ztc-apply-patterns", "mlir::ModuleOp"> {
 
         %r = graph.sqrt %x : tensor<8xf32>
         %y = graph.reciprocal %r : tensor<8xf32>
+
     becomes
+
         %y = graph.rsqrt %x : tensor<8xf32>
 
     A pattern may ask what `passes/Patterns/Native.pdll` declares: HasOneUse, IsSplat, SplatLike.

@@ -21,7 +21,9 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xf32>, tensor<6x4xf32> -> tensor<8x6xf32>
         %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+
     becomes
+
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xbf16>, tensor<6x4xbf16> -> tensor<8x6xbf16>
         %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xbf16>, tensor<8x4xbf16> -> tensor<6x4xf32>
   }];

@@ -11,7 +11,9 @@ def ChooseQuantized : Pass<"ztc-choose-quantized", "mlir::ModuleOp"> {
     this, before adapters come; the mark goes along into every function that phase makes.
 
         %w: tensor<64x32xf32> {graph.name = "q_proj.weight"}
+
     becomes
+
         %w: tensor<64x32xf32> {graph.name = "q_proj.weight", graph.quantized = #graph.weight_format<nf4>}
   }];
   let options = [Option<"format", "format", "std::string", "\"nf4\"", "nf4 or int8, see graph.dequantize">];
@@ -26,7 +28,9 @@ def QuantizeWeights : Pass<"ztc-quantize-weights", "mlir::ModuleOp"> {
     `quantized_shape`, the checkpoint's. Phase `shard` begins with this, where types and gradients are settled.
 
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x32xbf16>, tensor<64x32xbf16> -> tensor<8x64xbf16>
+
     becomes, with %w: tensor<2164xi8>,
+
         %n = graph.dequantize %w format <nf4> : tensor<2164xi8> -> tensor<64x32xbf16>
         %y = graph.matmul %x, %n {transpose_b} : tensor<8x32xbf16>, tensor<64x32xbf16> -> tensor<8x64xbf16>
   }];

@@ -18,7 +18,9 @@ def MarkRecomputed : Pass<"ztc-mark-recomputed", "mlir::ModuleOp"> {
     `layer` leave nothing to mark the pass fails: the level would change nothing.
 
         %s = graph.swiglu %g, %u : tensor<8x16xf32>
+
     becomes
+
         %s = graph.swiglu %g, %u {graph.recomputed} : tensor<8x16xf32>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
@@ -37,7 +39,9 @@ def CloneRecomputed : Pass<"ztc-clone-recomputed", "mlir::ModuleOp"> {
 
         %dg, %du = graph.swiglu_grad %g, %u, %d : tensor<8x16xf32>
         %dw = graph.matmul %dy, %s {transpose_a} : ...
+
     becomes
+
         %dg, %du = graph.swiglu_grad %g, %u, %d : tensor<8x16xf32>
         %g1 = graph.recompute_barrier %g after %dy : tensor<8x16xf32>, tensor<8x4xf32>
         %u1 = graph.recompute_barrier %u after %dy : tensor<8x16xf32>, tensor<8x4xf32>

@@ -26,7 +26,9 @@ def OverlapCollectives : Pass<"ztc-overlap-collectives", "mlir::ModuleOp"> {
     - all_reduce: start and done where it stands.
 
         %f = dist.all_gather %s axis "data" : ...
+
     becomes
+
         %p = dist.all_gather_start %s axis "data" : ... -> !dist.pending<...>
         ... the computation of the block before ...
         %f = dist.all_gather_done %p : !dist.pending<...>

@@ -9,7 +9,9 @@ def ChooseStage : Pass<"ztc-choose-stage", "mlir::ModuleOp"> {
     Afterwards the module has a `dist.mesh @mesh ["data"]` and `dist.zero`, which every later pass reads; nothing else chooses a stage.
 
         module {...}
+
     becomes
+
         module attributes {dist.zero = 3 : i64} {
           dist.mesh @mesh ["data"]
   }];
@@ -25,7 +27,9 @@ def FormBuckets : Pass<"ztc-form-buckets", "mlir::ModuleOp"> {
     `@microstep` adds each gradient into the gradient buckets that it takes and returns. `@update` works on whole buckets.
 
         func.func @eval(%tokens, %targets, %w: tensor<8x4xf32> {graph.role = #graph.role<parameter>, graph.name = "lm_head.weight"})
+
     becomes
+
         dist.bucket @head {...}
         func.func @eval(%tokens, %targets, %b: tensor<32xf32> {graph.role = #graph.role<parameter_bucket>, graph.bucket = @head}) {
           %w = dist.view %b[0] : tensor<32xf32> -> tensor<8x4xf32>
@@ -53,7 +57,9 @@ def MergeProducts : Pass<"ztc-merge-products", "mlir::ModuleOp"> {
         %a = graph.matmul %dg, %wg : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
         %b = graph.matmul %du, %wu : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
         %dx = graph.add %a, %b : tensor<8x4xf32>
+
     becomes
+
         %w = dist.view %bucket[0] : tensor<128xf32> -> tensor<32x4xf32>
         %y = graph.matmul %x, %w {transpose_b} : tensor<8x4xf32>, tensor<32x4xf32> -> tensor<8x32xf32>
         %g = graph.slice %y, [0, 0] : tensor<8x32xf32> -> tensor<8x16xf32>
@@ -80,7 +86,9 @@ def PartitionStates : Pass<"ztc-partition-states", "mlir::ModuleOp"> {
         %sum = graph.accumulate %slot, %dw {first_writes} : tensor<8x4xf32>
         %g = dist.pack %sum at [0] : tensor<8x4xf32> -> tensor<?xf32, #dist.full<@head>>
         return %g
+
     becomes
+
         %g = dist.pack %dw at [0] : tensor<8x4xf32> -> tensor<?xf32, #dist.full<@head>>
         %own = dist.own_shard %g : tensor<?xf32, #dist.full<@head>> -> tensor<?xf32, #dist.shard<@head>>
         %sum = graph.accumulate %gradients, %own {first_writes} : tensor<?xf32, #dist.shard<@head>>

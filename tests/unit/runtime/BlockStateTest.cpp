@@ -137,7 +137,7 @@ TEST(BlockState, APlanThatCutsARecordIsRefused) {
       {[=](plan::Plan &p) { slot(p)->mutable_size()->set_element_bytes(256); }, "in records of 256 bytes"},
       {[=](plan::Plan &p) { slot(p)->mutable_size()->set_block_elements(100); }, "blocks of 100 elements"},
       {[=](plan::Plan &p) { slot(p)->mutable_size()->set_quantum(64); }, "blocks of 256 elements in shards of"},
-      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_kind(plan::SizeForm::CONSTANT); }, "no bucket's"},
+      {[=](plan::Plan &p) { slot(p)->mutable_size()->set_kind(plan::SizeForm::CONSTANT); }, "not a bucket's"},
       {[](plan::Plan &p) { p.mutable_buckets(0)->set_quantum(512); }, "shards in multiples of 512 elements"},
       {[](plan::Plan &p) { p.mutable_parameters(1)->set_offset(240); }, "begins at 240"},
   };

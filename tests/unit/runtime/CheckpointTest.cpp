@@ -142,8 +142,8 @@ TEST(Export, NarrowParametersGoAsTheyAre) {
   const SplitMaster split = splitMaster(1 + 0x1p-8f);
   std::fill_n(parameters, 35, split.parameter);
   std::fill_n(remainders, 35, split.remainder);
-  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("bf16"), .type = plan::BF16}));
-  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("fp32"), .type = plan::F32}));
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("bf16"), .type = plan::BF16, .weightTypes = {}}));
+  ASSERT_OK(exportModel(run.context(), {.folder = scratch.path("fp32"), .type = plan::F32, .weightTypes = {}}));
   const uint16_t wanted = toBf16(1 + 0x1p-7f);
   EXPECT_EQ(tensorsOf(scratch.path("bf16/model.safetensors"))["layers.0.bias"].substr(4, 2),
             std::string(reinterpret_cast<const char *>(&wanted), 2));
