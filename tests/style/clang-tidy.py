@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""clang-tidy over the runtime, as a unity build has it: a file's headers take longer than the file. tests/long/clang-tidy.sh looks at the compiler,
-file by file, with this script too.
+"""clang-tidy over the runtime, as a unity build has it: a file's headers take longer than the file.
 
     tests/style/clang-tidy.py [FOLDER...]      files of these folders below the repository, one by one; without: the runtime
 """
