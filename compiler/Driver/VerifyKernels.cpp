@@ -111,6 +111,8 @@ bool realKernelsHold(Session &session) {
                                 found.onEngine ? ", on this processor and on the engine that runs those for GPUs" : "");
   if (std::string library = libraryKernels(session.module()); !library.empty())
     llvm::outs() << "; those of library calls (" << library << ") ran at the sizes of the small plan alone";
+  if (!found.small.empty())
+    llvm::outs() << "; so did those of states in 8 bits (" << llvm::join(found.small, ", ") << ")";
   llvm::outs() << llvm::formatv(" ({0:f1} s)\n", seconds);
   return true;
 }

@@ -15,6 +15,7 @@ struct KernelReport {
   bool onEngine = false;          ///< also by their kernels for GPUs, on the engine
   std::vector<std::string> wrong; ///< "rms_norm_swiglu (x86-64-v3): result 0, element 17 is ..., expected ..."
   std::vector<std::string> gaps;  ///< what could not be run, each with the reason
+  std::vector<std::string> small; ///< of verifyKernelUnits: kernels that are left to verifyKernels() and a small plan
 };
 
 /// Runs each different group of `module`, which has been through phase `codegen`, by its images for the processors that

@@ -142,6 +142,13 @@ void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
   if (launches.empty())
     return;
   const std::string name = cast<kernel::ScheduleAttr>(launches[0]).getKernel().getValue().str();
+  // States in blocks: an element depends on the whole block's scale, and blocks are alike at every size.
+  const auto isBlock = [](Type type) { return isa<graph::Block8Type>(getElementTypeOrSelf(type)); };
+  if (llvm::any_of(group->getOperandTypes(), isBlock) || llvm::any_of(group->getResultTypes(), isBlock)) {
+    if (seen.insert(name).second)
+      report.small.push_back(name);
+    return;
+  }
   Operation *region = group;
   if (forms)
     if (auto form = forms.lookupSymbol<kernel::FuncOp>(name))
