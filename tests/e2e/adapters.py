@@ -236,7 +236,8 @@ def quantized(case):
     check("quantized: a checkpoint names its base and the bits", len(base) == 1 and str(case.folder) in base[0] and base[0].endswith(", nf4"), base)
     done = run("ztc", "compile", case.folder, "-o", case.work / "verified.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", "--lora=r=4,alpha=8,targets=all-linear",
                "--quantize=nf4", "--zero=3", "--recompute=layer", "--verify")
-    check("quantized: every pass keeps the step", done.stderr.count("verified: ") + done.stdout.count("verified: ") == 1, done.stderr)
+    # One line of the small form of the model, one of the plan's own kernels.
+    check("quantized: every pass keeps the step", done.returncode == 0 and done.stdout.count("verified: ") == 2, done.stderr + done.stdout)
     for level in ("cheap", "layer"):
         again = case.work / f"{level}.bin"
         case.compile(again, f"--recompute={level}")
