@@ -10,10 +10,6 @@
 
 namespace ztc {
 
-/// When the update of a step happens: behind its last micro-step, or of each bucket as soon as its gradient is
-/// complete.
-enum class UpdateTime { After, InBackward };
-
 /// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
   std::string input;  ///< an ONNX file, a Hugging Face folder, or IR text where `from` is set
@@ -28,9 +24,8 @@ struct CompileOptions {
   bool tf32 = false;                   ///< with fp32: products round their factors to TF32 on GPUs
   std::string optimizer = "adamw";     ///< a name of compiler/Dialect/Graph/Optimizers.h
   std::string optimizerState = "fp32"; ///< fp32, bf16 or int8
-  UpdateTime updateTime = UpdateTime::After;
-  std::string masters = "fp32"; ///< of bf16 weights: fp32 or none
-  std::string precisionPolicy;  ///< JSON file with the layers that stay fp32
+  std::string masters = "fp32";        ///< of bf16 weights: fp32 or none
+  std::string precisionPolicy;         ///< JSON file with the layers that stay fp32
   std::vector<std::string>
       keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
   std::string recompute = "auto";

@@ -30,7 +30,7 @@ public:
     for (uint64_t t = 0; t <= count; ++t) {
       Token raw;
       std::memcpy(&raw, bytes + t * sizeof(Token), sizeof(Token));
-      const auto token = static_cast<int64_t>(raw);
+      const int64_t token = raw; // NOLINT(bugprone-signed-char-misuse): no type of tokens is a character
       if (token < 0 || static_cast<uint64_t>(token) >= vocabulary_)
         return invalidArgument(fmt::format(
             "'{}' holds the token {} at byte {} (token {} of the file), the model's vocabulary ends at {}",

@@ -26,8 +26,6 @@ enum class StepParameter : uint32_t {
   WeightDecay = 16,
   Momentum = 17,
   Nesterov = 18, ///< 1: Nesterov's momentum; else 0
-  KnownScale =
-      19, ///< of gradients where the update is in the backward: 1, or what the norm of the step before clips to
 };
 inline constexpr uint32_t kStepParameterCount = 20;
 

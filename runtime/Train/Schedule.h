@@ -34,10 +34,6 @@ struct Schedule {
 };
 
 /// What a run may set of its optimizer; each reads its own of these.
-/// Which norm is held against `clip`: that of all gradients; with the update in the backward that of each bucket, or
-/// that of all gradients of the step before.
-enum class ClipBy { Norm, Bucket, PreviousNorm };
-
 struct OptimizerSettings {
   double beta1 = 0.9;    ///< adamw, lion
   double beta2 = 0.95;   ///< adamw, lion
@@ -46,7 +42,6 @@ struct OptimizerSettings {
   bool nesterov = false; ///< sgd
   double weightDecay = 0.1;
   double clip = 1.0; ///< largest gradient norm; 0 or less: no clipping
-  ClipBy clipBy = ClipBy::Norm;
 };
 
 using StepParameterArray = std::array<float, kStepParameterCount>;
