@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 /// Numbers and words that PEFT writes where nobody asked for anything; null, false and what is empty need no row.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): small, and made before main
 const std::pair<const char *, Json> kDefaults[] = {
-    // NOLINT(bugprone-throwing-static-initialization): before main, small
     {"megatron_core", "megatron.core"},
     {"qalora_group_size", 16},
     {"runtime_config", Json{{"ephemeral_gpu_offload", false}}},
