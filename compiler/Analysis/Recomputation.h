@@ -11,10 +11,10 @@ inline constexpr llvm::StringLiteral kRecomputed = "graph.recomputed";
 /// Unit attribute of such a clone, and of a group that holds nothing else.
 inline constexpr llvm::StringLiteral kRecomputation = "graph.recomputation";
 
-/// The op that computes a function's loss or logits, its first result: the backward part is what stands behind it.
+/// The op that computes a function's loss or logits, its first result: the backward part is what stands after it.
 mlir::Operation *lossOpOf(mlir::func::FuncOp function);
 
-/// Whether an op behind `lossOp` reads `value`, itself or an alias of it.
+/// Whether an op after `lossOp` reads `value`, itself or an alias of it.
 bool isReadByBackward(mlir::Value value, mlir::Operation *lossOp);
 
 /// Bytes that the forward part computes and the backward part of `function` reads, by transformer block (-1: in none).

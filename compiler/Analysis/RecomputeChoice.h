@@ -13,8 +13,8 @@ namespace ztc {
 enum class RecomputeGroup : uint8_t {
   Pointwise,  ///< norms, activations, casts: what no library runs, from values that are kept
   Mlp,        ///< products that another product of the block depends on: gate and up, a router, what experts begin with
-  Qkv,        ///< products that attention depends on, and the rotation behind them
-  Projection, ///< the first products behind attention, and the sum of the residual stream behind them
+  Qkv,        ///< products that attention depends on, and the rotation after them
+  Projection, ///< the first products after attention, and the sum of the residual stream after them
   Attention,  ///< attention with its row statistics: with it all of the block but what the next one reads
   Down,       ///< a block's last products: needed again only where something reads them before the residual stream
 };

@@ -18,7 +18,7 @@ std::optional<Alias> aliasOf(mlir::Operation *op);
 Alias resolveAlias(mlir::Value value);
 
 /// True for a graph.cast that rounds gradients to the type in which they go over the wire and into the update: a bucket
-/// of local ones, or the rank's shard that added up behind the reductions (isSumCast).
+/// of local ones, or the rank's shard that added up after the reductions (isSumCast).
 bool isWireCast(mlir::Operation *op);
 bool isSumCast(mlir::Operation *op);
 

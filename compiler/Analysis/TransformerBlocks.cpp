@@ -54,7 +54,7 @@ struct Member {
   bool ownsLayer = false;     ///< it reads a parameter of a block
   bool readsOthers = false;   ///< it reads a parameter of no block
   bool reachesBlocks = false; ///< an op that reads a block's parameter depends on it
-  bool isLate = false;        ///< it lies behind the last block
+  bool isLate = false;        ///< it comes after the last block
   bool couldMove = false;     ///< it reads only what the next block reads anyway
 };
 
@@ -131,7 +131,7 @@ private:
       member.layer = -1;
   }
 
-  /// Whether an op of a block behind `layer` reads a result of `source`, itself or under another shape.
+  /// Whether an op of a block after `layer` reads a result of `source`, itself or under another shape.
   bool isReadAfter(Operation *source, int64_t layer) const {
     return llvm::any_of(source->getUsers(), [&](Operation *user) {
       auto found = members.find(user);
@@ -156,7 +156,7 @@ private:
     Member &member = members[op];
     if (!member.couldMove)
       return;
-    // Readers behind the loss are the backward part's.
+    // Readers after the loss belong to the backward part.
     int64_t first = INT64_MAX;
     for (Operation *user : op->getUsers())
       if (auto found = members.find(user); found != members.end())

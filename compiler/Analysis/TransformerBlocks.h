@@ -11,7 +11,7 @@ namespace ztc {
 /// - an op that reads a block's parameter, as it is or computed of parameters alone, is of that block;
 /// - any other is of the latest block whose values it reads, so that a block ends with its sum in the residual stream;
 /// - but what reads only values that the next block reads anyway (a norm without weights, a widening) is of that one;
-/// - behind the last block comes what reads a parameter of none, such as the last norm: it is in none.
+/// - after the last block comes what reads a parameter of none, such as the last norm: it is in none.
 class TransformerBlocks {
 public:
   /// Of `function` up to `end`, the op that computes its loss.

@@ -16,7 +16,7 @@ struct CompiledImage : KernelImage {
 };
 
 /// Compiles the lowered modules `@host` and `@gpu` of `kernels`, for each target the one that it needs: targets compile
-/// on threads of their own. One image per target, in order; behind that of a GPU a cubin from outside for each
+/// on threads of their own. One image per target, in order; after that of a GPU a cubin from outside for each
 /// kernel.func that has one for it.
 llvm::FailureOr<std::vector<CompiledImage>> compileKernels(mlir::ModuleOp kernels,
                                                            llvm::ArrayRef<llvm::StringRef> targets);

@@ -122,7 +122,7 @@ AttentionEmitter::Values AttentionEmitter::forTiles(int64_t step, Values carried
   if (windowed_ || packed_) {
     loop(begin, end, /*masked=*/true); // an edge at each end, and little between
   } else if (kind_ == AttentionKernel::KeyGrad && causal_) {
-    // Queries behind the sequence are zero, and so is what they add.
+    // Queries past the end of the sequence are zero, and so is what they add.
     Value edge = b.minimum(end, b.add(row_, i32(llvm::alignTo(rows_, step))));
     loop(begin, edge, /*masked=*/true);
     loop(edge, end, /*masked=*/false);
@@ -137,7 +137,7 @@ AttentionEmitter::Values AttentionEmitter::forTiles(int64_t step, Values carried
 Value AttentionEmitter::sees(Value query, Value key, Value edge) {
   if (!causal_)
     return less(key, seq_);
-  // Queries behind the sequence are nobody's: what they see does not count.
+  // Queries past the end of the sequence do not exist: what they see does not count.
   Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
   if (windowed_)
     visible = both(visible, less(b.sub(query, window_), key));

@@ -29,14 +29,14 @@ protected:
   mlir::Value rowStride(const Tensor &tensor) { return b.mul(tensor.heads, i32(dim_)); }
   /// Where lse or delta of row 0 of the block's batch and `head` is.
   mlir::Value statistics(unsigned buffer, mlir::Value head);
-  /// Number `row` from there on, zero behind the sequence.
+  /// Number `row` from there on, zero past the end of the sequence.
   mlir::Value statistic(mlir::Value base, mlir::Value row);
   void storeStatistic(mlir::Value value, mlir::Value base, mlir::Value row, mlir::Value condition);
 
   /// Goes over the tiles of `step` columns that the block's rows see, in order. `body` gets a tile's first column and
   /// whether there is a row that does not see all of it: no others need masks.
   Values forTiles(int64_t step, Values carried, llvm::function_ref<void(mlir::Value, bool masked, Values &)> body);
-  /// Whether query `query` sees key `key`; both are numbers within the sequence, or behind it. `edge` is the
+  /// Whether query `query` sees key `key`; both are numbers within the sequence, or past it. `edge` is the
   /// documentEdge() of the one that is a row of the block.
   mlir::Value sees(mlir::Value query, mlir::Value key, mlir::Value edge);
   /// Of packed rows where the document of a row of the block starts, for KeyGrad where it ends; else null.
@@ -77,7 +77,7 @@ private:
   /// Columns [first, end) that the block's rows see; `first` is a multiple of `step`, or of the rows' number.
   std::pair<mlir::Value, mlir::Value> columnRange(int64_t step);
   mlir::Value wide(mlir::Value value);
-  /// Where the document of `row` starts, 0 behind the sequence; and the first position behind that document.
+  /// Where the document of `row` starts, 0 past the sequence's end; and the first position after that document.
   mlir::Value documentStart(mlir::Value row);
   mlir::Value documentEnd(mlir::Value row);
 

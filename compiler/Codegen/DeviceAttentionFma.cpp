@@ -62,7 +62,7 @@ private:
   Value zeros() { return b.real(vectorType(), 0.0); }
   Value column(Value first, int64_t j) { return b.add(b.add(first, x_), i32(j * kColumnThreads)); }
 
-  /// Elements [column, column + 4) of a row at `address`, zero where they are behind the head's end; `inside` says
+  /// Elements [column, column + 4) of a row at `address`, zero where they are past the head's end; `inside` says
   /// whether there is such a row.
   Value loadVector(Value address, Value column, Value inside) {
     if (vector_ == kVector)

@@ -67,7 +67,7 @@ private:
   }
   Value position(Value row, Value column) { return b.add(b.mul(row, i32(pitch_)), column); }
 
-  /// `count` rows of a tensor from `first` on into shared memory, there from row `at` on; zeros behind the sequence.
+  /// `count` rows of a tensor from `first` on into shared memory, there from row `at` on; zeros past its end.
   void loadTile(const Tensor &tensor, Value first, int64_t count, Value memory, int64_t at) {
     const int64_t perRow = dim_ / kVector, total = count * perRow;
     Value left = b.sub(seq_, first), start = rowOf(tensor, first), stride = rowStride(tensor);

@@ -143,7 +143,7 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
     auto store = [&](Value value, Value column) {
       b.store(value, b.address(row.base, element, column), element, lanes * storedBytes(element));
     };
-    // Unsigned: a negative target is far behind the last column.
+    // Unsigned: a negative target is far past the last column.
     Value counts = b.compare(arith::CmpIPredicate::ult, target, row.columns);
     auto ignored = [&] {
       storeLoss(zero);

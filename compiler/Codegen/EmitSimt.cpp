@@ -108,7 +108,7 @@ static bool isPlain(Type *type) {
   return !type->isVectorTy();
 }
 
-/// Calls `import` (void *result, const void *operands), which finds the operands one behind the other: fragments of
+/// Calls `import` (void *result, const void *operands), which finds the operands one after the other: fragments of
 /// matrices do not travel in registers alike.
 static Value *callThroughMemory(CallInst &call, Function &import) {
   LLVMContext &context = call.getContext();

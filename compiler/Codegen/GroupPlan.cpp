@@ -280,7 +280,7 @@ private:
     return success();
   }
 
-  /// Block arguments that `value` is computed from, without what stands behind the sums in `folds`.
+  /// Block arguments that `value` is computed from without going through the sums in `folds`.
   void usedOperands(Value value, const SmallPtrSetImpl<Operation *> &folds, SmallPtrSetImpl<Operation *> &seen,
                     SmallVectorImpl<bool> &used) const {
     Operation *op = value.getDefiningOp();

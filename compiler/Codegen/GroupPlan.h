@@ -16,7 +16,7 @@ inline constexpr int64_t kFlatBlock = 4096;
 /// Columns that one unit of a fold over partial results handles, where they divide the row.
 inline constexpr int64_t kFoldColumns = 64;
 
-/// A result of a kernel as rows of columns. What stands behind is the value before trailing reshapes: the bytes are the
+/// A result of a kernel as rows of columns. The value is the one before trailing reshapes: the bytes are the
 /// same.
 struct PlannedOutput {
   mlir::Value value;

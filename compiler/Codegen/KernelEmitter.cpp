@@ -268,7 +268,7 @@ Element KernelEmitter::load(Value base, Type element, const IndexExpr &index) {
                    alignmentOf(index.withoutLane(), element)),
             level};
   }
-  // Lanes apart, as behind a transpose: one scalar each.
+  // Lanes apart, as after a transpose: one scalar each.
   SmallVector<Value> scalars;
   for (int64_t i = 0; i <= lane->maximum; ++i) {
     Value position = materialize(index.withoutLane() + i * coefficient);

@@ -78,7 +78,7 @@ public:
   llvm::LogicalResult either(unsigned level, mlir::Value condition, Carried &carried, BranchBody then,
                              BranchBody otherwise);
   /// All columns of a row of `size`, in order, in chunks: a loop of `stride` columns a turn, and single chunks before
-  /// and behind.
+  /// and after.
   virtual llvm::LogicalResult forColumns(unsigned level, int64_t size, LoopKey key, int64_t stride, Carried &carried,
                                          ColumnBody body);
   /// A column index with `lanes` lanes for loops that a form opens itself.

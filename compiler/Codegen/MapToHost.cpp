@@ -253,7 +253,7 @@ private:
     Type f32 = b.getF32Type(), vector = KernelBuilder::shaped(kChunk, f32);
     Value limit = b.minimum(b.add(record->value, b.i64(kStateBlock)), end);
     Value whole = arith::AndIOp::create(b, limit, b.i64(-kChunk));
-    // What lies behind the bucket's end counts as zero.
+    // What lies past the bucket's end counts as zero.
     for (Value of : numbers)
       for (int64_t offset = 0; offset < int64_t(kStateBlock); offset += kChunk)
         b.store(b.real(vector, 0.0), b.address(of, f32, b.i64(offset)));
@@ -334,7 +334,7 @@ private:
     return success();
   }
 
-  /// The elements behind the last whole vector, one by one, and the partial sums of the block.
+  /// The elements after the last whole vector, one by one, and the partial sums of the block.
   LogicalResult emitFlatTail(const IndexSymbol *block, unsigned level, Value whole, Value end, ArrayRef<Value> quarters,
                              ArrayRef<Value> sumLanes) {
     KernelBuilder &b = e_.at(level);

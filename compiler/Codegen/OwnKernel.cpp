@@ -33,7 +33,7 @@ class FreshNames {
 public:
   explicit FreshNames(ModuleOp step) : step(step) {}
 
-  /// `name` with "_own" behind it, and with a number where that is taken, as a kernel or as its variant that adds.
+  /// `name` with "_own" appended, and a number where that is taken, as a kernel or as its variant that adds.
   std::string of(StringRef name) {
     const std::string wanted = (name + "_own").str();
     for (unsigned number = 1;; ++number) {

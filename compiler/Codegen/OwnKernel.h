@@ -5,7 +5,7 @@
 
 namespace ztc::kernel {
 
-/// The kernel.func that the kernels of `call` are made of; null before ztc-form-kernels and behind ztc-compile-kernels.
+/// The kernel.func that the kernels of `call` are made of; null before ztc-form-kernels and after ztc-compile-kernels.
 FuncOp formOf(graph::FusionOp call);
 
 /// The kernel.func of `call` and of no other call: a clone with names of its own where others share it, which `call`

@@ -217,7 +217,7 @@ struct Visible {
     high = columns;
     if (!causal)
       return;
-    Value next = b.add(b.add(first, row), b.i64(1)); // one behind the row's own position
+    Value next = b.add(b.add(first, row), b.i64(1)); // one past the row's own position
     high = b.minimum(next, columns);
     Value windowed = b.compare(arith::CmpIPredicate::sgt, window, b.i64(0));
     low = b.select(windowed, b.minimum(b.maximum(b.sub(next, window), low), high), low);

@@ -111,7 +111,7 @@ StepHead StepEmitter::describe(Operation *op, StringRef kind, StringRef reason) 
   std::string label;
   if (layer >= 0) {
     label = "layer " + std::to_string(layer) + " ";
-    // What stands behind the block's number: self_attn.q_proj
+    // What follows the block's number: self_attn.q_proj
     StringRef rest = StringRef(path).split("." + std::to_string(layer) + ".").second;
     if (!rest.empty())
       label += rest.str() + " ";

@@ -20,9 +20,9 @@ public:
 
   void runBeforePass(Pass *pass, Operation *op) override {
     const PhaseHooks::Origin *origin = owner.hooks.originOf(pass);
-    const bool isFirstBehind =
+    const bool isFirstAfter =
         origin && origin->place == PhaseHooks::Place::After && (owner.states.empty() || owner.states.back().inPhase);
-    if (auto module = dyn_cast<ModuleOp>(op); module && isFirstBehind)
+    if (auto module = dyn_cast<ModuleOp>(op); module && isFirstAfter)
       owner.states.push_back({"", false, false, module.clone()});
   }
 
@@ -83,9 +83,9 @@ void PassExplainer::endPhase(Phase phase, ModuleOp module) {
   const PhaseInfo &info = allPhases()[size_t(phase)];
   const std::string name = std::string("phase ") + info.name;
   const Phase next = Phase(unsigned(phase) + 1);
-  // The phase's own passes end where the first hook behind them begins, or with the phase.
-  const bool hasHooksBehind = !states.empty() && !states.back().inPhase && states.back().module;
-  if (!hasHooksBehind && phase <= Phase::Assign)
+  // The phase's own passes end where the first hook after them begins, or with the phase.
+  const bool hasHooksAfter = !states.empty() && !states.back().inPhase && states.back().module;
+  if (!hasHooksAfter && phase <= Phase::Assign)
     states.push_back({"", false, false, module.clone()});
   for (State &state : states) {
     Row row = measure(state.isHook ? state.what : name, state.isHook, state.module ? *state.module : ModuleOp(),

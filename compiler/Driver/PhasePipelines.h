@@ -4,7 +4,7 @@
 namespace ztc {
 
 /// Registers `--ztc-phase=NAME...`: the passes of these phases, in the order of compilation, each with its verifier, as
-/// `ztc compile` runs them. Options stand behind the names: --ztc-phase="shard fuse zero=3".
+/// `ztc compile` runs them. Options follow the names: --ztc-phase="shard fuse zero=3".
 void registerPhasePipelines();
 
 } // namespace ztc

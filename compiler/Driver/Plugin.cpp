@@ -37,7 +37,7 @@ std::vector<std::string> ztc::PhaseHooks::kernelPasses() const {
   return names;
 }
 
-std::vector<std::string> ztc::PhaseHooks::passesBehind(Phase phase) const {
+std::vector<std::string> ztc::PhaseHooks::passesAfter(Phase phase) const {
   std::vector<std::string> names;
   for (const Table<Phase> *table : {&before_, &after_})
     for (const auto &[where, hooks] : *table)

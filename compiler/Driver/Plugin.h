@@ -30,7 +30,7 @@ struct PhaseInfo {
 };
 llvm::ArrayRef<PhaseInfo> allPhases();
 
-/// How messages name a pass: "pass 'swap'", with " of plugin swapper" behind it where `plugin` is not empty.
+/// How messages name a pass: "pass 'swap'", followed by " of plugin swapper" where `plugin` is not empty.
 std::string describePass(const mlir::Pass &pass, llvm::StringRef plugin = {});
 
 /// Where plugins put passes into the pipeline.
@@ -62,7 +62,7 @@ public:
   void addBefore(Phase phase, mlir::OpPassManager &pm) { add(before_, phase, pm, Place::Before); }
   void addAfter(Phase phase, mlir::OpPassManager &pm) { add(after_, phase, pm, Place::After); }
   void addAfterLoss(mlir::OpPassManager &pm) { add(afterLoss_, Phase::Backward, pm, Place::Within); }
-  /// `changed`, where given, is called behind each pass that changes what kernels compute.
+  /// `changed`, where given, is called after each pass that changes what kernels compute.
   void addAfter(KernelLevel level, mlir::OpPassManager &pm, llvm::function_ref<void()> changed = {}) {
     std::optional<unsigned> most = mostKernelPasses;
     for (const auto &[earlier, passes] : afterKernels_) // reached or not: a step without GPUs has no level Gpu
@@ -73,8 +73,8 @@ public:
 
   /// Passes over kernels that plugins registered, in the order in which they run.
   std::vector<std::string> kernelPasses() const;
-  /// Those that plugins registered before or after phases behind `phase`, in no order.
-  std::vector<std::string> passesBehind(Phase phase) const;
+  /// Those that plugins registered before or after phases after `phase`, in no order.
+  std::vector<std::string> passesAfter(Phase phase) const;
   /// From here on pipelines get only the first so many of them: which one breaks a kernel is found by adding them one
   /// after the other.
   void limitKernelPasses(unsigned most) { mostKernelPasses = most; }

@@ -11,7 +11,7 @@ using remark::detail::MLIRRemarkStreamerBase;
 namespace ztc {
 namespace {
 
-/// Lines on stderr and, behind it, MLIR's writer of YAML; each where asked for.
+/// Lines on stderr, and through to MLIR's writer of YAML; each where asked for.
 class Streamer final : public MLIRRemarkStreamerBase {
 public:
   Streamer(const std::string &pattern, std::unique_ptr<MLIRRemarkStreamerBase> file, std::shared_ptr<int> silent)

@@ -48,13 +48,13 @@ public:
   void collect(Messages &messages);
   /// From here on `verifier` follows each pass up to phase `schedule`; it must stay as long as the session runs.
   void verify(PassVerifier &verifier);
-  /// A copy of `assigned`, the step behind phase `assign`, behind phase `codegen` for `targets`, by all passes of this
+  /// A copy of `assigned`, the step after phase `assign`, after phase `codegen` for `targets`, by all passes of this
   /// compilation. Nothing of it is dumped, remarked or explained; changedForms() is that of the copy.
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> kernelsOf(mlir::ModuleOp assigned,
                                                                const std::vector<std::string> &targets);
   /// From here on changedForms() is known without a verifier too.
   void keepForms() { keepsForms = true; }
-  /// With a verifier, behind phase `codegen`: the forms of kernels as the last pass left them that says that it changes
+  /// With a verifier, after phase `codegen`: the forms of kernels as the last pass left them that says that it changes
   /// what kernels compute. Null: none does.
   mlir::ModuleOp changedForms() { return keptForms ? *keptForms : mlir::ModuleOp(); }
   PhaseHooks &phaseHooks() { return hooks; }

@@ -1,4 +1,4 @@
-// What a session leaves to look at between passes: the step behind each phase, its kernels at each level.
+// What a session leaves to look at between passes: the step after each phase, its kernels at each level.
 #include "compiler/Dialect/Kernel/Kernel.h"
 #include "compiler/Driver/Session.h"
 #include "mlir/IR/AsmState.h"

@@ -111,9 +111,9 @@ void PassVerifier::report(const std::string &who, const Ran *ran, const StepDiff
 const PassVerifier::Ran *PassVerifier::firstWithWrongGradients(ModuleOp after) {
   if (history.empty() || !differentiate)
     return nullptr;
-  auto stepBehind = [&](size_t count) { return count < history.size() ? history[count].before.get() : after; };
+  auto stepAfter = [&](size_t count) { return count < history.size() ? history[count].before.get() : after; };
   auto isWrong = [&](size_t count) {
-    OwningOpRef<ModuleOp> copy = stepBehind(count).clone();
+    OwningOpRef<ModuleOp> copy = stepAfter(count).clone();
     ScopedDiagnosticHandler silence(copy->getContext(), [](Diagnostic &) { return success(); });
     if (failed(differentiate(*copy)))
       return false; // half way: a later one tells
@@ -122,7 +122,7 @@ const PassVerifier::Ran *PassVerifier::firstWithWrongGradients(ModuleOp after) {
   };
   if (isWrong(0)) {
     for (size_t count = 0; count < history.size(); ++count)
-      if (stepBehind(count + 1).lookupSymbol("microstep"))
+      if (stepAfter(count + 1).lookupSymbol("microstep"))
         return &history[count];
     return nullptr;
   }
@@ -167,7 +167,7 @@ LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StringRef pre
 /// Runs the plan of the session's module, which has been through phase `codegen`, and says what is wrong with it.
 static bool planHolds(Session &session, ModuleOp reference, const CompileOptions &options, PlanReport &found) {
   if (!reference || session.changedForms()) {
-    found.gaps.push_back("the plan in a run: a pass behind phase backward changes what the step computes");
+    found.gaps.push_back("the plan in a run: a pass after phase backward changes what the step computes");
     return true;
   }
   if (failed(session.run(Phase::Plan)))
@@ -179,14 +179,14 @@ static bool planHolds(Session &session, ModuleOp reference, const CompileOptions
   if (found.wrong.empty())
     return true;
   // Up to phase schedule the step was right, and so are its kernels for processors.
-  std::vector<std::string> behind = session.phaseHooks().passesBehind(Phase::Schedule);
+  std::vector<std::string> later = session.phaseHooks().passesAfter(Phase::Schedule);
   if (found.runs > found.gpuRuns)
     for (const std::string &pass : session.phaseHooks().kernelPasses())
-      behind.push_back(pass + " in phase codegen");
+      later.push_back(pass + " in phase codegen");
   llvm::errs() << "ztc: --verify: " << printable(found.wrong)
-               << (behind.empty()
+               << (later.empty()
                        ? ""
-                       : "; the step was right up to phase schedule, behind it runs " + llvm::join(behind, ", "))
+                       : "; the step was right up to phase schedule; after it runs " + llvm::join(later, ", "))
                << "\n";
   return false;
 }

@@ -32,8 +32,8 @@ public:
   unsigned passes = 0, pluginPasses = 0;
   const StepVerifier &step() const { return *verifier; }
   bool hasBegun() const { return verifier.has_value(); }
-  /// The module after phase `backward`; null where that was not reached, or a plugin's pass behind it has changed on
-  /// purpose what the step computes. What passes of ztc's own change behind it (weights in fewer bits) is changed in
+  /// The module after phase `backward`; null where that was not reached, or a plugin's pass after it has changed on
+  /// purpose what the step computes. What passes of ztc's own change after it (weights in fewer bits) is changed in
   /// it too.
   mlir::ModuleOp reference() const { return changedLate || !afterBackward ? mlir::ModuleOp() : *afterBackward; }
 

@@ -50,7 +50,7 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--precision", o.precision, "storage and compute types")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_flag("--tf32", o.tf32,
-               "of fp32: products on GPUs round their factors to TF32 (10 bits behind the leading one)");
+               "of fp32: products on GPUs round their factors to TF32 (10 bits after the leading one)");
   app.add_option("--precision-policy", o.precisionPolicy,
                  "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
       ->type_name("FILE");
@@ -119,7 +119,7 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--load-pass-plugin", o.plugins, "shared library with passes")->type_name("LIB");
   app.add_option(
          "--patterns", o.patterns,
-         "rewrites without C++: a file of PDLL, or of the PDL dialect; behind it where they apply (after=import, "
+         "rewrites without C++: a file of PDLL, or of the PDL dialect, followed by where they apply (after=import, "
          "before=fuse, after=loss) and what they keep (keeps=changes); repeatable")
       ->type_name("FILE[,after=PHASE]")
       ->allow_extra_args(false);
@@ -282,7 +282,7 @@ std::string unknownCommand(const CLI::App &app, const std::string &word) {
          " Commands are " + list;
 }
 
-/// A word behind a command that it does not know.
+/// A word after a command that it does not know.
 std::string unknownOption(const CLI::App &command, int argc, char **argv) {
   const std::vector<std::string> known = optionNames(command);
   const std::string help = "; see ztc " + command.get_name() + " --help";

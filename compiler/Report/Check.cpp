@@ -91,7 +91,7 @@ static void printImported(llvm::raw_ostream &out, const ImportReport &report) {
 /// What a user can do where a phase failed.
 static std::string helpText(const CheckOutcome &outcome) {
   if (outcome.failedPhase == "backward")
-    return "; where the op stands behind frozen parameters only it needs none: --freeze=REGEX";
+    return "; an op that only frozen parameters lead to needs none: --freeze=REGEX";
   return {};
 }
 

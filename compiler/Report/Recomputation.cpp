@@ -25,7 +25,7 @@ static const char *groupText(RecomputeGroup group) {
   case RecomputeGroup::Qkv:
     return "query, key and value products";
   case RecomputeGroup::Projection:
-    return "attention's output product and the sum behind it";
+    return "attention's output product and the sum after it";
   case RecomputeGroup::Attention:
     return "attention itself: nothing cheaper was left";
   case RecomputeGroup::Down:

@@ -192,7 +192,7 @@ struct Decoder {
   std::optional<double> logitSoftCap;
   bool inputsTransposed = false; ///< matrices are stored (in, out)
   bool isParallel = false;       ///< attention and feed-forward read the same input
-  bool normsAfterSum = false;    ///< each norm of a block is of the sum behind its half, as in the first Transformer
+  bool normsAfterSum = false;    ///< each norm of a block is of the sum after its half, as in the first Transformer
   Norm norm;
   std::vector<Rope> ropes;
   std::vector<Layer> layers;

@@ -99,7 +99,7 @@ struct DeepSeekExperts {
   bool normalised = false;
   const char *countKey = "n_routed_experts", *sharedKey = "n_shared_experts";
 };
-/// Reads it: routed experts in groups beside shared ones, behind `first_k_dense_replace` dense layers, or in all that
+/// Reads it: routed experts in groups beside shared ones, after `first_k_dense_replace` dense layers, or in all that
 /// `dense` does not name, where it is not empty.
 void setDeepSeekExperts(Config &config, Decoder &decoder, const DeepSeekExperts &defaults,
                         Experts experts = {.router = Experts::Router::SigmoidThenTop,

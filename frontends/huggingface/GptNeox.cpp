@@ -75,7 +75,7 @@ void fillGptNeox(Config &config, Decoder &decoder) {
   decoder.isParallel = config.flag("use_parallel_residual", true);
 }
 
-/// One half of a block behind the other, and no biases but one, of the last layer's attention.
+/// One half of a block after the other, and no biases but one, of the last layer's attention.
 void fillGptNeoxJapanese(Config &config, Decoder &decoder) {
   readBase(config, decoder);
   decoder.hidden = config.integer("hidden_size", 2560);
@@ -89,7 +89,7 @@ void fillGptNeoxJapanese(Config &config, Decoder &decoder) {
     decoder.layers.back().attention.outputBias = true;
 }
 
-/// GPT-NeoX's projections, norms of queries and keys, one half of a block behind the other.
+/// GPT-NeoX's projections, norms of queries and keys, one half of a block after the other.
 void fillPersimmon(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.vocabulary = 262144,
@@ -262,7 +262,7 @@ void fillOpt(Config &config, Decoder &decoder) {
   decoder.padding = config.optionalInteger("pad_token_id", 1, INT64_C(-1) << 40);
   decoder.norm = {NormKind::Layer, 1e-5};
   decoder.initializerRange = config.number("init_std", 0.02);
-  // The model of 350 million parameters alone has its norms behind the sums, and narrower embedded tokens.
+  // The model of 350 million parameters alone has its norms after the sums, and narrower embedded tokens.
   decoder.normsAfterSum = !config.flag("do_layer_norm_before", true);
   if (config.flag("_remove_final_layer_norm", false) || decoder.normsAfterSum)
     decoder.finalNorm = "";

@@ -76,7 +76,7 @@ void fillMellum(Config &config, Decoder &decoder) {
   setExpertsByList(config, decoder, experts, config.integer("moe_intermediate_size", 896), 0);
 }
 
-/// Heads of queries by layer, a gate behind attention that is not bounded, a soft-cap in the router.
+/// Heads of queries by layer, a gate after attention that is not bounded, a soft-cap in the router.
 void fillLaguna(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.vocabulary = 100352,
@@ -170,7 +170,7 @@ void fillMimoV2Flash(Config &config, Decoder &decoder) {
   decoder.renamed = {{".self_attn.sinks", ".self_attn.attention_sink_bias"}};
 }
 
-/// DeepSeek-V3's choice of experts without groups, behind Qwen3's attention.
+/// DeepSeek-V3's choice of experts without groups, after Qwen3's attention.
 void fillHyV3(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.vocabulary = 120832,
@@ -211,7 +211,7 @@ void fillHyV3(Config &config, Decoder &decoder) {
                      {".mlp.shared_mlp.", ".mlp.shared_experts."}};
 }
 
-/// Cohere 2 with experts, behind dense layers that turn all positions where their pattern is 1.
+/// Cohere 2 with experts, after dense layers that turn all positions where their pattern is 1.
 void fillCohere2Moe(Config &config, Decoder &decoder) {
   readCohere(config, decoder, /*headWidth=*/128);
   if (decoder.layers.empty())

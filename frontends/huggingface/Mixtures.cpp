@@ -127,7 +127,7 @@ void fillPhiMoe(Config &config, Decoder &decoder) {
   decoder.renamed = {{".block_sparse_moe.gate.", ".mlp.router."}, {".block_sparse_moe.", ".mlp."}};
 }
 
-/// EXAONE 4's attention behind norms of inputs, DeepSeek-V3's experts.
+/// EXAONE 4's attention after norms of inputs, DeepSeek-V3's experts.
 void fillExaoneMoe(Config &config, Decoder &decoder) {
   Defaults defaults{.vocabulary = 102400, .width = 16384, .keyHeads = 32, .epsilon = 1e-5};
   defaults.padding = 0;
@@ -150,7 +150,7 @@ void fillExaoneMoe(Config &config, Decoder &decoder) {
   decoder.renamed = {{".mlp.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"}};
 }
 
-/// Norms around both halves of a block, a gate behind attention, no rotation where all keys are seen.
+/// Norms around both halves of a block, a gate after attention, no rotation where all keys are seen.
 void fillAfMoe(Config &config, Decoder &decoder) {
   readCommon(config, decoder,
              {.vocabulary = 200192,

@@ -30,7 +30,7 @@ mlir::Value iotaOf(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<
 /// x in another element type; x itself where it has it.
 mlir::Value castElements(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, mlir::Type element);
 mlir::Value concatOf(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<mlir::Value> parts, int64_t axis);
-/// `value` around x: low[d] elements before it along dimension d, high[d] behind; negative ones cut it.
+/// `value` around x: low[d] elements before it along dimension d, high[d] after it; negative ones cut it.
 mlir::Value padWith(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> low,
                     llvm::ArrayRef<int64_t> high, double value);
 /// Positions of x along an axis in any order: slices where they are regular, else a lookup. Indices are >= 0.
@@ -47,7 +47,7 @@ mlir::Value axisToBack(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 mlir::Value indexConstant(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<int64_t> elements,
                           llvm::ArrayRef<int64_t> shape);
 
-/// The one value of a splat float constant, also behind a broadcast or reshape.
+/// The one value of a splat float constant, also under a broadcast or reshape.
 std::optional<double> splatValue(mlir::Value value);
 /// The operand of a chain of broadcasts and reshapes that only add or move dimensions of size 1; else `value` itself.
 mlir::Value throughBroadcast(mlir::Value value);

@@ -21,7 +21,7 @@ void replace(std::string &text, StringRef from, StringRef to) {
     text = text.substr(0, at) + to.str() + text.substr(at + from.size());
 }
 
-/// "model.layers.<n>.final_norm_layernorm" is the norm behind the last layer.
+/// "model.layers.<n>.final_norm_layernorm" is the norm after the last layer.
 void replaceFinalNorm(std::string &text) {
   std::string front = "layers.", back = "final_norm_layernorm";
   size_t at = text.find(front), end = text.find(back);
@@ -64,7 +64,7 @@ void rename(Model &model) {
   }
 }
 
-/// MatMul by one matrix for queries, keys and values, with a bias behind it or without, that a GroupQueryAttention
+/// MatMul by one matrix for queries, keys and values, with a bias after it or without, that a GroupQueryAttention
 /// reads.
 struct PackedProjection {
   const Node *product = nullptr, *sum = nullptr;

@@ -1,4 +1,4 @@
-// Holds nodes against the schemas of their operators: what stands behind it may rely on counts, attributes and types.
+// Holds nodes against the schemas of their operators: what comes after it may rely on counts, attributes and types.
 #pragma once
 #include "frontends/onnx/Schemas.h"
 

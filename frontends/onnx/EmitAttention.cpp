@@ -74,7 +74,7 @@ private:
   }
 
   /// A past of length 0 falls away.
-  mlir::Value behindPast(mlir::Value x, unsigned input) {
+  mlir::Value afterPast(mlir::Value x, unsigned input) {
     if (!e.node->hasInput(input))
       return x;
     const Shape past = e.input(input).shape;
@@ -95,8 +95,8 @@ private:
       return failure();
     hasHeads = typeOf(q).getRank() == 4;
     q = withHeads(q, "q_num_heads");
-    k = behindPast(withHeads(k, "kv_num_heads"), 4);
-    v = k ? behindPast(withHeads(v, "kv_num_heads"), 5) : nullptr;
+    k = afterPast(withHeads(k, "kv_num_heads"), 4);
+    v = k ? afterPast(withHeads(v, "kv_num_heads"), 5) : nullptr;
     if (!v)
       return failure();
     e.define(1, k);

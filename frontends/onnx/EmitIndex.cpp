@@ -70,7 +70,7 @@ LogicalResult gather(Emitter &e) {
   mlir::Value front = axisToFront(e.builder, e.loc, table, axis, ignored);
   int64_t width = size ? typeOf(table).getNumElements() / size : 0;
   mlir::Value found = lookUpRows(e.builder, e.loc, reshapeTo(e.builder, e.loc, front, {size, width}), indices);
-  // (indices..., before, behind) to (before, indices..., behind).
+  // (indices..., before, after) to (before, indices..., after).
   SmallVector<int64_t> shape(shapeOf(indices)), permutation;
   int64_t indexRank = int64_t(shape.size());
   shape.append(shapeOf(front).begin() + 1, shapeOf(front).end());

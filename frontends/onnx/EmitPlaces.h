@@ -13,7 +13,7 @@ struct Places {
 
 /// Of input 1 into input 0 as GatherElements and ScatterElements mean it; none after a diagnostic.
 std::optional<Places> elementPlaces(Emitter &e, int64_t axis);
-/// As GatherND and ScatterND mean it: tuples in the last dimension, behind `batchRank` common dimensions.
+/// As GatherND and ScatterND mean it: tuples in the last dimension, after `batchRank` common dimensions.
 std::optional<Places> tuplePlaces(Emitter &e, int64_t batchRank);
 
 } // namespace ztc::importer

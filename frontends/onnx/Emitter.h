@@ -71,7 +71,7 @@ public:
   graph::Expr expr(mlir::Value value) { return graph::Expr(builder, loc, value); }
   int64_t opset() const { return model.opset; }
   bool isSequence(int64_t size) const { return size == binding.sequence; }
-  /// x with the node's `axis` as the last dimension (up to opset 12: that and all behind it as one), and the way back
+  /// x with the node's `axis` as the last dimension (up to opset 12: that and all after it as one), and the way back
   /// to the node's output.
   mlir::Value rowsOfAxis(mlir::Value x, llvm::SmallVectorImpl<int64_t> &inverse);
   mlir::Value fromRowsOfAxis(mlir::Value rows, llvm::ArrayRef<int64_t> inverse);

@@ -7,7 +7,7 @@ using namespace mlir;
 namespace ztc::importer {
 namespace {
 
-/// The (T, H) value behind a reshape to (..., H).
+/// The (T, H) value under a reshape to (..., H).
 Value rowsOf(Value value) {
   auto reshape = value.getDefiningOp<graph::ReshapeOp>();
   if (!reshape || typeOf(reshape.getX()).getRank() != 2 || shapeOf(reshape.getX()).back() != shapeOf(value).back())
@@ -15,7 +15,7 @@ Value rowsOf(Value value) {
   return reshape.getX();
 }
 
-/// An operand as rows: behind a reshape, or a constant or broadcast vector built anew; null where it is neither.
+/// An operand as rows: what is under a reshape, or a constant or broadcast vector built anew; null where it is neither.
 Value asRows(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape, bool &isFlat) {
   if (Value rows = rowsOf(value)) {
     isFlat = true;

@@ -60,7 +60,7 @@ std::optional<Einsum> parseEinsum(StringRef equation, ArrayRef<Shape> shapes, st
   }
   if (StringRef(text).contains("->")) {
     form.output = lettersOf(right, widest);
-  } else { // names that stand once, in alphabetic order, behind the ellipsis
+  } else { // names that stand once, in alphabetic order, after the ellipsis
     form.output = kEllipsis.take_back(widest).str();
     for (auto [name, count] : uses)
       if (count == 1 && !llvm::isDigit(name))

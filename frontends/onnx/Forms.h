@@ -6,8 +6,8 @@
 
 namespace ztc::importer {
 
-/// An equation of Einsum: a letter a dimension; those behind an ellipsis have capital names of their own. A size is the
-/// dimension's; operands may have 1 in its place.
+/// An equation of Einsum: a letter a dimension; those that an ellipsis stands for have capital names of their own. A
+/// size is the dimension's; operands may have 1 in its place.
 struct Einsum {
   std::vector<std::string> inputs;
   std::string output;
@@ -15,7 +15,7 @@ struct Einsum {
 };
 std::optional<Einsum> parseEinsum(llvm::StringRef equation, llvm::ArrayRef<Shape> shapes, std::string &error);
 
-/// Windows over the dimensions behind batch and channels.
+/// Windows over the dimensions after batch and channels.
 struct ConvolutionForm {
   int64_t groups = 1;
   llvm::SmallVector<int64_t> strides, dilations, low, high, outputs;

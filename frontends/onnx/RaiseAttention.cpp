@@ -92,7 +92,7 @@ std::optional<MaskFormula> additiveMask(Value value) {
   return hidden && *hidden <= kInvisible ? visibility(select.getCondition()) : std::nullopt;
 }
 
-/// What stands behind scalar factors and swaps of the last two dimensions.
+/// The value under scalar factors and swaps of the last two dimensions.
 struct Factor {
   Value value;
   SmallVector<double> scales;

@@ -17,7 +17,7 @@ inline constexpr unsigned kTensorDims = 1, kTensorType = 2, kTensorFloats = 4, k
 inline constexpr unsigned kEntryKey = 1, kEntryValue = 2;
 } // namespace onnx_field
 
-/// Reads a variable-length integer at `position` and moves behind it; false where it does not end before `end`.
+/// Reads a variable-length integer at `position` and moves past it; false where it does not end before `end`.
 inline bool readVarint(llvm::StringRef file, uint64_t &position, uint64_t end, uint64_t &value) {
   value = 0;
   for (unsigned shift = 0; shift < 64 && position < end; shift += 7) {

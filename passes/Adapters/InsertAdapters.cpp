@@ -84,7 +84,7 @@ private:
            failure();
   }
 
-  /// A trained parameter behind all others. `key`: of the entry's source; else it begins as `start` says, where that
+  /// A trained parameter after all others. `key`: of the entry's source; else it begins as `start` says, where that
   /// is known.
   FailureOr<Expr> add(const Entry &entry, const Twine &name, ArrayRef<int64_t> shape, StringRef key,
                       DictionaryAttr start, Location loc) {

@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def InsertAdapters : Pass<"ztc-insert-adapters", "mlir::ModuleOp"> {
   let summary = "Puts low-rank adapters beside the weights that `graph.adapters` of the module names, and freezes all else.";
   let description = [{
-    Afterwards every parameter that `@forward` had is `graph.frozen`, and each entry of `graph.adapters` has its trained parameters behind
+    Afterwards every parameter that `@forward` had is `graph.frozen`, and each entry of `graph.adapters` has its trained parameters after
     them, under PEFT's names. The attribute is gone. `linear`: next to each product with the weight stands one with A (rank, inputs), then
     one with B (outputs, rank), also where the graph joins the weight with others or takes a part of it:
     ```

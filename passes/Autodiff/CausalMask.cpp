@@ -15,7 +15,7 @@ ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// The elements of a constant where the key lies behind the query, all of which must be so.
+/// The elements of a constant where the key lies after the query, all of which must be so.
 template <typename Predicate> bool allLater(ElementsAttr data, int64_t query, int64_t key, Predicate isSo) {
   auto type = cast<RankedTensorType>(data.getType());
   ArrayRef<int64_t> shape = type.getShape();
@@ -78,7 +78,7 @@ std::optional<Moved> movedBy(Operation *op, int64_t query, int64_t key) {
     return moved;
   }
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
-    // What is cut off behind the keys is none; all queries stay.
+    // What is cut off after the keys are no keys; all queries stay.
     if (slice.getOffsets()[key] == 0 && shapeOf(slice.getX())[query] == shapeOf(slice.getY())[query])
       return Moved{slice.getX(), query, key};
     return std::nullopt;
@@ -134,7 +134,7 @@ std::optional<Affine> affineOf(Value value, int64_t query, int64_t key) {
   return std::nullopt;
 }
 
-/// Whether a condition is `wanted` wherever the key lies behind the query.
+/// Whether a condition is `wanted` wherever the key lies after the query.
 bool isLater(Value condition, int64_t query, int64_t key, bool wanted) {
   Operation *op = condition.getDefiningOp();
   if (!op)

@@ -1,10 +1,10 @@
-// Proof that a matrix of positions by positions holds nothing where the second lies behind the first.
+// Proof that a matrix of positions by positions holds nothing where the second lies after the first.
 #pragma once
 #include "mlir/IR/Value.h"
 
 namespace ztc {
 
-/// What stands where the key, a position, lies behind the query.
+/// What stands where the key, a position, lies after the query.
 enum class Hidden {
   Zero,  ///< 0: a sum over keys does not see it
   Lowest ///< -inf or a number near it: a maximum over keys and a softmax do not

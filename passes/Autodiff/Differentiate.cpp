@@ -26,7 +26,7 @@ Value emitScale(OpBuilder &builder, Location loc, Value step, RankedTensorType l
   return scale;
 }
 
-/// Of the losses of the sequences their sum: by the op that makes them where that can, else behind it.
+/// Of the losses of the sequences their sum: by the op that makes them where that can, else after it.
 Value sumOfLosses(OpBuilder &builder, Value loss) {
   auto type = cast<RankedTensorType>(loss.getType());
   if (type.getRank() == 0)

@@ -131,7 +131,7 @@ private:
   bool rejected = false;
 };
 
-/// The derivative of what is not rounded is not either: the ops behind `last`.
+/// The derivative of what is not rounded is not either: the ops after `last`.
 void keepWide(Operation *last) {
   for (Operation *op = last->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
     if (!isa<graph::ConstantOp>(op))

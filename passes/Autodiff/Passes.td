@@ -85,7 +85,7 @@ def DeriveDecode : Pass<"ztc-derive-decode", "mlir::ModuleOp"> {
 def PackDocuments : Pass<"ztc-pack-documents", "mlir::ModuleOp"> {
   let summary = "Lets a row of @eval hold several documents: attention stays within each, and positions count from its first token.";
   let description = [{
-    Afterwards `@eval` takes `document_starts` (B, S) behind the targets: the position in its row at which the document of each token starts.
+    Afterwards `@eval` takes `document_starts` (B, S) after the targets: the position in its row at which the document of each token starts.
     Attention has it as an operand, and what tokens have no part in (tables of angles, learned positions) is looked up at the position in
     the document instead of that in the row:
     ```

@@ -10,7 +10,7 @@ namespace ztc {
 
 /// Gives each value that differs from text to text a twin of shape (rows, its own shape...). What is computed of a row
 /// has the same operations in the same order as alone: products with a weight take the rows of all texts together,
-/// lookups in a table of each text those of one table behind the other. The ops before stay; the caller erases what is
+/// lookups in a table of each text those of one table after the other. The ops before stay; the caller erases what is
 /// dead.
 class RowBatch {
 public:
@@ -40,7 +40,7 @@ private:
   llvm::LogicalResult rewriteRope(mlir::Operation *op);
   void rewriteLookup(mlir::Operation *op);
   void rewriteScatter(mlir::Operation *op);
-  /// Indices into `tableRows` rows of each text's own table, as those into all tables, one behind the other.
+  /// Indices into `tableRows` rows of each text's own table, as those into all tables, one after the other.
   mlir::Value indicesOfAll(mlir::Operation *op, mlir::Value indices, int64_t tableRows);
   /// (rows, shape of the value...).
   llvm::SmallVector<int64_t> shapeOfAll(mlir::Value value) const;

@@ -68,7 +68,7 @@ UpdateKinds kindsOf(func::FuncOp microstep, const UpdateStorage &storage) {
     if (Type master = masterType(element); master && (storage.hasMasters || element.isF16()))
       kinds.masters.add(index, type.clone(master));
   }
-  unsigned first = 1; // behind the step parameters
+  unsigned first = 1; // after the step parameters
   for (UpdateKind *kind : kinds.all()) {
     kind->firstArgument = first;
     first += kind->parameters.size();

@@ -13,7 +13,7 @@ struct UpdateStorage {
 
 /// Builds @update for the trainable parameters of `microstep`, at the builder. A gradient has its parameter's type; the
 /// states are stored as `storage` says, those in blocks as flat tensors; a narrow parameter has a master, see
-/// graph.optimizer_step, in arguments and results behind the states. The optimizer is that of the module
+/// graph.optimizer_step, in arguments and results after the states. The optimizer is that of the module
 /// (graph.optimizer).
 mlir::func::FuncOp buildUpdateFunction(mlir::OpBuilder &builder, mlir::func::FuncOp microstep,
                                        const UpdateStorage &storage);

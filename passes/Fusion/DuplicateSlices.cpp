@@ -20,7 +20,7 @@ bool isWhole(Operation *op) {
   return isa<graph::ReshapeOp, graph::BarrierOp>(op);
 }
 
-/// Uses of `value`, as it is, reshaped or behind a barrier, by other ops than these.
+/// Uses of `value`, as it is, reshaped or through a barrier, by other ops than these.
 void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
   for (OpOperand &use : value.getUses()) {
     if (!isWhole(use.getOwner()))
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// `value`, a slice with reshapes and barriers behind it, written again before `reader`; the barriers in front of the
+  /// `value`, a slice with reshapes and barriers after it, written again before `reader`; the barriers in front of the
   /// slice, where what is stored is: one for all slices of it that `reader` reads.
   Value cloneChain(Operation *reader, Value value) {
     OpBuilder builder(reader);

@@ -23,7 +23,7 @@ struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
       Block &block = function.getBody().front();
       for (Operation &op : llvm::make_early_inc_range(block))
         if (movesElements(&op) && isWidening(op.getOperand(0).getDefiningOp()))
-          widenBehind(&op);
+          widenAfter(&op);
       for (auto cast : llvm::make_early_inc_range(block.getOps<graph::CastOp>()))
         if (isWidening(cast) && !cast.getY().hasOneUse())
           duplicate(cast);
@@ -31,7 +31,7 @@ struct DuplicateWidenings : impl::DuplicateWideningsBase<DuplicateWidenings> {
   }
 
   /// A move of a widened value as the widening of the moved one.
-  static void widenBehind(Operation *move) {
+  static void widenAfter(Operation *move) {
     auto cast = move->getOperand(0).getDefiningOp<graph::CastOp>();
     Value wide = move->getResult(0);
     auto type = llvm::cast<RankedTensorType>(wide.getType());

@@ -60,7 +60,7 @@ void addMacro(Operation *macro, OpSet &group) {
 }
 
 /// Adds the sum that a result of `macro` is a term of and nothing else, as where a norm's cotangent joins the residual
-/// stream's: the term is not stored. The sum moves up to the macro op, behind its other term.
+/// stream's: the term is not stored. The sum moves up to the macro op, after its other term.
 void addSum(Operation *macro, OpSet &group) {
   for (Value result : macro->getResults()) {
     auto sum = result.hasOneUse() ? dyn_cast<graph::AddOp>(*result.user_begin()) : graph::AddOp();

@@ -59,7 +59,7 @@ void groupScalars(const llvm::SetVector<Operation *> &scalars) {
   groupOps(inOrder(scalars), "scalars", graph::FusionKind::Scalars);
 }
 
-/// The scalars before and behind each collective: the sum of squares goes through one before it becomes the norm.
+/// The scalars before and after each collective: the sum of squares goes through one before it becomes the norm.
 void groupScalars(Block &block) {
   SmallVector<llvm::SetVector<Operation *>> stretches(1);
   for (Operation &op : block)
@@ -116,7 +116,7 @@ OpResult soleResult(Value value) {
 }
 
 /// Whether `accumulate`'s addend can be added in the accumulator's storage by the op that computes it: that op exists,
-/// runs behind what computes the accumulator, and nobody reads the accumulator from then on.
+/// runs after what computes the accumulator, and nobody reads the accumulator from then on.
 bool addsInPlace(graph::AccumulateOp accumulate) {
   OpResult addend = soleResult(accumulate.getX());
   if (!addend || !canAccumulate(addend.getOwner(), addend.getResultNumber()))

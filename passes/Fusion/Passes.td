@@ -38,7 +38,7 @@ def DuplicateSlices : Pass<"ztc-duplicate-slices", "mlir::ModuleOp"> {
   let summary = "Every reader of a slice slices for itself: the slice is part of its kernel's index arithmetic.";
   let description = [{
     Afterwards a slice of a value that only slices read has one reader, or libraries alone as readers; reshapes on the way are written again too,
-    and a recompute_barrier behind the slice stands in front of it: what is kept is the whole. Where
+    and a recompute_barrier after the slice stands in front of it: what is kept is the whole. Where
     backward reads some of the slices and not the others nothing changes: all of the value would have to be kept for these. CSE must not run
     between this and the grouping: it would join the slices, and they would be stored.
 

@@ -19,7 +19,7 @@ namespace {
 
 using codegen::CompiledImage;
 
-/// The image's symbol: x86-64-v3 => image.x86-64-v3, of a cubin from outside with the kernel behind it.
+/// The image's symbol: x86-64-v3 => image.x86-64-v3, of a cubin from outside followed by the kernel.
 std::string imageSymbol(const CompiledImage &image) {
   return "image." + image.target + (image.name.empty() ? "" : "." + image.name);
 }

@@ -24,7 +24,7 @@ def ApplyPatterns : Pass<"ztc-apply-patterns", "mlir::ModuleOp"> {
         %y = graph.rsqrt %x : tensor<8xf32>
 
     A pattern may ask what `passes/Patterns/Native.pdll` declares: HasOneUse, IsSplat, SplatLike.
-    `ztc compile --patterns=FILE` puts this pass where `after=PHASE`, `before=PHASE` or `after=loss` says, by default behind `import`.
+    `ztc compile --patterns=FILE` puts this pass where `after=PHASE`, `before=PHASE` or `after=loss` says, by default after `import`.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect", "::mlir::pdl::PDLDialect", "::mlir::pdl_interp::PDLInterpDialect"];
   let options = [Option<"file", "file", "std::string", "", "patterns, as PDLL (.pdll) or in the PDL dialect">];

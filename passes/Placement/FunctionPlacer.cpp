@@ -139,7 +139,7 @@ LogicalResult FunctionPlacer::placeResults() {
 
 void FunctionPlacer::insertCopy(OpOperand &use, SlotPlace place, StringRef why) {
   OpBuilder builder(use.getOwner());
-  // Behind its source: the copy reads it before anything else can be written there.
+  // After its source: the copy reads it before anything else can be written there.
   if (Operation *definition = use.get().getDefiningOp())
     builder.setInsertionPointAfter(definition);
   else

@@ -50,7 +50,7 @@ private:
   llvm::DenseMap<mlir::Value, SlotPlace> places;
   llvm::DenseMap<mlir::Value, plan_ir::Accumulate> modes;
   llvm::DenseMap<mlir::Value, mlir::Value> sums; ///< computed value => the accumulator in whose place it is added
-  mlir::Operation *lossOp = nullptr;             ///< the training form of the loss: forward before, backward behind
+  mlir::Operation *lossOp = nullptr;             ///< the training form of the loss: forward before, backward after
 };
 
 } // namespace ztc

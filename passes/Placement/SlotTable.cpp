@@ -9,12 +9,12 @@ namespace ztc {
 
 SlotTable::SlotTable(ModuleOp module) : module(module), builder(module.getContext()) {
   Block *body = module.getBody();
-  Operation *behind = nullptr;
+  Operation *last = nullptr;
   for (Operation &op : *body)
     if (isa<dist::BucketOp>(op))
-      behind = &op;
-  if (behind)
-    builder.setInsertionPointAfter(behind);
+      last = &op;
+  if (last)
+    builder.setInsertionPointAfter(last);
   else
     builder.setInsertionPointToStart(body);
 }

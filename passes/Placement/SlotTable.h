@@ -35,7 +35,7 @@ struct SlotPlace {
   mlir::Attribute attribute() const { return plan_ir::PlaceAttr::get(slot.getContext(), slot, offset, ownShard); }
 };
 
-/// Creates plan.slot ops, in order, behind what stands at the module's start.
+/// Creates plan.slot ops, in order, after what the module starts with.
 class SlotTable {
 public:
   explicit SlotTable(mlir::ModuleOp module);

@@ -36,7 +36,7 @@ def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
   let summary = "`@update` works on narrow parameters with their masters, and on states of the type asked for.";
   let description = [{
     `@update` is built anew for the types that the parameters of `@microstep` have: a gradient arrives in its parameter's type, which is that of
-    the wire; the states of the optimizer have the type `state`; a narrow parameter has an argument and a result `master`, behind all others of @update: the
+    the wire; the states of the optimizer have the type `state`; a narrow parameter has an argument and a result `master`, after all others of @update: the
     i16 remainder beside bf16, the f32 master beside f16. Gradients of a loss that was scaled (fp16) are divided by the scale in the norm and in
     the update. With `state` int8 those of a parameter
     that is marked `graph.block_states` are flat tensors of block8; the pass marks what is trained, but for tables of embeddings and tensors of

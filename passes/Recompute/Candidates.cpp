@@ -43,8 +43,8 @@ void RecomputeCandidates::findNeighbours() {
       if (found == neighbours.end() || source == op || !isInBlockOf(source, op))
         continue;
       const Neighbours before = found->second;
-      here.behindAttention |= before.behindAttention || isAttention(source);
-      here.behindProjection |= before.behindProjection || (before.behindAttention && isa<graph::MatmulOp>(source));
+      here.afterAttention |= before.afterAttention || isAttention(source);
+      here.afterProjection |= before.afterProjection || (before.afterAttention && isa<graph::MatmulOp>(source));
     }
   }
   for (Operation *op : llvm::reverse(forward))
@@ -52,9 +52,9 @@ void RecomputeCandidates::findNeighbours() {
       auto found = neighbours.find(user);
       if (found == neighbours.end() || !isInBlockOf(user, op))
         continue;
-      const Neighbours behind = found->second;
-      neighbours[op].beforeAttention |= behind.beforeAttention || isAttention(user);
-      neighbours[op].beforeProduct |= behind.beforeProduct || isa<graph::MatmulOp>(user);
+      const Neighbours after = found->second;
+      neighbours[op].beforeAttention |= after.beforeAttention || isAttention(user);
+      neighbours[op].beforeProduct |= after.beforeProduct || isa<graph::MatmulOp>(user);
     }
 }
 
@@ -64,7 +64,7 @@ RecomputeGroup RecomputeCandidates::groupOfCall(Operation *call) const {
     return RecomputeGroup::Attention;
   if (around.beforeAttention)
     return RecomputeGroup::Qkv;
-  if (around.behindAttention && !around.behindProjection)
+  if (around.afterAttention && !around.afterProjection)
     return RecomputeGroup::Projection;
   return around.beforeProduct ? RecomputeGroup::Mlp : RecomputeGroup::Down;
 }

@@ -36,7 +36,7 @@ public:
 private:
   /// What an op depends on in its block, and what depends on it.
   struct Neighbours {
-    bool behindAttention = false, behindProjection = false; ///< the latter: behind a product that is behind attention
+    bool afterAttention = false, afterProjection = false; ///< the latter: after a product that is after attention
     bool beforeAttention = false, beforeProduct = false;
   };
 

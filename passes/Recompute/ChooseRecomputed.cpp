@@ -57,7 +57,7 @@ public:
   }
 
 private:
-  /// A column per group; `apart`: those of the last block behind them.
+  /// A column per group; `apart`: those of the last block after them.
   void addColumns(ArrayRef<PricedElement> elements, int64_t last, ArrayRef<RecomputeGroup> groups, bool apart) {
     for (bool isLastBlock : {false, true})
       for (RecomputeGroup group : groups) {
@@ -171,7 +171,7 @@ private:
   }
 
   /// The cheapest that fits of the choices that differ from `found` by a few elements: fewer blocks of any group, or
-  /// some of the groups behind in place of the last element. None with a lower peak: with it a larger budget, which
+  /// some of the groups after it in place of the last element. None with a lower peak: with it a larger budget, which
   /// finds another choice, could end below a smaller one.
   Counts tryAround(const Counts &found) {
     size_t last = 0; // the column of the chain's last element

@@ -97,12 +97,12 @@ private:
       } else if (auto gather = dyn_cast<dist::AllGatherOp>(source)) {
         operands.push_back(onGather(operand, backwardGather(gather)));
       } else {
-        operands.push_back(behindBarrier(operand));
+        operands.push_back(throughBarrier(operand));
         isHeld = true;
       }
     }
     if (!isHeld)
-      operands.front() = behindBarrier(operands.front());
+      operands.front() = throughBarrier(operands.front());
     builder.setInsertionPoint(reader);
     Operation *clone = builder.clone(*op);
     clone->setOperands(operands);
@@ -112,7 +112,7 @@ private:
       clones[original] = result;
   }
 
-  Value behindBarrier(Value value) {
+  Value throughBarrier(Value value) {
     Value &barrier = barriers[{value, after}];
     if (!barrier) {
       builder.setInsertionPoint(reader);
@@ -121,7 +121,7 @@ private:
     return barrier;
   }
 
-  /// The gather of the same bucket that the backward part reads, not behind the reader. One that serves both parts
+  /// The gather of the same bucket that the backward part reads, not after the reader. One that serves both parts
   /// stays; where backward had none of its own, and the forward one is not kept, there is a new one.
   dist::AllGatherOp backwardGather(dist::AllGatherOp forward) {
     dist::AllGatherOp &gather = gathers[forward.getShard()];

@@ -113,7 +113,7 @@ private:
     return bucket ? int64_t(bucket.getElements()) : 0;
   }
 
-  /// A gradient is complete behind its last part.
+  /// A gradient is complete after its last part.
   static void hoistPack(dist::PackOp pack) {
     SmallVector<Operation *> aliases;
     collectAliases(pack, aliases);
@@ -166,9 +166,9 @@ private:
       hoist(reductions.back().start);
     }
     for (auto [index, reduction] : llvm::enumerate(reductions)) {
-      Operation *behind = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
+      Operation *next = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
       for (Operation *op : followers(reduction.done))
-        op->moveBefore(behind);
+        op->moveBefore(next);
     }
   }
 

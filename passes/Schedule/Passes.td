@@ -8,8 +8,8 @@ def OrderSteps : Pass<"ztc-order-steps", "mlir::ModuleOp"> {
   let description = [{
     Afterwards the textual order is the order of execution on one stream, the same on every machine. What differentiation emitted
     stays in its order, except that
-    - a product that is only added to a gradient, or is one, stands right behind the last of its operands, so that activations die early;
-    - an accumulate stands right behind its addend, accumulates of one place in the order of their addends;
+    - a product that is only added to a gradient, or is one, stands right after the last of its operands, so that activations die early;
+    - an accumulate stands right after its addend, accumulates of one place in the order of their addends;
     - aliases (views, reshapes) and constants stand right before their first reader.
   }];
 }
@@ -20,8 +20,8 @@ def OverlapCollectives : Pass<"ztc-overlap-collectives", "mlir::ModuleOp"> {
     - all_gather of what a function takes: the done stands right before the first use; the start where the gather `prefetch` places before it in the
       order of first uses is first used (buckets of less than a sixteenth of its size are no places: their computation hides nothing). At most
       prefetch + 1 blocks have gathered parameters (`dist.prefetch` on the module).
-    - all_gather of what is computed: start right behind that, done before the first use, or at the function's end.
-    - reduce_scatter: start right behind the gradient's last part; the done, and what keeps the result, right before the next one's start, the last at the
+    - all_gather of what is computed: start right after that, done before the first use, or at the function's end.
+    - reduce_scatter: start right after the gradient's last part; the done, and what keeps the result, right before the next one's start, the last at the
       function's end: one is on its way.
     - all_reduce: start and done where it stands.
 

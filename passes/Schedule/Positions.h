@@ -10,7 +10,7 @@ bool floats(mlir::Operation *op);
 /// The last op of the block that defines an operand of `op`; null where all are arguments.
 mlir::Operation *lastOperand(mlir::Operation *op);
 
-/// Moves `op` right behind its operands, where that is earlier.
+/// Moves `op` right after its operands, where that is earlier.
 void hoist(mlir::Operation *op);
 
 /// Moves `op` right before the first op that reads it.

@@ -45,11 +45,11 @@ Section sectionOf(BlockArgument argument, int64_t layer) {
 unsigned matrixRank(StringRef name) {
   static constexpr StringLiteral order[] = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                             "gate_proj", "up_proj", "down_proj"};
-  const unsigned behind = name.contains(".lora_B.") ? std::size(order) + 1 : 0;
+  const unsigned base = name.contains(".lora_B.") ? std::size(order) + 1 : 0;
   for (auto [rank, part] : llvm::enumerate(order))
     if (name.contains(part))
-      return behind + rank;
-  return behind + std::size(order);
+      return base + rank;
+  return base + std::size(order);
 }
 
 std::string bucketName(const BucketKey &key) {

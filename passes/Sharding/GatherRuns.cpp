@@ -65,10 +65,10 @@ std::vector<GatherRun> cutRuns(ArrayRef<Use> uses, ArrayRef<GatheredBucket> buck
 }
 
 /// Joins the two runs next to the turning point, from inside outwards, while that keeps little, and no two blocks:
-/// behind the turning point those would be there beside what is gathered ahead.
+/// after the turning point those would be there beside what is gathered ahead.
 void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, unsigned lossOp) {
   struct Pair {
-    int before = -1, behind = -1;
+    int before = -1, after = -1;
   };
   SmallVector<Pair> pairs(buckets.size());
   int64_t kept = 0, keptLayer = -1;
@@ -76,26 +76,26 @@ void joinAcross(std::vector<GatherRun> &runs, ArrayRef<GatheredBucket> buckets, 
     Pair &pair = pairs[run.bucket];
     if (run.lastPosition <= lossOp)
       pair.before = int(index);
-    else if (run.firstPosition > lossOp && pair.behind < 0)
-      pair.behind = int(index);
+    else if (run.firstPosition > lossOp && pair.after < 0)
+      pair.after = int(index);
     else if (run.firstPosition <= lossOp) {
       kept += buckets[run.bucket].elements;
       keptLayer = std::max(keptLayer, buckets[run.bucket].layer);
     }
   }
-  llvm::erase_if(pairs, [](const Pair &pair) { return pair.before < 0 || pair.behind < 0; });
+  llvm::erase_if(pairs, [](const Pair &pair) { return pair.before < 0 || pair.after < 0; });
   llvm::sort(pairs,
              [&](const Pair &a, const Pair &b) { return runs[a.before].lastPosition > runs[b.before].lastPosition; });
   for (const Pair &pair : pairs) {
-    GatherRun &before = runs[pair.before], &behind = runs[pair.behind];
+    GatherRun &before = runs[pair.before], &after = runs[pair.after];
     int64_t elements = buckets[before.bucket].elements, layer = buckets[before.bucket].layer;
     if (kept >= elements || (layer >= 0 && keptLayer >= 0 && layer != keptLayer))
       break;
     kept += elements;
     keptLayer = std::max(keptLayer, layer);
-    before.uses.append(behind.uses);
-    before.lastPosition = behind.lastPosition;
-    behind.uses.clear();
+    before.uses.append(after.uses);
+    before.lastPosition = after.lastPosition;
+    after.uses.clear();
   }
   llvm::erase_if(runs, [](const GatherRun &run) { return run.uses.empty(); });
 }

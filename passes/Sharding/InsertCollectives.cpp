@@ -20,7 +20,7 @@ namespace ztc {
 
 namespace {
 
-/// Moves `op` right behind the last of its operands.
+/// Moves `op` right after the last of its operands.
 void hoist(Operation *op) {
   Operation *last = nullptr;
   for (Value operand : op->getOperands())

@@ -347,7 +347,7 @@ void ProductMerger::mergeWeightGradients(const Members &run, Value cotangents, A
   auto type = RankedTensorType::get({typeOf(cotangents).getDimSize(1), typeOf(first.getB()).getDimSize(1)},
                                     typeOf(first).getElementType());
   builder.setInsertionPointAfterValue(cotangents);
-  // Behind the left factor too, which a clone of the forward part could be.
+  // After the left factor too, which a clone of the forward part could be.
   if (Operation *factor = first.getB().getDefiningOp(); factor && cotangents.getDefiningOp()->isBeforeInBlock(factor))
     builder.setInsertionPointAfter(factor);
   auto gradient = graph::MatmulOp::create(builder, loc, type, cotangents, first.getB(), /*transpose_a=*/true,

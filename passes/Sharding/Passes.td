@@ -106,12 +106,12 @@ def InsertCollectives : Pass<"ztc-insert-collectives", "mlir::ModuleOp"> {
   let summary = "Sums over ranks are explicit, and parameters are gathered where they are used.";
   let description = [{
     Afterwards a step is right on any number of ranks:
-    - the own shard of each local gradient is a reduce_scatter (`only_last` at stages 0 and 1), right behind the gradient's last part;
-    - the sum of squares behind the norm goes through one all_reduce;
+    - the own shard of each local gradient is a reduce_scatter (`only_last` at stages 0 and 1), right after the gradient's last part;
+    - the sum of squares that gives the norm goes through one all_reduce;
     - at stage 3 a bucket is gathered right before each run of its uses, and what reads it in another run reads another gather
       (RationaleDist.md, "Gathers at stage 3"). A remark says how often each bucket is gathered.
 
-    CSE may run behind this pass: collectives are not pure, so it does not merge the gathers of a bucket.
+    CSE may run after this pass: collectives are not pure, so it does not merge the gathers of a bucket.
   }];
   let dependentDialects = ["::ztc::dist::DistDialect"];
 }

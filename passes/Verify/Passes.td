@@ -65,8 +65,8 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
     micro-step, and that is `reduced_gradient`; else always, and what it gives is added to `gradient`, of which `reduced_gradient` is the
     rounded form. Nothing else is reduced.
     (S6) a layout names a bucket, views and packs stay within theirs, and an axis is one of the mesh.
-    (S7) nothing behind a second gather of a bucket reads the first: gathered parameters are not kept from forward to backward where two are planned.
-    (S8) the squares behind the norm are those of shards, and their sum goes through one all_reduce.
+    (S7) nothing after a second gather of a bucket reads the first: gathered parameters are not kept from forward to backward where two are planned.
+    (S8) the squares that give the norm are those of shards, and their sum goes through one all_reduce.
     (S9) a bucket's parameters have one type everywhere. A local gradient of a wider type is rounded to it before it is reduced, and `@update`
     takes it in that type; beside bf16 parameters stand i16 masters, beside f16 ones f32 masters.
   }];
@@ -76,7 +76,7 @@ def VerifyRecompute : Pass<"ztc-verify-recompute", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `recompute`.";
   let description = [{
     (R1) only `@microstep` holds marks (`graph.recomputed`), clones (`graph.recomputation`) and barriers; marks stand in its forward part, before the op
-    that computes the loss, clones in its backward part, behind it.
+    that computes the loss, clones in its backward part, after it.
     (R2) the backward part reads no result of what is marked.
     (R3) a barrier stands after a value of the backward part, and hands on none that is recomputed.
     (R4) a clone reads a barrier or another clone: it cannot be moved into the forward part.
@@ -99,9 +99,9 @@ def VerifySchedule : Pass<"ztc-verify-schedule", "mlir::ModuleOp"> {
     (O1) a function has one block (the dialects have no other op for control flow: no test can break it).
     (O2) between an alias and its first reader stand only aliases and constants.
     (O3) the sum of an accumulate outside of buckets is computed before its addend.
-    (O4) collectives are starts, each with an `order` that ascends in the text, and dones behind them: all ranks launch them in one order.
+    (O4) collectives are starts, each with an `order` that ascends in the text, and dones after them: all ranks launch them in one order.
     (O5) at any moment at most `dist.prefetch` + 1 transformer blocks have gathered parameters.
-    (O6) of a bucket that is gathered more than once, nothing reads a gather behind the next one's done: none is kept from forward to backward.
+    (O6) of a bucket that is gathered more than once, nothing reads a gather after the next one's done: none is kept from forward to backward.
     (O7) a reduce_scatter is done before the next one starts.
   }];
 }
@@ -124,7 +124,7 @@ def VerifyKernels : Pass<"ztc-verify-kernels", "mlir::ModuleOp"> {
     (V1) functions in `@host` and `@gpu` consist of ops of func, scf, cf, arith, math, vector, llvm and nvvm; lowered ones of llvm and nvvm.
     (V2) no op leaves the order of its additions open: reductions of vector, scf, llvm and nvvm, atomic additions.
     (V3) no op has fast-math flags, or may round once or twice.
-    (V4) behind ztc-expand-math there is no elementary function.
+    (V4) after ztc-expand-math there is no elementary function.
     (V5) `@forms` has functions kernel.func of ops of graph, and what their bodies compute takes the kernels that their schedules say.
   }];
   let options = [Option<"level", "level", "::ztc::KernelLevel", "::ztc::KernelLevel::Mapped", "how far the kernels have come", [{

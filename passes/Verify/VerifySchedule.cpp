@@ -71,7 +71,7 @@ LogicalResult checkOrder(func::FuncOp function) {
     auto order = op.getAttrOfType<IntegerAttr>("order");
     if (!order || (last && order.getInt() <= *last))
       return op.emitOpError("O4: its place in the launch order, ")
-             << (order ? std::to_string(order.getInt()) : "none") << ", is not behind "
+             << (order ? std::to_string(order.getInt()) : "none") << ", is not after "
              << (last ? std::to_string(*last) : "nothing");
     last = order.getInt();
   }
@@ -110,8 +110,7 @@ LogicalResult checkGathersAgain(func::FuncOp function) {
       continue;
     Operation *&before = latest[start.getShard()];
     if (before && done->isBeforeInBlock(lastReader(before)))
-      return before->emitOpError("O6: is read behind the next gather of ")
-             << dist::bucketOf(start.getShard().getType());
+      return before->emitOpError("O6: is read after the next gather of ") << dist::bucketOf(start.getShard().getType());
     before = done;
   }
   return success();

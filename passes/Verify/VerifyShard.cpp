@@ -17,7 +17,7 @@ namespace ztc {
 
 namespace {
 
-/// A module behind phase `shard`.
+/// A module after phase `shard`.
 struct ShardedModule {
   ModuleOp module;
   std::optional<unsigned> stage; ///< nothing: flat buckets without a mesh

@@ -222,7 +222,7 @@ public:
   Part owned() const { return partOf(parameter_, ownedRange(bucket_, context_.rank(), context_.world())); }
   Part held() const { return partOf(parameter_, heldBy(slot_)); }
 
-  /// Elements that fit the staging buffer: as f32, and behind all of them their two halves of a master.
+  /// Elements that fit the staging buffer: as f32, and after all of them their two halves of a master.
   uint64_t piece() const { return context_.staging.size() / 8 / kStateBlock * kStateBlock; }
 
   /// The records of the blocks of elements [begin, begin + count), from or to `records`. `begin` is that of a block.
@@ -285,7 +285,7 @@ public:
   float *values() const { return reinterpret_cast<float *>(context_.staging.data()); }
 
 private:
-  /// Numbers as codes; of the last block what lies behind the tensor's end counts as zero.
+  /// Numbers as codes; of the last block what lies past the tensor's end counts as zero.
   Status writeBlocks(uint64_t begin, uint64_t count) const {
     auto *records = reinterpret_cast<std::byte *>(halves());
     for (uint64_t at = 0; at < count; at += kStateBlock)
@@ -295,7 +295,7 @@ private:
   }
   uint64_t recordPlace(uint64_t begin) const { return placeIn(slot_, begin) / kStateBlock * kStateBlockBytes; }
 
-  /// Behind the values of a whole piece.
+  /// After the values of a whole piece.
   uint16_t *halves() const { return reinterpret_cast<uint16_t *>(context_.staging.data() + piece() * 4); }
   ElementRange heldBy(uint32_t slot) const {
     return heldRange(context_.plan, bucket_, slot, context_.rank(), context_.world());
@@ -412,7 +412,7 @@ Status fillBlocks(const StateContext &context, const plan::Parameter &parameter,
     for (uint64_t block = 0; block < blocksOf(count); ++block) {
       const uint64_t first = block * kStateBlock, present = std::min(kStateBlock, count - first);
       std::byte *record = records + block * kStateBlockBytes;
-      // Behind the tensor's end stand zeros, as the update leaves them there.
+      // Past the tensor's end are zeros, as the update leaves them there.
       const uint8_t zero = stateMap(state.type() == plan::BLOCK8).code(0.0f);
       std::memset(record, zero, kStateBlock);
       std::memcpy(record, blocks.codes.data() + begin + first, present);

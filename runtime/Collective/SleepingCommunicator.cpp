@@ -1,4 +1,4 @@
-// A slow network for tests: the inner communicator and a sleep behind each of its collectives.
+// A slow network for tests: the inner communicator and a sleep after each of its collectives.
 #include "runtime/Collective/Communicators.h"
 #include <chrono>
 #include <condition_variable>

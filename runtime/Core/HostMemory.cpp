@@ -20,8 +20,8 @@ std::string readText(const std::string &path) {
   return text;
 }
 
-/// The number behind `key` at the start of a line; key "" is the start of the text.
-std::optional<uint64_t> numberBehind(std::string_view text, std::string_view key) {
+/// The number after `key` at the start of a line; key "" is the start of the text.
+std::optional<uint64_t> numberAfter(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -49,10 +49,10 @@ uint64_t leftInGroup(const std::string &root, const GroupFiles &files, std::stri
   uint64_t left = UINT64_MAX;
   for (bool more = true; more;) {
     const std::string folder = root + files.mount + group + "/";
-    const std::optional<uint64_t> limit = numberBehind(readText(folder + files.limit), ""),
-                                  usage = numberBehind(readText(folder + files.usage), "");
+    const std::optional<uint64_t> limit = numberAfter(readText(folder + files.limit), ""),
+                                  usage = numberAfter(readText(folder + files.usage), "");
     if (limit && usage) {
-      const uint64_t droppable = numberBehind(readText(folder + "memory.stat"), files.droppable).value_or(0);
+      const uint64_t droppable = numberAfter(readText(folder + "memory.stat"), files.droppable).value_or(0);
       const uint64_t held = *usage - std::min(*usage, droppable);
       left = std::min(left, *limit - std::min(*limit, held));
     }
@@ -66,7 +66,7 @@ uint64_t leftInGroup(const std::string &root, const GroupFiles &files, std::stri
 
 uint64_t availableMemoryBytes(const std::string &root) {
   uint64_t bytes = UINT64_MAX;
-  if (const auto kibibytes = numberBehind(readText(root + "/proc/meminfo"), "MemAvailable:"))
+  if (const auto kibibytes = numberAfter(readText(root + "/proc/meminfo"), "MemAvailable:"))
     bytes = *kibibytes << 10;
   // Lines "4:memory:/job/step" (version 1) and "0::/job/step" (version 2).
   const std::string groups = readText(root + "/proc/self/cgroup");

@@ -43,7 +43,7 @@ StatusOr<std::unique_ptr<TokenSource>> openTokenizedSource(const std::string &pa
 /// Each row of any length is a document, which ends with its last label that counts: nothing is learned from what
 /// follows it.
 StatusOr<std::unique_ptr<DocumentSource>> openSafetensorsDocuments(const std::string &path, const RowShape &shape);
-/// Streams, cut behind each token `documentEnd`; InvalidArgument without it.
+/// Streams, cut after each token `documentEnd`; InvalidArgument without it.
 StatusOr<std::unique_ptr<DocumentSource>> openBinDocuments(const std::string &path, const RowShape &shape,
                                                            std::optional<uint64_t> documentEnd);
 StatusOr<std::unique_ptr<DocumentSource>> openTextDocuments(const std::string &path, const RowShape &shape,

@@ -128,7 +128,7 @@ StatusOr<std::unique_ptr<DocumentSource>> makeDocuments(StreamPlace place, const
 }
 
 /// Where documents begin that each end with the token `end`, and the end of the last.
-std::vector<uint64_t> documentsBehind(const StreamPlace &place, uint64_t end) {
+std::vector<uint64_t> documentsEndingWith(const StreamPlace &place, uint64_t end) {
   std::vector<uint64_t> firsts{0};
   const std::byte *bytes = place.file.bytes().data() + place.begin;
   for (uint64_t i = 0; i < place.tokens; ++i) {
@@ -151,7 +151,7 @@ StatusOr<std::unique_ptr<DocumentSource>> cutDocuments(StreamPlace place, const 
                     "--document-end=ID, the token that ends each (of GPT-2's tokenizer 50256); or chats "
                     "(.safetensors), .jsonl with --tokenizer=FOLDER, or Megatron's .idx; or compile without --pack",
                     path));
-  std::vector<uint64_t> firsts = documentsBehind(place, *documentEnd);
+  std::vector<uint64_t> firsts = documentsEndingWith(place, *documentEnd);
   if (firsts.size() <= 2 && place.tokens > 0)
     return invalidArgument(
         fmt::format("--document-end={}: '{}' has no such token before its last one, so that it would be one document "

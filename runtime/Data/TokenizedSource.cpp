@@ -66,7 +66,7 @@ class TokenizedDocuments final : public DocumentSource {
 public:
   explicit TokenizedDocuments(Tokenized from) : from_(std::move(from)) {
     uint64_t lastCounted = 0;
-    const auto end = [&](uint64_t at) { // nothing is learned behind the last target that counts
+    const auto end = [&](uint64_t at) { // nothing is learned after the last target that counts
       if (!firsts_.empty())
         places_.push_back(lastCounted > firsts_.back() ? lastCounted - firsts_.back() : 0);
       firsts_.push_back(at);

@@ -23,7 +23,7 @@ struct PreparedProgram {
   uint32_t firstLabel = 0;                       ///< of a trace: the program's label, then those of its steps
   const plan::Program *record = nullptr;         ///< the steps as the plan has them
   bool hasStreams = false;                       ///< some step is on another stream than 0
-  std::vector<std::vector<uint32_t>> dying = {}; ///< by step: slots to be poisoned behind it; empty: none are
+  std::vector<std::vector<uint32_t>> dying = {}; ///< by step: slots to be poisoned after it; empty: none are
   std::vector<uint64_t> queuedNanoseconds = {};  ///< by step: what the statistics know of
   std::array<Recording, 4> recordings = {};      ///< by (first micro-step) + 2 (last micro-step)
 };
@@ -53,7 +53,7 @@ struct Executor::Implementation {
   Status run(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
   /// The same, step by step.
   Status runSteps(PreparedProgram &program, std::vector<StepStatistics> &statistics, uint32_t microstep);
-  /// Behind step `step` of a program whose slots are poisoned where they die.
+  /// After step `step` of a program whose slots are poisoned where they die.
   Status poison(const PreparedProgram &program, size_t step);
   /// Takes down what steps took that were only handed over.
   void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);

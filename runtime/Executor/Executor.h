@@ -58,7 +58,7 @@ public:
 
   bool hasProgram(std::string_view program) const;
   /// Runs all steps of a program; when it returns, nothing of it is under way (on a GPU: nothing that a later call
-  /// would not come behind; readSlot waits), also after an error. `microstep` counts from 0 within an optimizer step: 0
+  /// would not wait for; readSlot waits), also after an error. `microstep` counts from 0 within an optimizer step: 0
   /// overwrites accumulators, the last of shape.accumulate runs the steps that belong to it alone. The error of a
   /// collective surfaces in the step that waits for it and names it.
   Status execute(std::string_view program, uint32_t microstep = 0);

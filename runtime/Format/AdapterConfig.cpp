@@ -309,7 +309,7 @@ int64_t AdapterConfig::rankOf(std::string_view module) const {
 }
 
 bool AdapterConfig::saves(std::string_view module) const {
-  // Any end of a name, not behind a dot alone: `norm` stands for input_layernorm too.
+  // Any end of a name, not after a dot alone: `norm` stands for input_layernorm too.
   return std::ranges::any_of(modulesToSave, [&](const std::string &name) { return module.ends_with(name); });
 }
 

@@ -10,7 +10,7 @@
 
 namespace ztc {
 
-/// Names of modules as PEFT takes them: a list, whose entries are a whole name or what it ends with behind a dot, or
+/// Names of modules as PEFT takes them: a list, whose entries are a whole name or what it ends with after a dot, or
 /// one regular expression over whole names.
 struct ModuleNames {
   std::vector<std::string> list;

@@ -43,7 +43,7 @@ private:
     if (step.has_collective()) {
       const uint64_t order = step.collective().launch_order();
       if (lastOrder_ && order <= *lastOrder_)
-        return dataLoss(fmt::format("launch order {} behind {}", order, *lastOrder_));
+        return dataLoss(fmt::format("launch order {} after {}", order, *lastOrder_));
       lastOrder_ = order;
     }
     if (step.has_record()) {

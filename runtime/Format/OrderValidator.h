@@ -8,7 +8,7 @@ namespace ztc {
 
 /// Ok, or DataLoss with program, step and the fact. Steps are valid one by one.
 /// (O1) streams are 0 and 1; on stream 1 stand collectives, records and waits only. (O2) an event is recorded once, and
-/// waited for behind that in the same program, on the other stream: no stream can wait for one that waits for it.
+/// waited for later in the same program, on the other stream: no stream can wait for one that waits for it.
 /// (O3) a wait in every micro-step is for an event that every micro-step records. (O4) only microstep has steps of the
 /// last micro-step. (O5) launch_order ascends over the collectives of a program: the order is total, the same on every
 /// rank.

@@ -67,7 +67,7 @@ constexpr uint64_t narrowAttentionScratchBytes(uint64_t seq, uint64_t headDim, u
 }
 
 /// Bytes that one worker thread needs for the products of linear_cross_entropy in bf16 and f16: a further operand of
-/// its own, PER_THREAD, behind all others.
+/// its own, PER_THREAD, after all others.
 constexpr uint64_t linearCrossEntropyPanelBytes(uint64_t chunk, uint64_t width, uint64_t vocabulary) {
   return std::max({matmulScratchBytes(chunk, vocabulary, width), matmulScratchBytes(chunk, width, vocabulary),
                    matmulScratchBytes(vocabulary, width, chunk)});

@@ -27,7 +27,7 @@ struct MemoryTimeline {
 /// `memory` is the layout of `plan` for `shape`.
 MemoryTimeline memoryTimeline(const plan::Plan &plan, const PlanShape &shape, const MemoryPlan &memory);
 
-/// The end of a part of a slot's life: nothing behind this step reads what the slot holds.
+/// The end of a part of a slot's life: nothing after this step reads what the slot holds.
 struct SlotEnd {
   uint32_t slot;    ///< one that has storage of its own
   uint32_t program; ///< index in the plan

@@ -155,7 +155,7 @@ public:
 
   /// Until the best is at most `goal`, or too many comparisons were made: moves one piece of the order to any earlier
   /// place and keeps the order that gives where the top does not rise. Only pieces that `isCritical` take part, the
-  /// others are placed behind them, the largest first. `stream`: which random numbers.
+  /// others are placed after them, the largest first. `stream`: which random numbers.
   template <typename IsCritical> void moveForward(IsCritical isCritical, uint64_t goal, uint32_t stream) {
     constexpr uint64_t kComparisons = 12'000'000, kRounds = 1500;
     std::vector<uint32_t> order, others, next, tops;

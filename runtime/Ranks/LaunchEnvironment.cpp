@@ -203,7 +203,7 @@ std::string firstNode(const std::string &nodeList) {
   size_t close = nodeList.find(']', bracket);
   if (stop == std::string::npos || close == std::string::npos)
     return {};
-  // Behind the brackets the name may go on: "r[1-2]n5".
+  // After the brackets the name may go on: "r[1-2]n5".
   std::string rest = nodeList.substr(close + 1);
   return nodeList.substr(0, bracket) + nodeList.substr(bracket + 1, stop - bracket - 1) + firstNode(rest);
 }

@@ -23,7 +23,7 @@ inline constexpr int kRankLostStatus = 4;
 /// - SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on; a second SIGINT ends everything.
 /// - Once a rank has failed the others get kGraceSeconds to say why they end, then they are killed, stopped ones too.
 ///   No rank survives the launcher.
-/// - What ranks other than 0 print goes to stderr behind "rank K: "; an error that several ranks have is printed once.
+/// - What ranks other than 0 print goes to stderr after "rank K: "; an error that several ranks have is printed once.
 StatusOr<LaunchEnd> launchRanks(const LaunchOrder &order, const std::vector<std::string> &arguments);
 
 /// The exit status of a run whose ranks ended with these: a failure before usage, usage before a stop.

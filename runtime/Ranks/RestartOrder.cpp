@@ -26,7 +26,7 @@ std::vector<std::string> withOption(std::vector<std::string> arguments, const st
     const bool hasValue = isAlone && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
     arguments.erase(at, at + (hasValue ? 2 : 1));
   }
-  // In front: behind an option of several values it could be taken for one of them.
+  // In front: after an option of several values it could be taken for one of them.
   if (!arguments.empty())
     arguments.insert(arguments.begin() + 1, option + "=" + value);
   return arguments;

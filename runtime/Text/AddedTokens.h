@@ -46,7 +46,7 @@ private:
 
 class AddedTokens {
 public:
-  /// Their ids are those of the model where it knows them, else they come behind its tokens, as in the tokenizers
+  /// Their ids are those of the model where it knows them, else they come after its tokens, as in the tokenizers
   /// library: the `id` of the file is not looked at.
   static StatusOr<AddedTokens> read(const nlohmann::json *json, const TokenModel &model, const Normalizer *normalizer);
 

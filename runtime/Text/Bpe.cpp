@@ -141,7 +141,7 @@ private:
         word.push_back(id);
         continue;
       }
-      // An unknown character that waits stays behind these bytes: so does the tokenizers library.
+      // An unknown character that waits stays after these bytes: so does the tokenizers library.
       if (options_.fallsBackToBytes && !isAffixed_ && spellBytes(piece.substr(begin, end - begin), word))
         continue;
       if (!options_.unknown)

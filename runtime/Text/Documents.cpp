@@ -17,8 +17,8 @@ bool isSpace(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/// Where a part of `text` ends: behind a line end between two lines that are not empty, for there the patterns of
-/// tokenizers cut as well; where there is none, behind any line end, any space, any character.
+/// Where a part of `text` ends: after a line end between two lines that are not empty, for there the patterns of
+/// tokenizers cut as well; where there is none, after any line end, any space, any character.
 size_t partEnd(std::string_view text) {
   size_t line = 0, space = 0;
   for (size_t end = text.size() - 1; end > 1 && end > text.size() / 2; --end) {

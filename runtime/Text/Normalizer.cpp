@@ -17,7 +17,7 @@ public:
   Status apply(NormalizedText &text) const override {
     const std::string start = normalizeUnicode(std::string_view(text.text).substr(0, text.startBytes), form_);
     text.text = normalizeUnicode(text.text, form_);
-    // A mark that follows may come to stand among those of the first character: what is behind it is not the start.
+    // A mark that follows may come to stand among those of the first character: what is after it is not the start.
     auto common = static_cast<size_t>(std::ranges::mismatch(start, text.text).in1 - start.begin());
     while (common > 0 && common < text.text.size() && (static_cast<unsigned char>(text.text[common]) & 0xc0) == 0x80)
       --common; // within a character

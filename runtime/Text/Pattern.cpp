@@ -124,7 +124,7 @@ Status Pattern::split(std::string_view text, std::vector<TextMatch> &parts) cons
       const size_t begin = found[0], end = found[1];
       if (end < begin || begin < done) // \K in a lookaround may say so
         return invalidArgument("a regular expression of the tokenizer matches backwards");
-      if (begin == end && hasMatched && end == done) { // an empty match right behind the last one does not count
+      if (begin == end && hasMatched && end == done) { // an empty match right after the last one does not count
         at += at < text.size() ? characterBytes(text[at]) : 1;
         continue;
       }

@@ -179,7 +179,7 @@ private:
 
   bool quantifierFollows() const { return has('*') || has('+') || has('?') || (has('{') && readInterval()); }
 
-  /// Whether ? behind it makes it lazy, + possessive; else these are quantifiers of their own.
+  /// Whether ? after it makes it lazy, + possessive; else these are quantifiers of their own.
   Status quantifier(const std::string &text, bool takesLazy, bool takesPossessive = true) {
     out_ += text;
     if ((takesLazy && has('?')) || (takesPossessive && has('+')))
@@ -259,7 +259,7 @@ private:
     return Status::ok();
   }
 
-  /// Behind a backslash: the characters that its letter stands for; nothing where it stands for something else.
+  /// After a backslash: the characters that its letter stands for; nothing where it stands for something else.
   StatusOr<std::optional<CharacterSet>> setOfEscape() {
     using Result = StatusOr<std::optional<CharacterSet>>;
     const char letter = in_[at_];
@@ -321,7 +321,7 @@ private:
     return invalidArgument(fmt::format("unknown property '{}'", given));
   }
 
-  /// Behind a backslash: a character by its number; nothing where it is another escape.
+  /// After a backslash: a character by its number; nothing where it is another escape.
   std::optional<std::string> numberedCharacter() {
     const bool isBraced = in_[at_] == 'x' && has('{', 1);
     if (!isBraced && in_[at_] != 'x' && in_[at_] != 'u')
@@ -337,7 +337,7 @@ private:
     return text;
   }
 
-  /// Behind a backslash: what stands for itself.
+  /// After a backslash: what stands for itself.
   std::string plainCharacter() {
     const char letter = in_[at_];
     if (letter == 'v') {

@@ -94,7 +94,7 @@ private:
     if (!one.part.ends)
       return;
     int32_t last = one.tokens.empty() ? kNoToken : one.tokens.back();
-    for (const int32_t token : around_.behind) {
+    for (const int32_t token : around_.after) {
       put(token, true);
       last = token;
     }

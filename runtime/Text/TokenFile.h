@@ -31,7 +31,7 @@ inline constexpr uint32_t kUncountedToken = uint32_t(1) << 31, kDocumentBegins =
 inline constexpr uint32_t kTokenId = kDocumentBegins - 1; ///< the bits of the id
 
 /// The tokens of a text or .jsonl file: with what the tokenizer puts around each document, and the end-of-text token
-/// behind it. Of `prompt` and `completion`, tokens that are the prompt's alone do not count.
+/// after it. Of `prompt` and `completion`, tokens that are the prompt's alone do not count.
 struct TokenFile {
   std::string path;
   bool isTemporary = false; ///< to be removed once it is open

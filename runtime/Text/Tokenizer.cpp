@@ -162,7 +162,7 @@ Tokenizer::Surroundings Tokenizer::surroundings() const {
   Surroundings out;
   out.before.assign(tokens.begin(), here);
   if (here != tokens.end())
-    out.behind.assign(here + 1, tokens.end());
+    out.after.assign(here + 1, tokens.end());
   return out;
 }
 

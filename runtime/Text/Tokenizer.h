@@ -49,9 +49,9 @@ public:
   Status encode(std::string_view text, bool addsSpecial, std::vector<int32_t> &tokens, WordCache &cache) const;
   StatusOr<std::string> decode(std::span<const int32_t> tokens, bool skipsSpecial) const;
 
-  /// The tokens that the post-processor puts before and behind a text.
+  /// The tokens that the post-processor puts before and after a text.
   struct Surroundings {
-    std::vector<int32_t> before, behind;
+    std::vector<int32_t> before, after;
   };
   Surroundings surroundings() const;
 
@@ -81,7 +81,7 @@ private:
 /// Text from tokens as they come: what is not whole yet (bytes of a character) is held back.
 class TextStream {
 public:
-  /// `before`: the tokens that the text goes on from; their text is out already. Behind them special tokens are
+  /// `before`: the tokens that the text goes on from; their text is out already. After them special tokens are
   /// neighbours as others are, though their own text is left out.
   explicit TextStream(const Tokenizer &tokenizer, std::span<const int32_t> before = {});
   /// The text that `token` completes, maybe empty.

@@ -189,13 +189,13 @@ std::string_view GraphemeReader::next() {
   utf8proc_int32_t state = 0;
   char32_t last = nextCharacter(text_, at_);
   while (at_ < text_.size()) {
-    size_t behind = at_;
-    const char32_t following = nextCharacter(text_, behind);
+    size_t next = at_;
+    const char32_t following = nextCharacter(text_, next);
     if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(last), static_cast<utf8proc_int32_t>(following),
                                          &state))
       break;
     last = following;
-    at_ = behind;
+    at_ = next;
   }
   return text_.substr(begin, at_ - begin);
 }

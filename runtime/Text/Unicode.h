@@ -11,7 +11,7 @@ namespace ztc {
 /// Where the first byte lies that is not UTF-8 (overlong forms and surrogates are not); nothing where all of `text` is.
 std::optional<size_t> findInvalidUtf8(std::string_view text);
 
-/// The character at `at` of a valid text, which is put behind it.
+/// The character at `at` of a valid text, which is moved past it.
 char32_t nextCharacter(std::string_view text, size_t &at);
 /// The character that ends before `at` of a valid text, which is put at its beginning.
 char32_t previousCharacter(std::string_view text, size_t &at);

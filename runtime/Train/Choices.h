@@ -12,7 +12,7 @@ namespace ztc {
 
 /// One way to go on from a context, as tokens.
 struct Choice {
-  std::vector<int32_t> tokens; ///< of the context and, behind it, of the choice
+  std::vector<int32_t> tokens; ///< of the context and, after it, of the choice
   size_t scored = 0;           ///< the last of them, that are the choice's
   uint64_t bytes = 0;          ///< of the choice's text
 };
@@ -25,7 +25,7 @@ struct Question {
 /// The questions of a .jsonl file: each line has `context`, `choices` (texts) and `answer` (the place of one of them,
 /// from 0, or its text). A space stands between context and choice where neither has white space there; `delimiter` in
 /// a line is put there instead. Tokens are split as lm-evaluation-harness does: those of context and choice together,
-/// behind those of the context; white space at the context's end belongs to the choice. `tokenizer` is null where bytes
+/// after those of the context; white space at the context's end belongs to the choice. `tokenizer` is null where bytes
 /// are tokens. InvalidArgument, with file and line, on what is not a question or a token that the model does not have.
 StatusOr<std::vector<Question>> readQuestions(const std::string &path, const TokenizerFolder *tokenizer,
                                               uint64_t vocabulary);

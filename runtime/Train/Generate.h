@@ -18,7 +18,7 @@ StatusOr<std::vector<int32_t>> tokensOfBytes(std::string_view text, uint64_t voc
 
 /// A text that is to go on.
 struct Continuation {
-  std::vector<int32_t> tokens = {}; ///< of the prompt, at least one; those that are chosen come behind them
+  std::vector<int32_t> tokens = {}; ///< of the prompt, at least one; those that are chosen follow
   uint64_t count = 0;               ///< tokens to write
   std::span<const int32_t> stops;   ///< the first of these ends it, and is not given
   std::function<int32_t(std::span<const float>, uint64_t)> choose = {}; ///< from logits, at a place
@@ -26,7 +26,7 @@ struct Continuation {
   std::function<Status(bool stopped)> end = {}; ///< after the last one; `stopped`: one of `stops` came
 };
 
-/// Writes tokens behind each text; one that ends gives its place to the next. All ranks run the model (it may gather
+/// Writes tokens after each text; one that ends gives its place to the next. All ranks run the model (it may gather
 /// weights) on the same texts, which rank 0 chooses; a signal that rank 0 has seen ends them: then the result is false.
 StatusOr<bool> generateTexts(NextTokenModel &model, ControlChannel &control, std::span<Continuation> texts);
 

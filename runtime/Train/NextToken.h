@@ -18,7 +18,7 @@ public:
   /// Texts that are served together, at least one.
   virtual uint64_t batch() const = 0;
   virtual uint64_t vocabulary() const = 0;
-  /// Writes the logits (V) that follow the last token of each text, behind one another: (texts, V). A text keeps its
+  /// Writes the logits (V) that follow the last token of each text, one after another: (texts, V). A text keeps its
   /// place in `texts` until it ends: from call to call it grows at its end, or the place is empty (its logits are left
   /// as they are), or another text's. All ranks call this alike.
   virtual Status logits(std::span<const std::vector<int32_t>> texts, std::span<float> logits) = 0;
@@ -26,7 +26,7 @@ public:
 
 /// By program `generate`, a forward pass over the last S tokens of as many texts as the plan's batch has rows, for each
 /// token; or, where the plan has them, by `decode` (one text) or `decode_rows` (all), one row of a text, for each token
-/// behind its first. Plan and executor outlive the result. InvalidArgument where the plan lacks the program.
+/// after its first. Plan and executor outlive the result. InvalidArgument where the plan lacks the program.
 StatusOr<std::unique_ptr<NextTokenModel>> createForwardModel(const plan::Plan &plan, Executor &executor);
 
 } // namespace ztc

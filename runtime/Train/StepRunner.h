@@ -26,8 +26,8 @@ public:
   /// All must outlive the runner. InvalidArgument where the plan lacks a binding or program that training needs.
   static StatusOr<StepRunner> create(const plan::Plan &plan, Executor &executor);
 
-  /// A step is begin(), update(), result(). Where the device runs behind, none of the first two waits for it, and the
-  /// next step may begin before result() is asked for: result() waits for this update alone.
+  /// A step is begin(), update(), result(). Where the device is asynchronous, none of the first two waits for it, and
+  /// the next step may begin before result() is asked for: result() waits for this update alone.
   ///
   /// Feeds and executes the micro-steps. The global batch counts at least one target; it is free when this returns. May
   /// be called again with other parameters: the gradients are then those of the last call.

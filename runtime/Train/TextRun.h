@@ -51,7 +51,7 @@ public:
   /// Special tokens in `text` are such; what the tokenizer puts before a text is before it. InvalidArgument where that
   /// is not a token, or one that the model does not have.
   StatusOr<Prompt> prompt(const std::string &text) const;
-  /// Every prompt with up to `count` tokens behind it. `emit` gets the parts of each text as they come, `end` a whole
+  /// Every prompt with up to `count` tokens after it. `emit` gets the parts of each text as they come, `end` a whole
   /// one; both may be empty. False where a signal ended it.
   StatusOr<bool> complete(NextTokenModel &model, ControlChannel &control, std::span<const Prompt> prompts,
                           uint64_t count, const std::function<void(size_t, std::string_view)> &emit,

@@ -105,7 +105,7 @@ Status TrainingLoop::agreeOnStop() {
 Status TrainingLoop::agreeOnOverlap() {
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint8_t> all,
                        allGatherValue(ranks_.control, "going ahead", uint8_t(runner_.isAsynchronous())));
-  overlaps_ = std::ranges::all_of(all, [](uint8_t behind) { return behind != 0; });
+  overlaps_ = std::ranges::all_of(all, [](uint8_t is) { return is != 0; });
   return Status::ok();
 }
 

@@ -161,7 +161,7 @@ private:
   Status updateStep(StepInFlight &step, const LoopPosition &position);
   /// Waits for what a step has given, and completes its report.
   Status awaitStep(StepInFlight &step);
-  /// Judges a step whose update was executed: log, position, what is due behind it. An end, or nothing: the run goes
+  /// Judges a step whose update was executed: log, position, what is due after it. An end, or nothing: the run goes
   /// on.
   StatusOr<std::optional<LoopEnd>> finishStep(StepInFlight step, LoopPosition &position);
   /// Says that a step's update was dropped.
@@ -178,7 +178,7 @@ private:
   /// Adds up what all ranks have of a step: losses in rank order.
   Status combine(float lossSum, StepReport &report);
   Status agreeOnStop();
-  /// Whether the devices of all ranks run behind: they go ahead together or not at all.
+  /// Whether the devices of all ranks are asynchronous: they run ahead together or not at all.
   Status agreeOnOverlap();
   /// Adapts the loss scale to a step that had targets, and says where it was skipped.
   void rescale(const StepReport &step, LoopPosition &position);

@@ -30,9 +30,9 @@ with tempfile.TemporaryDirectory() as scratch:
         saving = steps_of(*sys.argv[1:3], scratch, f"--save={scratch / 'ck'}", f"--save-every={EVERY}", "--keep=1")
         size = sum(p.stat().st_size for p in next((scratch / "ck").glob("step-*")).iterdir())
         shutil.rmtree(scratch / "ck")
-        # The step behind a save computes while the state is read, and the next one while checksums are made.
+        # The step after a save computes while the state is read, and the next one while checksums are made.
         beside += [ms for step, ms in saving.items() if step >= EVERY and step % EVERY < 2]
         others += [ms for step, ms in saving.items() if step > 1 and not (step >= EVERY and step % EVERY < 2)]
     medians = [statistics.median(x) for x in (plain, others, beside)]
-    print(f"a step without saving {medians[0]:.0f} ms; between saves {medians[1]:.0f} ms; the two behind a save {medians[2]:.0f} ms, at most {max(beside):.0f} ms (without saving at most "
+    print(f"a step without saving {medians[0]:.0f} ms; between saves {medians[1]:.0f} ms; the two after a save {medians[2]:.0f} ms, at most {max(beside):.0f} ms (without saving at most "
           f"{max(plain):.0f} ms); a checkpoint has {size / 1e6:.0f} MB")

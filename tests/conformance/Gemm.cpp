@@ -12,7 +12,7 @@ struct GemmCase {
   plan::Accumulate accumulate;
   double alpha = 1;
   uint64_t batch = 1;
-  uint64_t padding = 0; ///< elements behind each row of A, B and C
+  uint64_t padding = 0; ///< elements after each row of A, B and C
   plan::DataType typeA = plan::F32, typeC = plan::F32;
 };
 

@@ -40,7 +40,7 @@ inline DeviceFactory testDevice(std::vector<std::pair<std::string, KernelFunctio
   return [kernels = std::move(kernels)](uint32_t threads) { return createHostDevice({threads, kernels}); };
 }
 
-/// A plan in the making. Slots lie one behind the other; a program runs its steps in order.
+/// A plan in the making. Slots lie one after the other; a program runs its steps in order.
 class StepRunner {
 public:
   explicit StepRunner(std::vector<std::pair<std::string, KernelFunction>> kernels = {})
@@ -51,7 +51,7 @@ public:
 
   explicit StepRunner(DeviceFactory device) : makeDevice_(std::move(device)) {}
 
-  /// A slot that starts with these values; the padding behind them is zero.
+  /// A slot that starts with these values; the padding after them is zero.
   template <typename T> uint32_t slot(const std::vector<T> &values) {
     uint32_t index = scratch(values.size() * sizeof(T), false);
     plan::Constant *constant = plan_.add_constants();

@@ -73,7 +73,7 @@ with scratch() as work:
         check(f"{optimizer}: a scale for each 256 of them", len(scales) == len(codes))
         check(f"{optimizer}: embeddings and vectors keep fp32", len(one[states[0], "model.embed_tokens.weight"][1]) == 4 * 96 * 32)
 
-    # A run that ends behind step 4 and goes on, on other ranks too; in plans whose states are stored otherwise, and back.
+    # A run that ends after step 4 and goes on, on other ranks too; in plans whose states are stored otherwise, and back.
     base = work / "adamw-2-fp32"
     plan = base / "grouped.bin"
     two = work / "2.safetensors"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the kernels of an 8B model cost the compiler: their number, and the time that MLIR takes for them, for processors and for a GPU. LLVM and the assembler,
-which come behind it, are not counted."""
+which come after it, are not counted."""
 import json
 import os
 import pathlib

@@ -15,7 +15,7 @@ def files(folder):
 
 
 def killed_run_goes_on(work, name, compile_arguments, ranks, run_arguments):
-    """30 steps at once, and 30 steps with a SIGKILL behind the first checkpoint."""
+    """30 steps at once, and 30 steps with a SIGKILL after the first checkpoint."""
     folder = work / f"{name}-{ranks}"
     folder.mkdir()
     plan = compile_golden(folder, "grouped", *compile_arguments, batch=2 // ranks)

@@ -113,7 +113,7 @@ with scratch() as work:
         check(f"an argument of 100 kB is not printed whole: {arguments[0][:12]}", done.returncode in (1, 2) and len(done.stderr) < 25_000, len(done.stderr))
     done = run("ztc", "compile", MODEL, "--precision=fp32", "-o", work / "none" / "x.bin", expect=1)
     said = [x for x in done.stderr.splitlines() if x.strip()]
-    check("the error is the last line, behind the notes", "does not exist" in said[-1] and sum("does not exist" in x for x in said) == 1, said)
+    check("the error is the last line, after the notes", "does not exist" in said[-1] and sum("does not exist" in x for x in said) == 1, said)
     for path in sorted((ROOT / "tests/fuzz/regressions/onnx").iterdir()):
         done = run("ztc", "check", path, expect=None, timeout=120)
         check(f"{path.name}: a message in words", done.returncode in (0, 1) and not any(x in done.stdout + done.stderr for x in FOREIGN), (done.returncode, done.stderr[-300:]))

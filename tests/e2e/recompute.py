@@ -91,7 +91,7 @@ with scratch() as work:
             losses[level] = [(s["loss"], s["grad_norm"]) for s in read_log(log)[1]]
         check(f"a mixture, {name}, in bf16: layer has the losses and norms of none", losses["none"] == losses["layer"], losses)
 
-    # Frozen parameters alone need nothing of the blocks behind them again.
+    # Frozen parameters alone need nothing of the blocks after them again.
     done = run("ztc", "compile", GOLDEN / "grouped" / "model.onnx", "--batch=2", "--seq=16", "--recompute=cheap", "--freeze=^(model|norm|layers)",
                "-o", work / "no.bin")
     check("a level that changes nothing says so", "note: --recompute=cheap changes nothing" in done.stderr, done.stderr[-500:])

@@ -61,7 +61,7 @@ with scratch() as work:
     choose = random.Random(3)
     tokens = array.array("i", (7 if i // (16 * STEP_ROWS) in SPIKES else choose.randrange(vocabulary) for i in range(STEPS * STEP_ROWS * 16)))
     write_safetensors(work / "data.safetensors", {name: ([STEPS * STEP_ROWS, 16], tokens) for name in ("input_ids", "labels")})
-    # Steps of some milliseconds: the kills come between them, not behind the last.
+    # Steps of some milliseconds: the kills come between them, not after the last.
     common = [plan, f"--data={work / 'data.safetensors'}", "--device=cpu", "--threads=1", "--lr=2e-3", "--timeout=10", "--accumulate=20"]
     usual = [*common, f"--steps={STEPS}"]
     spiked = ["--skip-spikes=6"]

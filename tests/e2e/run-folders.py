@@ -62,7 +62,7 @@ with scratch() as work:
     run("ztc-run", *common, "--steps=2", "--seed=1", f"--save={second}")
     refused("a resume that saves into a third run's folder", "--steps=8", f"--resume={first}", f"--save={second}", needs=["--save", "another run"])
     refused("a resume that writes into another run's log", "--steps=4", f"--resume={second}", f"--save={second}", f"--log-json={log}", needs=["--log-json", "another run"])
-    refused("a resume from behind the newest checkpoint", "--steps=8", f"--resume={first / 'step-00000002'}", f"--save={first}",
+    refused("a resume from before the newest checkpoint", "--steps=8", f"--resume={first / 'step-00000002'}", f"--save={first}",
             needs=["step-00000004", "ahead of step 2", "--overwrite"])
     run("ztc-run", *common, "--steps=3", f"--resume={first / 'step-00000002'}", f"--save={work / 'branch'}")
     check("a branch of a run in a folder of its own", names(work / "branch") == ["step-00000003"])

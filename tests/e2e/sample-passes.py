@@ -188,7 +188,7 @@ with scratch() as work:
 
     # One rewrite of a form reaches processors and GPUs, and a kernel of its own one call alone.
     scaled = {}
-    for option in ("by=1", "by=0.5", "by=0.5,call=4"):  # the first of @microstep, behind two each of @eval and @generate
+    for option in ("by=1", "by=0.5", "by=0.5,call=4"):  # the first of @microstep, after two each of @eval and @generate
         settings = [f"--pass-option=scale-kernels.{x}" for x in ("kernel=swiglu", *option.split(","))]
         plan, said = compiled("ScaleKernels", "--target=x86-64-v3,simt", "--verify", *settings)
         check(f"scale-kernels {option}: the kernels of both kinds compute what the form says, and --verify says what it cannot hold then",

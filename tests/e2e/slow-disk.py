@@ -37,7 +37,7 @@ with scratch() as work:
     run("ztc-run", *common, f"--steps={steps}", f"--export={work / 'never'}", f"--log-json={work / 'never.log'}")
     key = lambda log: [(s["loss"], s["grad_norm"]) for s in read_log(log)[1]]
 
-    # One checkpoint in the middle: no step behind it has the time of a single sync, of which a checkpoint has many.
+    # One checkpoint in the middle: no step after it has the time of a single sync, of which a checkpoint has many.
     done = run("ztc-run", *common, f"--steps={steps}", f"--save={work / 'once'}", "--save-every=1000", "--stop-after=1900", f"--log-json={work / 'once.log'}", env=slow)
     milliseconds = [s["step_ms"] for s in read_log(work / "once.log")[1]]
     written = sum(1 for p in (work / "once/step-00001000").iterdir()) * SYNC_SECONDS

@@ -85,7 +85,7 @@ with scratch() as work:
     for name, options in (("read-other-block", ["--precision=fp32"]), ("read-other-block", ["--zero=1"]), ("forget-sum", ["--zero=1", "--precision=fp16"])):
         said = compiled(name, *options, expect=1).stderr
         check(f"{name}: a run of the plan finds it", "a run of the plan on 1 rank" in said and "the loss of step 0" in said
-              and f"behind it runs pass '{name}' of plugin verified-passes in phase plan" in said, said)
+              and f"after it runs pass '{name}' of plugin verified-passes in phase plan" in said, said)
         check(f"{name}: no plan is written", not (work / "plan.bin").exists())
     for name, options in (("commute-in-kernels", []), ("commute-sums", ["--zero=2"]), ("double-logits-and-say-so", []), ("none", ["--zero=1", "--precision=fp16"])):
         said = compiled(name, *options, expect=0)
@@ -110,7 +110,7 @@ with scratch() as work:
               "on this processor and on the engine" in said.stdout and "changes what the step computes" in said.stderr, said.stdout + said.stderr)
         (work / "plan.bin").unlink()
         said = compiled("say-forms-double,double-forms", *gpus, expect=1).stderr
-        check("and one behind it that changes more without saying so is named, not that",
+        check("and one after it that changes more without saying so is named, not that",
               "pass 'double-forms' of plugin verified-passes in phase codegen" in said and "pass 'say" not in said, said)
         said = compiled("commute-in-kernels", *gpus, expect=0)
         check("one that keeps them passes, on one and on two", "on 1 and 2 ranks, and with kernels for GPUs" in said.stdout and "its kernels ran on this processor" in said.stderr,

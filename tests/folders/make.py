@@ -331,7 +331,7 @@ def checkpoint_norms(model, folder):
 
 
 def train(model, batches, after_first, narrow=None):
-    """Losses, norms, and what `after_first` says behind the first backward pass. With `narrow`, a copy in 16 bits computes; weights and optimizer stay fp32."""
+    """Losses, norms, and what `after_first` says after the first backward pass. With `narrow`, a copy in 16 bits computes; weights and optimizer stay fp32."""
     computes = narrow or model
     trained, computing = list(model.parameters()), list(computes.parameters())
     optimizer = torch.optim.AdamW([{"params": [p for p in trained if p.ndim >= 2], "weight_decay": DECAY},

@@ -1,4 +1,4 @@
-// Mutates a protobuf message field by field, without its description: a wrong length at the front would hide all behind
+// Mutates a protobuf message field by field, without its description: a wrong length at the front would hide all after
 // it from a mutation of bytes.
 #pragma once
 #include <cstddef>

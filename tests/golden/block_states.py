@@ -7,7 +7,7 @@
 Four steps of AdamW, Lion and SGD on the same gradients. bitsandbytes has no such optimizer for processors, so the updates are written here, in f32 and in the order of
 its CUDA kernels (kOptimizerStatic8bit2StateBlockwise, ...1State...), between its own dequantize_blockwise and quantize_blockwise. The latter is the one that it has
 for every device ("default"): its library for processors looks codes up in 65536 equal steps, which leaves nothing of numbers below 1.5e-5 of a block's magnitude.
-Of each state: the codes and magnitudes behind the last step (OPTIMIZER.STATE.codes, .absmax); of each optimizer the parameter. `values` and their codes in both
+Of each state: the codes and magnitudes after the last step (OPTIMIZER.STATE.codes, .absmax); of each optimizer the parameter. `values` and their codes in both
 maps, the maps, and how many codes of the library for processors are others (printed) complete it.
 """
 import pathlib

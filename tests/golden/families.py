@@ -453,7 +453,7 @@ def main():
     parser.add_argument("names", nargs="*", help="families (default: all)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("families"))
     parser.add_argument("--exports", default=",".join(USUAL), help=f"of {', '.join(EXPORTS)}; with @basic, @extended, @all (onnxruntime), @slim or @sim "
-                        "behind it what that tool makes of the file")
+                        "appended: what that tool makes of the file")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--sequence", type=int, default=21)

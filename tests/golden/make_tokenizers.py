@@ -14,7 +14,7 @@ from tokenizers import Tokenizer  # noqa: E402
 families.SIZE = 420  # tokens: little more than bytes, so that the files stay small
 source = Strings(7)
 texts = [text for text in (source.string() for _ in range(400)) if len(text) < 80][:120]
-# What comes of a first character and is not at the start: marks change places, letters join what is behind them.
+# What comes of a first character and is not at the start: marks change places, letters join what is after them.
 texts += ["\uffe3\uff9f\uff71", "\u00a8\u0316x", "\ufb03\u0301x", "\u0304\u309a a", "e\u0301t\u00e9"]
 for name in ("llama3", "qwen2", "gpt_oss", "llama2", "mistral", "gemma", "unigram_bytes", "words"):
     tokenizer = families.FAMILIES[name]()

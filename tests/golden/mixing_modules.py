@@ -16,7 +16,7 @@ def head_width():
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward part, each behind a norm; what a subclass changes it overrides."""
+    """Attention and a feed-forward part, each after a norm; what a subclass changes it overrides."""
 
     def __init__(self):
         super().__init__()

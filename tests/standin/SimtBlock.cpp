@@ -296,7 +296,7 @@ bool Block::completeWarp(uint32_t mask) {
   Thread &thread = *self_;
   const uint32_t first = thread.warp() * kWarpLanes;
   for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    // Lanes behind the block's end do not exist: nobody waits for them.
+    // Lanes past the block's end do not exist: nobody waits for them.
     if (!(mask >> lane & 1) || first + lane >= threadCount_)
       continue;
     const Thread &other = threads_[first + lane];

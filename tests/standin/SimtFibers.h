@@ -31,7 +31,7 @@ void noteRead(const void *address, size_t bytes, const void *from);
 void noteWrite(const void *address, size_t bytes, const void *from);
 /// Whether AddressSanitizer guards a byte of these.
 bool isGuarded(const void *address, size_t bytes);
-/// Orders memory accesses before release(p) ahead of those behind acquire(p).
+/// Orders memory accesses before release(p) ahead of those after acquire(p).
 void release(void *token);
 void acquire(void *token);
 

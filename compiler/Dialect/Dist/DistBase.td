@@ -27,7 +27,7 @@ def Dist_ShardAttr : Dist_Layout<"Shard", "shard"> {
   let summary = "Layout: this rank's shard of a bucket.";
   let description = [{
     `tensor<?xf32, #dist.shard<@b>>` holds ceil(n / (W q)) q elements of a bucket of n, q = 64; rank r's start at r times that. What lies
-    behind the bucket's end is padding.
+    past the bucket's end is padding.
     (C1) the tensor is 1-D and its length is open.
   }];
 }

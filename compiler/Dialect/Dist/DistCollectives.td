@@ -37,7 +37,7 @@ class Dist_DoneOp<string mnemonic> : Dist_Op<mnemonic, [Dist_CollectiveDone, Typ
 }
 
 def Dist_AllGatherOp : Dist_Collective<"all_gather", "shard"> {
-  let summary = "All shards of a bucket, one behind the other in rank order: the whole bucket.";
+  let summary = "All shards of a bucket, one after the other in rank order: the whole bucket.";
   let description = [{
         %f = dist.all_gather %s axis "data" : tensor<?xf32, #dist.shard<@b>> -> tensor<?xf32, #dist.full<@b>>
 

@@ -30,7 +30,7 @@ def Graph_OptimizerStepOp : Graph_Op<"optimizer_step", [Decomposable, Costed, Op
     and the element's number: where tensor t of the bucket begins at starts[t], element i of it has the number numbers[t] + i, i counted in
     the whole bucket; without `numbers` that is i. `kept` are the states in the rule's order, then the master.
     (C1) parameter, gradient and what is kept are 1-D of one length and layout. (C2) hyper is 1-D f32, gradient_scale a scalar, proceed a
-    scalar i1. (C3) behind the states a master may stand beside a bf16 parameter (i16), must beside an f16 one (f32), and stands nowhere
+    scalar i1. (C3) after the states a master may stand beside a bf16 parameter (i16), must beside an f16 one (f32), and stands nowhere
     else. (C4) states are f32 (f64), bf16, or block8. (C5) `optimizer` is registered, and there are as many states as it has. (C6) what is kept
     keeps its types. (C7) numbers are 1-D i64, as many as starts, which ascend from 0.
   }];
@@ -66,7 +66,7 @@ def Graph_EncodeBlocksOp : Graph_Op<"encode_blocks", [SameOperandsAndResultShape
   let summary = "Each 256 elements as codes of 8 bits with their largest magnitude; `old` where `proceed` is false.";
   let description = [{
     The magnitude of a block is max |x[i]|; the code of an element is that of the entry of the map which is nearest to x[i] / magnitude,
-    as bitsandbytes' CPU code rounds (runtime/Format/BlockState.h). What lies behind the tensor's end counts as zero.
+    as bitsandbytes' CPU code rounds (runtime/Format/BlockState.h). What lies past the tensor's end counts as zero.
     (C1) x is f32 (f64), old and y block8, 1-D and of one length and layout. (C2) proceed is i1 of x's shape: of a block, its first element's
     counts.
   }];

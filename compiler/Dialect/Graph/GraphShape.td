@@ -63,7 +63,7 @@ def Graph_SliceOp : Graph_Op<"slice", [Differentiable, Aliasing]> {
 }
 
 def Graph_PadOp : Graph_Op<"pad", [Differentiable]> {
-  let summary = "Zeros around the operand: `low[i]` before it, as many behind as the result type asks for.";
+  let summary = "Zeros around the operand: `low[i]` before it, as many after it as the result type asks for.";
   let description = [{ (C1) one low per dimension. (C2) low + the operand's dimension <= the result's. }];
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$low);
   let results = (outs Graph_Tensor:$y);

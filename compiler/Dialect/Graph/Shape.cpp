@@ -29,7 +29,7 @@ bool BarrierOp::isWholeAlias() {
   return true;
 }
 
-/// Its elements follow one another where, behind the first dimension that is cut, nothing but whole dimensions follow
+/// Its elements follow one another where, after the first dimension that is cut, nothing but whole dimensions follow
 /// and before it only 1s.
 std::optional<ztc::Alias> SliceOp::getAlias() {
   ArrayRef<int64_t> from = tensorOf(getX()).getShape(), to = tensorOf(getY()).getShape();

@@ -48,7 +48,7 @@ def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
   let mnemonic = "schedule";
   let summary = "One launch of a kernel of a group: its form, its parallel range, its buffers.";
   let description = [{
-    `kernel` is the symbol in every image, with `_add` behind it for the variant that adds to its results, which exists where `has_add` is 1.
+    `kernel` is the symbol in every image, with `_add` appended for the variant that adds to its results, which exists where `has_add` is 1.
     `buffers` are the kernel's buffers in order, three numbers each: kind (0 operand, 1 result, 2 workspace), index, written (0 or 1).
     `extent` and `scalars` are those of a static range, `grain` is the fewest units that a worker takes at a time. A flat kernel over a bucket gets
     its length when the world size is known: it has no scalars, and its range counts blocks of `flat_block` elements where `extent` is 0.
@@ -74,7 +74,7 @@ def Kernel_ObjectAttr : AttrDef<Kernel_Dialect, "Object"> {
     `ptx`: text of PTX, which becomes part of the modules of all GPUs. `cubin`: a linked image for the GPU that `architecture` names (sm_90a),
     which stands in the plan as it is; it comes before `ptx` there. `simt`: an ELF object for x86-64 that the engine of the target simt runs in
     their place (compiler/Codegen/EmitSimt.h says how it is called); without one it runs what is generated of the body. `launches` says for each
-    schedule how it is launched on a GPU, its variant that adds alike. All define the symbols of the schedules, and those with `_add` behind them
+    schedule how it is launched on a GPU, its variant that adds alike. All define the symbols of the schedules, and those with `_add` appended
     where has_add is 1, with the parameters that compiler/Codegen/README.md names. `data` is bytes.
 
     (C1) data is bytes. (C2) an object for processors has no launches. (C3) a cubin has an architecture, sm_ and a number, nothing else has one.

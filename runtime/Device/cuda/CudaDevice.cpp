@@ -27,7 +27,7 @@ PreparedStep prepareKind(const CudaPrepare &from) {
   return dataLoss("the step is of no known kind");
 }
 
-/// What every step is wrapped in while errors are searched: waits behind it.
+/// What every step is wrapped in while errors are searched: waits after it.
 class SynchronousStep : public DeviceStep {
 public:
   SynchronousStep(std::unique_ptr<DeviceStep> step, const CudaPrepare &from)
@@ -44,7 +44,7 @@ private:
   const cuda::Stream stream_;
 };
 
-/// Events behind the programs that the streams were given: a wait goes from one to the next, so that others see that
+/// Events after the programs that the streams were given: a wait goes from one to the next, so that others see that
 /// this rank moves, and where: the board shows the program that is waited for, not the one that was given last. The
 /// host is never more than kMost programs ahead.
 class CudaProgramEnds : public ProgramEnds {
@@ -393,7 +393,7 @@ private:
   }
 
   friend class CudaReadBack;
-  /// What `after` gets from now on comes behind what `before` was given.
+  /// What `after` gets from now on comes after what `before` was given.
   Status order(CudaStreamIndex before, CudaStreamIndex after, cuda::Event event) {
     ZTC_RETURN_IF_ERROR(driver_.check(driver_.cuEventRecord(event, stream(before)), "cuEventRecord"));
     return driver_.check(driver_.cuStreamWaitEvent(stream(after), event, 0), "cuStreamWaitEvent");

@@ -14,7 +14,7 @@ struct CudaDeviceOptions {
   bool synchronous = false;
   /// Programs become CUDA graphs after their first execution; not where one of the other two is wanted.
   bool graphs = true;
-  /// Takes the time of each step, for a profile or a trace. The host then waits behind each program.
+  /// Takes the time of each step, for a profile or a trace. The host then waits after each program.
   bool timed = false;
 };
 

@@ -19,7 +19,7 @@ public:
 
   Status create(cuda::Graph graph) {
     // Without this flag a graph's nodes forget the priorities of the streams that they were captured on, and
-    // collectives begin behind whole waves of products.
+    // collectives begin after whole waves of products.
     return resources_.driver.check(
         resources_.driver.cuGraphInstantiateWithFlags(&graph_, graph, cuda::kGraphUseNodePriority),
         "cuGraphInstantiate");

@@ -129,7 +129,7 @@ private:
     return products.dhead.prepare(resources_, dhead);
   }
 
-  /// One float a token, behind the logits.
+  /// One float a token, after the logits.
   cuda::Address losses() const { return address(Scratch) + scratchBytes(chunk_ * vocabulary_); }
 
   Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {

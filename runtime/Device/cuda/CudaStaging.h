@@ -21,7 +21,7 @@ public:
   PinnedStaging &operator=(const PinnedStaging &) = delete;
   Status create(cuda::Stream stream);
 
-  /// Comes behind everything that the stream was given, and the host goes on.
+  /// Comes after everything that the stream was given, and the host goes on.
   Status upload(cuda::Address to, const void *from, uint64_t bytes);
   /// Waits for everything that the stream was given.
   Status download(void *to, cuda::Address from, uint64_t bytes);

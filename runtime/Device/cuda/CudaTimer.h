@@ -59,7 +59,7 @@ public:
   /// Ahead of a program, with nothing under way: the moment from which `stream`'s events count.
   Status begin(cuda::Stream stream);
   void add(TimedStep &step) { steps_.push_back(&step); }
-  /// Behind it, when all streams are done.
+  /// After it, when all streams are done.
   Status collect();
 
 private:

@@ -18,7 +18,7 @@ ZTC_BF16 inline __m512bh wholePairOf(const Bf16Rows &call, uint64_t row, uint64_
   __builtin_memcpy(&pair, call.a + row * call.lda + k, sizeof pair);
   return (__m512bh)_mm512_set1_epi32(pair);
 }
-/// A pair wherever it lies; what is behind k is zero.
+/// A pair wherever it lies; what is past k is zero.
 ZTC_BF16 inline __m512bh pairOf(const Bf16Rows &call, uint64_t row, uint64_t k) {
   const uint16_t *at = call.a + row * call.lda + k * call.stepA;
   const uint32_t odd = k + 1 < call.depth ? at[call.stepA] : 0;

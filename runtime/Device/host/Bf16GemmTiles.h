@@ -35,7 +35,7 @@ struct Bf16Tiles {
   static void packRows(const uint16_t *b, uint64_t ld, uint64_t values, uint64_t columns, uint32_t *to);
   /// The same from B's transpose, (columns, values).
   static void packColumns(const uint16_t *b, uint64_t ld, uint64_t values, uint64_t columns, uint32_t *to);
-  /// Panels of A from its transpose, (values, rows); each is `panel` words behind the one before.
+  /// Panels of A from its transpose, (values, rows); each is `panel` words after the one before.
   static void packTransposed(const uint16_t *a, uint64_t ld, uint64_t values, uint64_t rows, uint64_t panel,
                              uint32_t *to);
 };

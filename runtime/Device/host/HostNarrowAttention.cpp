@@ -59,7 +59,7 @@ protected:
   bool native_ = false;
   float scale_ = 1;
   RowLayout queries_, keys_, scores_;       ///< operands of products
-  uint64_t panelsAt_ = 0;                   ///< in a worker's scratch: behind the scores
+  uint64_t panelsAt_ = 0;                   ///< in a worker's scratch: after the scores
   uint64_t wholeBytes_ = 0, rowsBytes_ = 0; ///< of a panel of the sequence, of a block
 };
 

@@ -25,7 +25,7 @@ public:
   /// `largest`: no tile is larger; panels have matmulScratchBytes(m, n, k, largest) per worker.
   static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
                                          WidenedTile largest = {});
-  /// `panels`: for each worker `panelBytes`, one behind the other.
+  /// `panels`: for each worker `panelBytes`, one after the other.
   void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const;
 
 private:

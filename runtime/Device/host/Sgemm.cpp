@@ -100,7 +100,7 @@ ZTC_AVX2 void packTransposed(const float *a, uint64_t ld, uint64_t depth, uint64
       prefetchRow(a + kAhead * ld, rows);
     float *out = to;
     uint64_t row = 0;
-    // Of 6 rows two floats too many: the next k writes them again, or they lie behind the panel.
+    // Of 6 rows two floats too many: the next k writes them again, or they lie past the panel.
     for (; row + (isHigh ? 12 : 8) <= rows; row += height, out += panel) {
       _mm256_storeu_ps(out, _mm256_loadu_ps(a + row));
       if (isHigh)

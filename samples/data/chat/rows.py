@@ -36,7 +36,7 @@ def common_length(a, b):
 
 
 def first_token_after(encoding, start):
-    """The first token with something of the text behind `start`. Offsets leave out spaces, so a token may be empty."""
+    """The first token with something of the text after `start`. Offsets leave out spaces, so a token may be empty."""
     for index, (_, end) in enumerate(encoding.offsets):
         if end > start:
             return index

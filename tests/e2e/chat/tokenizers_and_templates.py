@@ -61,7 +61,7 @@ THINKING = """{%- set ns = namespace(last=-1) %}
     {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}
 {%- endif %}"""
 
-# A last token that stands behind the whole conversation only.
+# A last token that stands after the whole conversation only.
 PHI = """{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{- '<|assistant|>\n' }}{%- else %}{{- eos_token }}{%- endif %}"""
 

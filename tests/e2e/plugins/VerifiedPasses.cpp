@@ -108,7 +108,7 @@ void readOtherBlock(ModuleOp module) {
   });
 }
 
-/// The sum behind the attention of block 1, with an adapter two of them, is never computed: who reads it finds what
+/// The sum after the attention of block 1, with an adapter two of them, is never computed: who reads it finds what
 /// nobody has written.
 void forgetSum(ModuleOp module) {
   Operation *sum = nullptr;

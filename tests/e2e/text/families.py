@@ -98,7 +98,7 @@ def falcon():
 
 
 def neox():
-    """Runs of spaces are tokens; the beginning of a text counts as behind a space."""
+    """Runs of spaces are tokens; the beginning of a text counts as after a space."""
     tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), normalizer=normalizers.NFC())
     tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in range(2, 25)])
     return tokenizer

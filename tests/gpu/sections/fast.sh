@@ -14,7 +14,7 @@ for model in $(plansIn bench); do
       "$(rate "$log") tokens/s; $(tr '\r' '\n' < "${log%.jsonl}.txt" | grep -o 'MFU.*C' | tail -n 1) $(reason "${log%.jsonl}.txt")"
   done
   [ -e "$results/$model-cudnn1.jsonl" ] && [ $status = 0 ] || continue
-  # Its own run: taking times waits behind each program.
+  # Its own run: taking times waits after each program.
   train 100 "$results/$model-profile.jsonl" plans/bench "$model.bin" --gpus=1 --init=normal:0.02 --steps=6 --accumulate=8 --profile
   verdict "$model: its profile" $? "see $model-profile.txt $(reason "$results/$model-profile.txt")"
 done

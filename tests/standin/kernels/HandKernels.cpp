@@ -124,7 +124,7 @@ void shuffles_with_one_that_left(void *const *) {
     llvm_nvvm_shfl_sync_bfly_f32(-1, 1, 1, 31);
 }
 
-/// Wrong: reads 1024 floats behind its operand.
+/// Wrong: reads 1024 floats past its operand.
 void reads_outside(void *const *parameters) {
   const auto *x = *static_cast<float *const *>(parameters[0]);
   load(x + (1 << 20));

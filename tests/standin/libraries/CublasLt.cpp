@@ -107,7 +107,7 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
   return "";
 }
 
-/// Rounded to ten bits behind the leading one, ties to even.
+/// Rounded to ten bits after the leading one, ties to even.
 float toTf32(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7f800000u) != 0x7f800000u)

@@ -21,7 +21,7 @@ struct CudnnTensor {
   uint64_t bytes() const;
   /// False where two elements share a place.
   bool isInjective() const;
-  /// One row behind the other.
+  /// One row after the other.
   void pack();
 };
 

@@ -36,16 +36,16 @@ Result refuse(Capture &capture, Result result, const std::string &why) {
   return result;
 }
 
-void mergeInto(std::vector<size_t> &behind, const std::vector<size_t> &more) {
+void mergeInto(std::vector<size_t> &after, const std::vector<size_t> &more) {
   for (size_t node : more)
-    if (std::find(behind.begin(), behind.end(), node) == behind.end())
-      behind.push_back(node);
+    if (std::find(after.begin(), after.end(), node) == after.end())
+      after.push_back(node);
 }
 
-/// Nodes that nothing of what comes behind `behind` would wait for.
-size_t countLoose(const std::vector<GraphNode> &nodes, const std::vector<size_t> &behind) {
+/// Nodes that nothing of what comes after `after` would wait for.
+size_t countLoose(const std::vector<GraphNode> &nodes, const std::vector<size_t> &after) {
   std::vector<bool> reached(nodes.size());
-  std::vector<size_t> todo = behind;
+  std::vector<size_t> todo = after;
   while (!todo.empty()) {
     const size_t node = todo.back();
     todo.pop_back();
@@ -89,8 +89,8 @@ bool noteWork(cuda::Stream stream, const std::function<void()> &work, Result &re
     return false;
   result = point.capture->isBroken ? cuda::kCaptureInvalidated : cuda::kSuccess;
   std::vector<GraphNode> &nodes = point.capture->nodes;
-  nodes.push_back({work, point.behind});
-  point.behind = {nodes.size() - 1};
+  nodes.push_back({work, point.after});
+  point.after = {nodes.size() - 1};
   return true;
 }
 
@@ -123,7 +123,7 @@ bool noteWait(cuda::Stream stream, EventState &event, Result &result) {
   } else if (point.capture != other.capture)
     result = refuse(*point.capture, cuda::kCaptureMerge, "a wait for an event of another capture");
   else
-    mergeInto(point.behind, other.behind);
+    mergeInto(point.after, other.after);
   return true;
 }
 
@@ -191,7 +191,7 @@ Result cuStreamEndCapture(Stream stream, Graph *graph) {
     return kCaptureUnmatched;
   if (capture->thread != std::this_thread::get_id())
     return kCaptureWrongThread;
-  const size_t loose = countLoose(capture->nodes, stream->captured.behind);
+  const size_t loose = countLoose(capture->nodes, stream->captured.after);
   capture->hasEnded = true;
   for (Stream other : capture->streams)
     other->captured = {};

@@ -29,10 +29,10 @@ struct Capture {
   bool hasEnded = false;
 };
 
-/// A place in a capture: behind these nodes.
+/// A place in a capture: after these nodes.
 struct CapturePoint {
   std::shared_ptr<Capture> capture; ///< null: none
-  std::vector<size_t> behind;
+  std::vector<size_t> after;
 };
 
 /// An event: how often it was recorded, and how many of these have happened. Lives as long as somebody waits for it.

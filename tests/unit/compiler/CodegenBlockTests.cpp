@@ -165,7 +165,7 @@ TEST_P(CodegenBlocks, AnyCutOfAShardGivesTheSameBits) {
       ASSERT_EQ(whole.size(), types.size() - 4);
       options.parts = 3;
       EXPECT_EQ(runGroup(group.fusion(), arguments, options), whole) << element << " " << length;
-      // Behind the end of the last block the engine's threads store nothing.
+      // Past the end of the last block the engine's threads store nothing.
       const std::vector<Bytes> onGpu = runGroupOnGpu(group.fusion(), arguments, options);
       ASSERT_EQ(onGpu.size(), whole.size());
       for (size_t result = 0; result < whole.size(); ++result) {
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(All, CodegenBlocks,
                                          BlockCase{"sgd", {"momentum_buffer"}, {true}}),
                          [](const auto &info) { return info.param.optimizer; });
 
-/// In whole blocks: what lies behind the last element of one is nobody's, and is not stored alike.
+/// In whole blocks: what lies past the last element of one is nobody's, and is not stored alike.
 TEST(CodegenBlockOps, LikeTheInterpreter) {
   expectLikeReference(
       R"(func.func @round(%x: tensor<5120xf32>, %old: tensor<5120x!graph.block8<signed>>, %ok: tensor<i1>)

@@ -248,7 +248,7 @@ TEST(CodegenBytes, Gather) {
 }
 
 // A row of dy is read once; the table's row is read and written for each of them. Every block looks through the indices
-// before its own, and the first of an index through those behind it, a number a thread.
+// before its own, and the first of an index through those after it, a number a thread.
 TEST(CodegenBytes, ScatterAdd) {
   std::vector<int32_t> rows(300);
   for (size_t i = 0; i < rows.size(); ++i)

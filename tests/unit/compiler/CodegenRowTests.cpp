@@ -55,7 +55,7 @@ TEST(CodegenRow, RopeSplitsItsRowIntoHalves) {
                           table + "xf32>\n return %y : tensor<" + x + "xf32> }");
 }
 
-TEST(CodegenRow, RopeBehindReshapes) {
+TEST(CodegenRow, RopeAfterReshapes) {
   expectLikeReference(
       R"(func.func @rope(%q: tensor<10x96xf32>, %c: tensor<5x16xf32>, %s: tensor<5x16xf32>, %w: tensor<32xf32>) -> tensor<10x96xf32> {
     %x = graph.reshape %q : tensor<10x96xf32> -> tensor<2x5x3x32xf32>

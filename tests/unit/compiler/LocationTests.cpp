@@ -108,7 +108,7 @@ TEST(TransformerBlocks, AreThoseOfTheModulePaths) {
   }
 }
 
-TEST(Location, LayerIsTheNumberBehindLayersOrH) {
+TEST(Location, LayerIsTheNumberAfterLayersOrH) {
   EXPECT_EQ(ztc::layerOf("model.layers.3.self_attn.q_proj"), 3);
   EXPECT_EQ(ztc::layerOf("layers.12"), 12);
   EXPECT_EQ(ztc::layerOf("transformer.h.7.mlp"), 7);

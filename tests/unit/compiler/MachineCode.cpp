@@ -38,7 +38,7 @@ std::vector<MachineLoop> MachineKernel::innerLoops() const {
   for (auto [index, instruction] : llvm::enumerate(instructions))
     if (instruction.name() == "BRA" && instruction.target >= 0 && size_t(instruction.target) < index) {
       MachineLoop loop{size_t(instruction.target), index + 1};
-      // What is rare stands behind the end of the kernel and jumps back: no loop.
+      // What is rare stands past the end of the kernel and jumps back: no loop.
       if (count(loop, {"RET"}) == 0 &&
           llvm::none_of(llvm::ArrayRef(instructions).slice(loop.begin, loop.size()),
                         [](const MachineInstruction &i) { return i.name() == "EXIT" && i.predicate.empty(); }))

@@ -265,7 +265,7 @@ TEST_F(RecomputeOfExports, CheapCostsLittleTime) {
 
 TEST_F(RecomputeOfExports, SavedBytesAreWhatTheArithmeticOfABlockSays) {
   // h: width; q, kv: all query heads and all key heads; f: of gate and up. A block keeps its input x, two norms, q, k,
-  // v, attention's output, the sum behind it, gate, up and their product; and one f32 per head and two per row.
+  // v, attention's output, the sum after it, gate, up and their product; and one f32 per head and two per row.
   struct Shape {
     const char *name;
     uint64_t h, q, kv, f, heads;

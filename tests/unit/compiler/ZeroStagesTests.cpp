@@ -54,7 +54,7 @@ enum class LastPhase {
   Schedule, ///< groups decomposed to primitive ops, collectives as start and done
 };
 
-/// A step of a model behind phase `backward`, with the values that all runs share.
+/// A step of a model after phase `backward`, with the values that all runs share.
 class StepTest {
 public:
   explicit StepTest(const Model &model) {
@@ -352,7 +352,7 @@ TEST_P(ZeroStages, GiveTheStepOfTheWholeModel) {
         SCOPED_TRACE(testing::Message() << "ZeRO-" << stage);
         stages[stage] = step.sharded(stage, world, accumulate);
         expectSame(stages[stage], whole, 1e-12);
-        // Stages 0 and 1 add up over micro-steps before they add over ranks, stages 2 and 3 behind that.
+        // Stages 0 and 1 add up over micro-steps before they add over ranks, stages 2 and 3 after that.
         expectSame(stages[stage], stages[accumulate == 1 ? 0 : stage / 2 * 2], 0);
       }
     }

@@ -85,7 +85,7 @@ TEST(AdapterConfig, RanksAndScalesByPattern) {
                                {"alpha_pattern", {{"q_proj", 3}}}});
   EXPECT_EQ(config.rankOf(kUp), 16);
   EXPECT_EQ(config.rankOf(kQuery), 2);
-  EXPECT_EQ(config.rankOf("model.layers.0.mlp.soup_proj"), 4) << "a pattern begins behind a dot";
+  EXPECT_EQ(config.rankOf("model.layers.0.mlp.soup_proj"), 4) << "a pattern begins after a dot";
   EXPECT_DOUBLE_EQ(config.scaleOf(kUp), 8.0 / 16);
   EXPECT_DOUBLE_EQ(config.scaleOf(kQuery), 3.0 / 2);
   EXPECT_DOUBLE_EQ(good({{"use_rslora", true}}).scaleOf(kQuery), 8.0 / 2);

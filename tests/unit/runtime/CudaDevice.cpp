@@ -55,7 +55,7 @@ TEST(CudaDevice, EventsOrderTheStreams) {
   EXPECT_EQ(runner.read(a, count), std::vector<float>(count, want));
 }
 
-TEST(CudaDevice, UploadsComeBehindWhatWasEnqueuedBefore) {
+TEST(CudaDevice, UploadsComeAfterWhatWasEnqueuedBefore) {
   CudaRunner runner;
   const size_t count = 2200000; // more than both pieces of the page-locked staging
   const uint32_t from = runner.scratch(count * 4, false), to = runner.scratch(count * 4, false);
@@ -213,7 +213,7 @@ TEST(CudaDevice, Tf32RoundsFactorsOfF32Products) {
     gemm.set_type_a(plan::F32);
     gemm.set_type_c(plan::F32);
     runner.runOnce(1);
-    // A tie goes to the even neighbour, 1; ten bits behind the leading one are kept.
+    // A tie goes to the even neighbour, 1; ten bits after the leading one are kept.
     EXPECT_EQ(runner.read(c, 1)[0], tf32 ? 2.0f + 0x1p-10f : 2.0f + 0x1p-10f + 0x1p-11f);
   }
 }

@@ -129,7 +129,8 @@ TEST(CudaTraining, NothingWaitsInsideAStep) {
   for (uint64_t t = 0; t + 2 < kSteps; ++t) {
     // When step t is judged the micro-steps of step t + 1 have been launched already, its update has not.
     EXPECT_EQ(judged[t].launches - before.launches, kPrograms * (t + 1) + kAccumulate - kPrograms) << t;
-    // From there to the micro-steps of step t + 2 (behind its rows of step t + 3, but for the last) nothing waits.
+    // From there to the micro-steps of step t + 2 (its rows of step t + 3 are read first, but for the last) nothing
+    // waits.
     if (t + 3 < kSteps)
       EXPECT_EQ(read[t + 3].waits, judged[t].waits) << t;
     // From loss to loss the host waits for the end of each program of step t + 1 and for its results.
@@ -191,7 +192,7 @@ TEST(CudaTraining, ADivergedStepEndsTheRunBeforeIt) {
   expectNoDifference([](GpuRun &run) { run.firstWeights[4 * 3 * kBatch * kAccumulate + 1] = NAN; });
 }
 
-TEST(CudaTraining, SignalsAndBrokenRowsEndTheRunBehindTheStep) {
+TEST(CudaTraining, SignalsAndBrokenRowsEndTheRunAfterTheStep) {
   expectNoDifference([](GpuRun &run) {
     installStopSignals();
     run.settings.saveEvery = 1;

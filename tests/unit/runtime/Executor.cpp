@@ -98,7 +98,7 @@ TEST(Executor, PoisonsWhatNoStepMayReadAnyMore) {
     GTEST_SKIP() << "slots are poisoned on hosts";
   ASSERT_TRUE(runner.executor().poisonDeadSlots().isOk());
   for (int i = 0; i < 2; ++i) {
-    for (float dead : runner.read(y, 64)) // before the first step writes it, and behind the last that reads it
+    for (float dead : runner.read(y, 64)) // before the first step writes it, and after the last that reads it
       EXPECT_TRUE(std::isnan(dead));
     ASSERT_TRUE(runner.run().isOk());
     EXPECT_EQ(runner.read(z, 64), std::vector<float>(64, 4));

@@ -118,7 +118,7 @@ TEST(Packing, LongDocumentsAreCutOrDropped) {
   EXPECT_EQ(dropped.summary.places, 11u);
 }
 
-TEST(Packing, StreamsAreCutBehindTheirLastToken) {
+TEST(Packing, StreamsAreCutAfterTheirLastToken) {
   const Scratch scratch;
   // 99 ends a document; the last one has no end of its own.
   const std::vector<uint16_t> tokens{1, 2, 99, 3, 4, 5, 6, 99, 99, 7, 8};

@@ -64,7 +64,7 @@ TEST(Planner, UsesInOtherProgramsAreSeparate) {
 }
 
 TEST(Planner, CachesLiveFromGenerateToTheEndOfDecode) {
-  // 0 is the cache: 1 dies before it begins and 3 is training's, 2 is used in decode, before and behind the cache's own
+  // 0 is the cache: 1 dies before it begins and 3 is training's, 2 is used in decode, before and after the cache's own
   // step.
   plan::Plan plan = planOf({64, 64, 64, 64}, {{"microstep", {{3}}},
                                               {"update", {{3}}},

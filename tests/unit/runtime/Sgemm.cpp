@@ -111,8 +111,7 @@ TEST_F(Sgemm, AgreesWithThreeLoops) {
               double want = product.problem.alpha * sum + (add ? product.before[i * product.problem.ldc + j] : 0);
               worst = std::max(worst, std::abs(want - c[i * product.problem.ldc + j]));
             }
-            EXPECT_EQ(c[i * product.problem.ldc + n], product.before[i * product.problem.ldc + n])
-                << "behind row " << i;
+            EXPECT_EQ(c[i * product.problem.ldc + n], product.before[i * product.problem.ldc + n]) << "past row " << i;
           }
           EXPECT_LT(worst, 2e-6 * std::sqrt(double(k)))
               << m << "x" << n << "x" << k << " transposes " << transposeA << transposeB << " add " << add;
@@ -152,10 +151,10 @@ TEST_F(Sgemm, ARowHasTheSameBitsAloneAndAmongOthers) {
       }
 }
 
-/// Blocks of queries as attention has them: the first ones, some behind others, and keys in several pieces of k.
+/// Blocks of queries as attention has them: the first ones, some after others, and keys in several pieces of k.
 const std::vector<std::array<uint64_t, 2>> kQueriesAndDiagonals = {{64, 0}, {37, 0}, {50, 78}, {700, 23}};
 
-TEST_F(Sgemm, ScoresBehindTheDiagonalAreLeftOut) {
+TEST_F(Sgemm, ScoresPastTheDiagonalAreLeftOut) {
   for (const SgemmTiles *tiles : allTiles())
     for (auto [queries, diagonal] : kQueriesAndDiagonals) {
       const uint64_t keys = queries + diagonal;
@@ -175,11 +174,11 @@ TEST_F(Sgemm, ScoresBehindTheDiagonalAreLeftOut) {
             untouched += c[at] == product.before[at];
         }
       EXPECT_GT(untouched + (tiles->rows + tiles->columns) * queries, queries * (queries - 1) / 2)
-          << "a tile of " << tiles->rows << " rows behind the diagonal is computed";
+          << "a tile of " << tiles->rows << " rows past the diagonal is computed";
     }
 }
 
-TEST_F(Sgemm, ZerosBehindTheDiagonalAreLeftOut) {
+TEST_F(Sgemm, ZerosPastTheDiagonalAreLeftOut) {
   for (const SgemmTiles *tiles : allTiles())
     for (auto [queries, diagonal] : kQueriesAndDiagonals)
       for (bool transposed : {false, true})

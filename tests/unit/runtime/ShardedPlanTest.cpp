@@ -183,7 +183,8 @@ TEST(ShardedPlan, EachFactIsChecked) {
        "of type i32"},
       {"no axis", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->clear_axis(); }, "no axis"},
       {"no bucket", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_bucket(1); }, "bucket 1"},
-      {"O1 stream", [](plan::Plan &p) { stepOf(p, "fill").set_stream(2); }, "stream 2"},
+      {"O1 stream", [](plan::Plan &p) { stepOf(p, "fill").set_stream(3); }, "stream 3"},
+      {"O1 moves", [](plan::Plan &p) { stepOf(p, "fill").set_stream(2); }, "on the stream of moves"},
       {"O1 compute", [](plan::Plan &p) { stepOf(p, "fill").set_stream(1); }, "computes on the stream"},
       {"O2 twice", [](plan::Plan &p) { stepOf(p, "reduce ready").mutable_record()->set_event(0); },
        "event 0 is recorded twice"},
@@ -197,7 +198,7 @@ TEST(ShardedPlan, EachFactIsChecked) {
        "which only the last one records"},
       {"O4", [](plan::Plan &p) { stepOf(p, "sum").set_only_last_microstep(true); }, "outside of microstep"},
       {"O5", [](plan::Plan &p) { stepOf(p, "reduce").mutable_collective()->set_launch_order(0); },
-       "launch order 0 behind 0"},
+       "launch order 0 after 0"},
   };
   for (const Broken &broken : cases) {
     plan::Plan plan = shardedPlan();

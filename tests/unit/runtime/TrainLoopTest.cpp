@@ -152,7 +152,7 @@ TEST(TrainLoop, TheWindowOfSpikesGoesOnWhereARunIsStopped) {
   makeSpiked(whole, 6);
   makeSpiked(parts, 6);
   ASSERT_TRUE(whole.go(1, 1).isOk());
-  parts.settings.stopAt = 31; // right behind a spike
+  parts.settings.stopAt = 31; // right after a spike
   ASSERT_TRUE(parts.go(1, 1).isOk());
   SpikeGuard read; // as from a checkpoint
   read.sigma = 6;
@@ -343,7 +343,7 @@ TEST(TrainLoop, AFailingHookEndsTheRunWithItsMessage) {
   EXPECT_EQ(end.status().message(), "disk full");
 }
 
-TEST(TrainLoop, ASaveOnItsWayIsJudgedBehindALaterStep) {
+TEST(TrainLoop, ASaveInFlightIsJudgedAfterALaterStep) {
   ToyRun run;
   run.settings.saveEvery = 2;
   int asked = 0;

@@ -42,7 +42,7 @@ func.func @layouts(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f3
   return %a, %sum, %n : tensor<8x6xf32>, tensor<?xf32, #dist.shard<@block0>>, tensor<f32>
 }
 
-// Behind the schedule a collective is a start and a done; `order` is the one launch order.
+// After the schedule a collective is a start and a done; `order` is the one launch order.
 // CHECK-LABEL: func.func @halves
 func.func @halves(%shard: tensor<?xf32, #dist.shard<@block0>>, %norm: tensor<f32>) -> (tensor<?xf32, #dist.shard<@block0>>, tensor<f32>) {
   // CHECK: %[[G:.*]] = dist.all_gather_start %{{.*}} axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>

@@ -134,7 +134,7 @@ func.func @generate(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>},
 
 // -----
 
-// Where the mask lets rows see the position behind theirs there is none.
+// Where the mask lets rows see the position after theirs there is none.
 // CHECK-LABEL: module attributes {graph.no_cache = "graph.softmax runs over positions that no mask is seen to hide"}
 // CHECK-NOT: @decode
 func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},

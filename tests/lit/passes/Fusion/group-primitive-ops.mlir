@@ -34,7 +34,7 @@ func.func @scalars(%x: tensor<f32>, %step: tensor<16xf32>) -> (tensor<f32>, tens
 
 // -----
 
-// A collective parts them: scalars before it and behind it are two groups.
+// A collective parts them: scalars before it and after it are two groups.
 // CHECK-LABEL: func.func @norm
 // CHECK:         %[[SUM:.*]] = graph.fusion "scalars"(
 // CHECK:         %[[ALL:.*]] = dist.all_reduce %[[SUM]]
@@ -51,7 +51,7 @@ func.func @norm(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>) -> (tensor<f3
 
 // -----
 
-// A sum of cotangents is added in place where a kernel can do it; with another reader behind, it is an ordinary add.
+// A sum of cotangents is added in place where a kernel can do it; with another reader after it, it is an ordinary add.
 // CHECK-LABEL: func.func @sums
 // CHECK:         %[[A:.*]] = graph.matmul
 // CHECK:         %[[B:.*]] = graph.matmul

@@ -28,7 +28,7 @@ func.func @microstep(%tokens: tensor<6xi32> {graph.role = #graph.role<tokens>}, 
 
 // -----
 
-// Subtracting a mean: the sum reads bf16 and gives f32; the chain behind it is f32 and is rounded where it ends.
+// Subtracting a mean: the sum reads bf16 and gives f32; the chain after it is f32 and is rounded where it ends.
 // CHECK-LABEL: func.func @eval(
 // CHECK:         %[[SUM:.*]] = graph.reduce_sum %[[X:.*]], [1] : tensor<6x4xbf16> -> tensor<6x1xf32>
 // CHECK:         %[[MEAN:.*]] = graph.broadcast %{{.*}} : tensor<6x1xf32> -> tensor<6x4xf32>

@@ -71,7 +71,7 @@ func.func @microstep(%t: tensor<4xi32>, %s: tensor<f32>, %w: tensor<4xf32>, %e: 
 // BLOCK:         graph.rms_norm %
 // BLOCK:         graph.attention_grad
 // BLOCK:         graph.rms_norm %
-// The first one: all but the down product and the sum behind it.
+// The first one: all but the down product and the sum after it.
 // BLOCK:         graph.rms_norm %
 // BLOCK:         graph.rope %
 // BLOCK:         graph.rope %

@@ -1,6 +1,6 @@
 // RUN: ztc-opt %s --ztc-order-steps --ztc-verify-schedule | FileCheck %s
 
-// The weight's gradient moves up to its operands, its accumulate behind it; views move down to their readers.
+// The weight's gradient moves up to its operands, its accumulate after it; views move down to their readers.
 // CHECK-LABEL: func.func @microstep
 // CHECK:         %[[DY:.*]] = graph.fusion "exp"
 // CHECK-NEXT:      ^bb0

@@ -13,7 +13,7 @@
 // RUN:   --ztc-differentiate --ztc-build-update --canonicalize --cse --ztc-choose-stage=zero=3 --ztc-form-buckets --ztc-partition-states \
 // RUN:   --ztc-insert-collectives --ztc-verify-shard --remarks-filter=ztc-insert-collectives 2>&1 | FileCheck %s --check-prefix=FROZEN
 
-// A block is gathered for forward and again for backward; the last one stays, as do the norm behind it, the head (the loss op reads it
+// A block is gathered for forward and again for backward; the last one stays, as do the norm after it, the head (the loss op reads it
 // once) and the embedding (its gradient does not read it). Evaluation and generation gather too.
 // UNTIED-DAG: bucket embedding is gathered 1 time in @microstep
 // UNTIED-DAG: bucket block0 is gathered 2 times in @microstep
@@ -49,7 +49,7 @@
 // CHECK:         %[[DOWN1:.*]] = dist.view %[[B1]][1536]
 // CHECK:         %[[H:.*]] = dist.all_gather %[[PH]] axis "data"
 // CHECK-NEXT:    %[[W:.*]] = dist.view %[[H]][0]
-// ... and a reduction right behind the last part of a gradient: nothing of it is kept but the sum's own shard.
+// ... and a reduction right after the last part of a gradient: nothing of it is kept but the sum's own shard.
 // CHECK-NEXT:    %loss, %{{.*}}, %[[DW:.*]] = graph.linear_cross_entropy {{.*}}, %[[W]],
 // CHECK-NEXT:    %[[FULL:.*]] = dist.pack %[[DW]] at [0] : tensor<32x16xf32> -> tensor<?xf32, #dist.full<@head>>
 // CHECK-NEXT:    %[[SUM:.*]] = dist.reduce_scatter %[[FULL]] axis "data" : tensor<?xf32, #dist.full<@head>> -> tensor<?xf32, #dist.shard<@head>>

@@ -33,7 +33,7 @@ func.func @o4(%x: tensor<f32>) -> tensor<f32> {
 func.func @o4(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %p = dist.all_reduce_start %x axis "data" {order = 1 : i64} : tensor<f32> -> !dist.pending<tensor<f32>>
   %y = dist.all_reduce_done %p : !dist.pending<tensor<f32>>
-  // expected-error @+1 {{O4: its place in the launch order, 1, is not behind 1}}
+  // expected-error @+1 {{O4: its place in the launch order, 1, is not after 1}}
   %q = dist.all_reduce_start %x axis "data" {order = 1 : i64} : tensor<f32> -> !dist.pending<tensor<f32>>
   %z = dist.all_reduce_done %q : !dist.pending<tensor<f32>>
   return %y, %z : tensor<f32>, tensor<f32>
@@ -61,7 +61,7 @@ module attributes {dist.prefetch = 0 : i64} {
 
 func.func @o6(%a: tensor<?xf32, #dist.shard<@block0>>, %targets: tensor<4xi32>, %scale: tensor<f32>) -> (tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %p = dist.all_gather_start %a axis "data" {order = 0 : i64} : tensor<?xf32, #dist.shard<@block0>> -> !dist.pending<tensor<?xf32, #dist.full<@block0>>>
-  // expected-error @+1 {{O6: is read behind the next gather of @block0}}
+  // expected-error @+1 {{O6: is read after the next gather of @block0}}
   %f = dist.all_gather_done %p : !dist.pending<tensor<?xf32, #dist.full<@block0>>>
   %v = dist.view %f[0] : tensor<?xf32, #dist.full<@block0>> -> tensor<4x4xf32>
   %x = graph.matmul %v, %v : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
