@@ -15,9 +15,9 @@ struct OutsideKernels {
   std::vector<std::string> symbols;
 };
 
-/// Fails where `bytes`, of which anything may be wrong, are no linked cubin for the processor `architecture` (sm_90a;
-/// a cubin does not say whether it was made for sm_90 or sm_90a) that has an entry for each of `symbols`. What is read:
-/// the ELF header (LLVM's ELF.h: EM_CUDA, e_flags) and the symbol table, whose entries say STO_CUDA_ENTRY.
+/// Fails where `bytes`, of which anything may be wrong, are not a linked cubin for the processor `architecture`
+/// (sm_90a; a cubin does not say whether it was made for sm_90 or sm_90a) that has an entry for each of `symbols`. What
+/// is read: the ELF header (LLVM's ELF.h: EM_CUDA, e_flags) and the symbol table, whose entries say STO_CUDA_ENTRY.
 llvm::Error checkCubin(llvm::StringRef bytes, llvm::StringRef architecture, llvm::ArrayRef<std::string> symbols);
 
 } // namespace ztc::codegen

@@ -351,7 +351,7 @@ std::string codegen::formSuffix(const LogitForm &form) {
 }
 
 namespace {
-/// A counted row of logits that are no plain products: they are bent in place, and their cotangents are those of the
+/// A counted row of logits that are not plain products: they are bent in place, and their cotangents are those of the
 /// products.
 void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position, Value columns, Value loss, Value scale,
                  Type narrow) {

@@ -125,7 +125,7 @@ StepHead StepEmitter::describe(Operation *op, StringRef kind, StringRef reason) 
   if (auto fusion = dyn_cast<graph::FusionOp>(op))
     if (Type flat = bucketType(op))
       flops += flatFlops(fusion) * buckets_.elements(flat);
-  if (!op->hasAttr(kRecomputation)) // what is computed again is no work of the model
+  if (!op->hasAttr(kRecomputation)) // recomputation does not count as the model's work
     flops_ += flops;
   return {uniqueLabel(std::move(label)), number(layer), number(flops), builder_.getStringAttr(reason)};
 }

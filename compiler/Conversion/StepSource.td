@@ -6,7 +6,7 @@ include "mlir/IR/OpBase.td"
 def StepSourceOpInterface : OpInterface<"StepSourceOpInterface"> {
   let cppNamespace = "::ztc";
   let description = [{
-    How an op of `graph` or `dist` becomes steps, and which kernels that are no groups a device executes for it. All implementations are
+    How an op of `graph` or `dist` becomes steps, and which kernels other than those of groups a device executes for it. All implementations are
     external models, one file for each kind of step in compiler/Conversion/Steps: the dialects know nothing of plans.
   }];
   let methods = [

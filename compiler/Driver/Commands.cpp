@@ -68,7 +68,7 @@ bool isPlanFile(const std::string &path) {
 static std::string planAsModel(const CompileOptions &o) {
   if (!o.from.empty() || !isPlanFile(o.input))
     return {};
-  return o.input + ": is a plan that `ztc compile` made, no model; read it with `ztc inspect " + o.input +
+  return o.input + ": is a plan that `ztc compile` made, not a model; read it with `ztc inspect " + o.input +
          "` (--memory, --kernels), run it with `ztc-run " + o.input + "`";
 }
 

@@ -138,13 +138,13 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
                     llvm::sys::path::filename(options.output).str());
   llvm::outs() << printable(text) << "\n";
   if (!written->parted.empty())
-    llvm::errs() << printable(formatv("ztc: {0} tensors that the exporter had merged with equal ones stand apart now: "
+    llvm::errs() << printable(formatv("ztc: {0} tensors that the exporter had merged with equal ones are separate now: "
                                       "{1}",
                                       written->parted.size(), listed(written->parted))
                                   .str())
                  << "\n";
   if (std::vector<std::string> unread = trained.unread(); !unread.empty())
-    llvm::errs() << printable(formatv("ztc: {0} tensors of {1} stand nowhere in the graph: {2}", unread.size(),
+    llvm::errs() << printable(formatv("ztc: {0} tensors of {1} are nowhere in the graph: {2}", unread.size(),
                                       given.weights, listed(unread))
                                   .str())
                  << "\n";

@@ -389,7 +389,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
     const std::string meant = nearestName(request.gpu, names);
     return fail("--gpu=" + request.gpu + ": not known" + (meant.empty() ? "" : ", did you mean " + meant + "?") +
                     (meant.empty() ? "; known are host, " : " Known are host, ") + gpuModelNames() +
-                    "; of another one take the nearest and say --mem=SIZE",
+                    "; for another one take the nearest and give --mem=SIZE",
                 2);
   }
   if (isHost && !options.memoryBudget)

@@ -482,7 +482,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
       llvm::errs() << "ztc: phase " << info.name << " failed\n";
     else if (!collecting && info.phase > Phase::Precision) // no option of the user leads there
       llvm::errs()
-          << "ztc: this is a limit of ztc and no mistake in the model: please report it with the graph and the "
+          << "ztc: this is a limit of ztc, not a mistake in the model: please report it with the graph and the "
              "command (phase "
           << info.name << ")\n";
     return failure();
@@ -500,8 +500,8 @@ LogicalResult Session::readIr() {
   if (failed(from))
     return failure();
   if (auto text = llvm::MemoryBuffer::getFile(opts.input); text && nestingOf((*text)->getBuffer()) > kDeepestText) {
-    llvm::errs() << "ztc: " << opts.input << ": brackets stand more than " << kDeepestText
-                 << " deep in one another: this is no IR of a phase\n";
+    llvm::errs() << "ztc: " << opts.input << ": brackets are nested more than " << kDeepestText
+                 << " deep: this is not the IR of a phase\n";
     return failure();
   }
   moduleRef = parseSourceFile<ModuleOp>(opts.input, ParserConfig(context.get()));

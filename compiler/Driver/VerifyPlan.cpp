@@ -442,7 +442,7 @@ bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
         llvm::formatv("the first step's gradients differ from the interpreter's (relative {0:e1})", far).str());
   // Without masters a weight is one of the two numbers in bf16 that are nearest to what it should be.
   if (hasNoMasters && !(distance(weights, expected.weights, nullptr) <= 0x1p-7))
-    return differs("two updates move weights further than to a neighbour in bf16");
+    return differs("two updates move weights further than to the next bf16 number");
   if (const double far = distance(weights, expected.weights, &problem.parameters);
       !hasNoMasters && !(far <= limits.update))
     return differs(llvm::formatv("what two updates make of the weights differs from the interpreter's (relative "
@@ -465,7 +465,7 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::str
   StepInputs inputs(reference);
   const Problem problem(reference, inputs);
   if (folder.path.empty() || !problem.write(folder) || !writePlanFile(plan, folder / "plan.bin").isOk()) {
-    report.gaps.push_back("the plan in a run: the folder for temporary files cannot be written");
+    report.gaps.push_back("the plan in a run: the temporary folder cannot be written");
     return report;
   }
   const bool hasNoMasters = plan.options().contains("master");

@@ -109,9 +109,10 @@ void addCommon(CLI::App &app, CompileOptions &o) {
                  "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
                  "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)")
       ->check(CLI::IsMember({"nf4", "int8"}));
-  app.add_flag("--pack", o.pack,
-               "rows hold several documents: attention stays within each, positions count from its first token, and no "
-               "row is padded to the end that another document fits");
+  app.add_flag(
+      "--pack", o.pack,
+      "rows hold several documents: attention stays within each, positions count from its first token, and rows "
+      "are padded only where no other document fits");
   app.add_flag(
       "--generate", o.generate,
       "add programs that generate text a row at a time, with keys and values kept in planned memory; of several "

@@ -13,7 +13,7 @@ static LogicalResult runDequantize(graph::DequantizeOp op, Operands operands, Re
   std::optional<QuantizedLayout> layout =
       quantizedLayout(graph::planFormat(op.getFormat()), uint64_t(y.shape[0]), uint64_t(y.shape[1]));
   if (!layout || layout->bytes != codes.integers.size())
-    return op.emitOpError("has bytes that are no weight of its shape");
+    return op.emitOpError("has bytes that do not hold a weight of its shape");
   std::vector<std::byte> bytes(layout->bytes);
   for (auto [byte, code] : llvm::zip_equal(bytes, codes.integers))
     byte = std::byte(code & 0xff);

@@ -374,7 +374,7 @@ LogicalResult PlanWriter::write() {
   writeHeader();
   for (Operation &op : *module.getBody())
     if (!isa_and_nonnull<plan_ir::PlanDialect>(op.getDialect()))
-      return op.emitOpError("stands in a module of phase `plan`, where only plan ops belong");
+      return op.emitOpError("is in a module of phase `plan`, where only plan ops belong");
   auto writeAll = [&](auto ops, auto write) {
     return success(llvm::all_of(ops, [&](auto op) { return succeeded((this->*write)(op)); }));
   };

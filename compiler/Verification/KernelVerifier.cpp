@@ -70,7 +70,7 @@ public:
 
   KernelReport run() {
     if (!images.hasHost())
-      report.gaps.push_back("kernels: the plan has none for a processor that this machine is");
+      report.gaps.push_back("kernels: the plan has none for this machine's processor");
     for (auto function : module.getOps<func::FuncOp>())
       function.walk([&](graph::FusionOp group) {
         auto launches = group->getAttrOfType<ArrayAttr>(plan_ir::kLaunches);

@@ -165,7 +165,7 @@ SmallVector<Tensor> Evaluation::arguments(unsigned rank, unsigned batch) {
     StringRef role = graph::argumentKind(function, i);
     if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kBucket))
       values.push_back(bucket(role, name, type, rank));
-    else if (role.empty()) // a function that is no part of a step: arguments by their places
+    else if (role.empty()) // a function that is not part of a step: arguments by their places
       values.push_back(inputs.value("argument", std::to_string(i), type, batch));
     else
       values.push_back(parameterValue(inputs, role, graph::argString(function, i, graph::kName), type,

@@ -370,7 +370,7 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
     frozen += graph::isFrozen(function, i);
   const bool each = 4 * seconds * double(gradients.size()) <= kSecondsOfDifferences;
   if (!each && frozen) {
-    addGap("gradients against finite differences: the model is too large to move one parameter after the other");
+    addGap("gradients against finite differences: the model is too large to move its parameters one by one");
     return std::nullopt;
   }
   if (!each) {

@@ -57,7 +57,7 @@ const Family *familyOf(Config &config, const std::string &modelType) {
   if (modelType.empty())
     config.fail("has no model_type; transformers' configurations have one");
   else
-    config.fail("model_type '" + modelType + "' " + (why.empty() ? "is none that ztc builds" : why) + "; " +
+    config.fail("model_type '" + modelType + "' " + (why.empty() ? "is not one that ztc builds" : why) + "; " +
                 familyNames() + " are built; export the model to ONNX otherwise");
   return nullptr;
 }

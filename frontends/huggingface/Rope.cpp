@@ -104,7 +104,7 @@ public:
       longrope();
     else
       config.fail("rotary embedding '" + type +
-                  "' is none that ztc knows: default, linear, dynamic, llama3, yarn, "
+                  "' is not one that ztc knows: default, linear, dynamic, llama3, yarn, "
                   "longrope");
     return rope;
   }

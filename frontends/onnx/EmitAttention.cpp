@@ -103,7 +103,7 @@ private:
     e.define(2, v);
     int64_t heads = shapeOf(q)[1];
     if (shapeOf(k)[1] == 0 || heads % shapeOf(k)[1] != 0 || shapeOf(v)[1] != shapeOf(k)[1])
-      return e.fail("its query heads are no multiple of its key heads");
+      return e.fail("the number of its query heads is not a multiple of that of its key heads");
     k = repeatHeads(e, k, heads);
     v = repeatHeads(e, v, heads);
     return success();

@@ -63,7 +63,7 @@ std::vector<double> elementsOf(const TensorView &view) {
   return elements;
 }
 
-/// So few different values that others may have them by chance: two are enough where both are no round numbers.
+/// So few different values that others may have them by chance: two are enough where neither is a round number.
 bool isWeak(ArrayRef<double> elements) {
   std::set<double> values(elements.begin(), elements.begin() + std::min<size_t>(elements.size(), 64));
   auto isRound = [](double value) { return value * 64 == std::round(value * 64); };

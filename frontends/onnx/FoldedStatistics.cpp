@@ -17,7 +17,7 @@ namespace {
 enum class Kind { Norm, Squares, Mean };
 enum class Over { Rows, Columns, All };
 
-/// Larger constants are no statistics of a matrix.
+/// Larger constants are not statistics of a matrix.
 constexpr int64_t kMostElements = int64_t(1) << 22;
 
 struct Matrix {

@@ -29,7 +29,7 @@ ElementType elementTypeOf(StringRef safetensorsName) {
   return ElementType::Undefined;
 }
 
-/// Elements as doubles; empty where they are no floats.
+/// Elements as doubles; empty where they are not floats.
 std::vector<double> elementsOf(ElementType type, llvm::ArrayRef<int64_t> shape, StringRef bytes) {
   if (!isFloat(type))
     return {};

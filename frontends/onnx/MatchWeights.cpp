@@ -33,7 +33,7 @@ bool rowsAgree(const MatrixView &a, int64_t rowA, const MatrixView &b, int64_t r
 /// What a sample of two tensors' elements allows to be said of them.
 struct Sample {
   bool isEqual = true, isShifted = true;
-  double scale = 0; ///< 0: they are no multiples of one another
+  double scale = 0; ///< 0: neither is a multiple of the other
 };
 
 Sample take(const MatrixView &mine, const MatrixView &theirs, double rounding) {

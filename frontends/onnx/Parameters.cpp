@@ -41,8 +41,8 @@ bool arranges(const Node &node) {
          node.op == "Flatten" || node.op == "Split";
 }
 
-/// Ops of one tensor that models apply to a parameter before data meet it. Sines and cosines are no such ops: what they
-/// are taken of are frequencies.
+/// Ops of one tensor that models apply to a parameter before data meet it. Sines and cosines are not among them: what
+/// they are taken of are frequencies.
 bool isFunction(const Node &node) {
   static const llvm::StringSet<> ops{
       "Exp",  "Log",        "Sigmoid", "Tanh", "Softplus", "Neg",  "Sqrt",    "Reciprocal",

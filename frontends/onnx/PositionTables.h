@@ -1,4 +1,4 @@
-// Learned positions that are no module's weight, but a parameter of their own: `self.pos_emb = nn.Parameter(...)`.
+// Learned positions that are not a module's weight, but a parameter of their own: `self.pos_emb = nn.Parameter(...)`.
 #pragma once
 #include "frontends/onnx/Names.h"
 #include "llvm/ADT/StringSet.h"

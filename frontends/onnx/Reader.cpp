@@ -111,7 +111,7 @@ public:
       return false;
     for (const auto &output : model.outputs)
       if (!defined.contains(output.name))
-        return fail("output '" + output.name + "' is computed by no node");
+        return fail("output '" + output.name + "' is not computed by any node");
     return true;
   }
 

@@ -78,7 +78,7 @@ std::optional<Moved> movedBy(Operation *op, int64_t query, int64_t key) {
     return moved;
   }
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
-    // What is cut off after the keys are no keys; all queries stay.
+    // What is cut off after the keys does not count; all queries stay.
     if (slice.getOffsets()[key] == 0 && shapeOf(slice.getX())[query] == shapeOf(slice.getY())[query])
       return Moved{slice.getX(), query, key};
     return std::nullopt;

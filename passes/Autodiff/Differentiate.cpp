@@ -38,7 +38,7 @@ Value sumOfLosses(OpBuilder &builder, Value loss) {
   }
   graph::Expr losses(builder, loss.getLoc(), loss);
   auto at = [&](int64_t sequence) { return graph::reshape(graph::slice(losses, {sequence}, {1}), {}); };
-  graph::Expr sum = at(0); // a result of the function is no alias: the last op is an addition
+  graph::Expr sum = at(0); // a result of the function is not an alias: the last op is an addition
   for (int64_t sequence = 1; sequence < type.getDimSize(0); ++sequence)
     sum = sum + at(sequence);
   return sum.value();

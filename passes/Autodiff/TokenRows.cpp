@@ -63,7 +63,7 @@ LogicalResult TokenRows::noteKeys(Operation *op) {
       key = -1;
     }
     if (key < 0 || keys_.try_emplace(result, key).first->second != key)
-      return mixed(op, "puts what rows look at elsewhere"), failure();
+      return mixed(op, "moves what rows look at"), failure();
   }
   return success();
 }
@@ -80,13 +80,13 @@ std::optional<TokenRows::OpRows> TokenRows::rowsThrough(Operation *op) {
     return result;
   if (isa<graph::SoftmaxOp>(op)) {
     if (rows.back().rows() > 1 || !canReduce(first, int64_t(rows.size()) - 1, /*isSum=*/false))
-      return mixed(op, "runs over positions that no mask is seen to hide");
+      return mixed(op, "runs over positions that no known mask hides");
     return result;
   }
   if (isa<graph::ReduceSumOp, graph::ReduceMaxOp>(op)) {
     for (int64_t axis : cast<DenseI64ArrayAttr>(op->getAttr("axes")).asArrayRef())
       if (rows[axis].rows() > 1 || !canReduce(first, axis, isa<graph::ReduceSumOp>(op)))
-        return mixed(op, "runs over positions that no mask is seen to hide");
+        return mixed(op, "runs over positions that no known mask hides");
     return result;
   }
   if (auto norm = dyn_cast<graph::RmsNormOp>(op)) {
@@ -120,7 +120,7 @@ std::optional<TokenRows::OpRows> TokenRows::rowsThroughMatmul(Operation *op) {
     b[sumB] = {};
   }
   if (a[sumA].rows() > 1 || b[sumB].rows() > 1 || (hasKeys && kept.empty()) || keys_.contains(matmul.getB()))
-    return mixed(op, "adds up over positions that no mask is seen to hide");
+    return mixed(op, "adds up over positions that no known mask hides");
   if (a[rowA].rows() > 1 && b[columnB].rows() > 1) {
     if (!dynamicA || !dynamicB || b[columnB] != RowCount{1, shapeOf(matmul.getB())[columnB]} || !kept.empty())
       return mixed(op, "multiplies positions with positions");

@@ -29,8 +29,8 @@ struct LowerKernels : impl::LowerKernelsBase<LowerKernels> {
     WalkResult elementary = kernels.walk([](Operation *op) {
       if (!codegen::isElementary(op))
         return WalkResult::advance();
-      op->emitOpError(
-          "is a function of a library for kernels: ztc-expand-math makes arithmetic of it before this pass");
+      op->emitOpError("is a library function, which kernels cannot call: ztc-expand-math turns it into arithmetic "
+                      "before this pass");
       return WalkResult::interrupt();
     });
     if (elementary.wasInterrupted())

@@ -305,7 +305,7 @@ struct AssignStorage : impl::AssignStorageBase<AssignStorage> {
     ModuleOp module = getOperation();
     Type narrow = narrowTypeOf(precision, &getContext());
     if (!narrow && precision != "fp32") {
-      module.emitError("there is no precision ") << precision.getValue() << ", only fp32, bf16 and fp16";
+      module.emitError("unknown precision ") << precision.getValue() << ", only fp32, bf16 and fp16";
       return signalPassFailure();
     }
     Builder builder(&getContext());

@@ -32,11 +32,11 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (state != "fp32" && state != "bf16" && state != "int8") {
-      module.emitError("there is no optimizer state ") << state.getValue() << ", only fp32, bf16 and int8";
+      module.emitError("unknown optimizer state ") << state.getValue() << ", only fp32, bf16 and int8";
       return signalPassFailure();
     }
     if (masters != "fp32" && masters != "none") {
-      module.emitError("there are no masters '") << masters.getValue() << "', only fp32 and none";
+      module.emitError("unknown masters '") << masters.getValue() << "', only fp32 and none";
       return signalPassFailure();
     }
     auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);

@@ -97,7 +97,7 @@ private:
   }
 
   /// The gather at whose first use that of `index` starts: `prefetch` places before it, where buckets so small that
-  /// their computation hides nothing of it (the last norm before the head) are no places.
+  /// their computation hides nothing of it (the last norm before the head) do not count.
   unsigned placesBefore(ArrayRef<Split> gathers, unsigned index) const {
     constexpr int64_t kSmall = 16;
     int64_t size = elementsOf(gathers[index]);

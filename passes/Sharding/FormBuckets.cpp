@@ -208,7 +208,7 @@ LogicalResult BucketFormer::rewriteMicrostep(func::FuncOp function) {
     auto name = function.getResultAttrOfType<StringAttr>(index, graph::kName);
     const PlacedParameter *parameter = name ? layout.find(name.getValue()) : nullptr;
     if (!parameter || !parameter->trainable)
-      return function.emitOpError("result ") << index << " is a gradient of no trainable parameter";
+      return function.emitOpError("result ") << index << " is not the gradient of a trainable parameter";
     gradients[parameter - layout.parameters.data()] = value;
   }
   for (auto [index, bucket] : llvm::enumerate(layout.buckets)) {

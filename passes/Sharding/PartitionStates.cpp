@@ -141,7 +141,7 @@ LogicalResult StatePartitioner::partitionGradients() {
     if (graph::resultOf(function, index) != graph::ResultKind::Gradient)
       continue;
     if (!pack || !dist::isFull(pack.getType()))
-      return function.emitOpError("result ") << index << " is a gradient, but no dist.pack of a whole bucket";
+      return function.emitOpError("result ") << index << " is a gradient, but not a dist.pack of a whole bucket";
     FlatSymbolRefAttr bucket = dist::bucketOf(pack.getType());
     BlockArgument accumulator = accumulators.lookup(bucket.getValue());
     if (!accumulator)

@@ -17,14 +17,14 @@ namespace {
 LogicalResult checkChain(Block &body) {
   Operation *terminator = body.getTerminator(), *root = terminator->getOperand(0).getDefiningOp();
   if (!root || terminator->getNumOperands() != 1)
-    return terminator->emitOpError("F4: hands on something else than the last op of a pointwise chain");
+    return terminator->emitOpError("F4: yields something other than the last op of a pointwise chain");
   auto isInside = [&](Operation *reader) { return reader != terminator; };
   auto isWidened = [&](Operation &op) {
     return (isWidening(&op) || isa<graph::ReshapeOp>(op)) && llvm::all_of(op.getUsers(), isInside);
   };
   for (Operation &op : body.without_terminator())
     if (&op != root && !isa<graph::ConstantOp>(op) && !isWidened(op) && !canFuse(&op, root, isInside))
-      return op.emitOpError("F4: stands in a pointwise chain that may not take it in");
+      return op.emitOpError("F4: is in a pointwise chain that may not contain it");
   return success();
 }
 
@@ -41,7 +41,7 @@ LogicalResult checkOp(Operation *op) {
   if (auto accumulate = dyn_cast<graph::AccumulateOp>(op)) {
     auto addend = dyn_cast<OpResult>(resolveAlias(accumulate.getX()).source);
     if (!addend || !canAccumulate(addend.getOwner(), addend.getResultNumber()))
-      return accumulate.emitOpError("F3: what it adds cannot be added in place");
+      return accumulate.emitOpError("F3: its addend cannot be added in place");
   }
   return success();
 }

@@ -91,13 +91,13 @@ struct VerifyKernels : impl::VerifyKernelsBase<VerifyKernels> {
     // (V2)
     if (isa<vector::ReductionOp, vector::MultiDimReductionOp, vector::ContractionOp, vector::ScanOp, scf::ReduceOp,
             scf::ParallelOp, LLVM::vector_reduce_fadd, LLVM::vector_reduce_fmul, LLVM::AtomicRMWOp, NVVM::ReduxOp>(op))
-      return "V2: leaves the order of its additions open; a kernel writes them out";
+      return "V2: leaves the order of its additions open; a kernel writes it out";
     // (V3)
     if (isa<LLVM::FMulAddOp>(op))
-      return "V3: rounds once or twice, as the target likes; a kernel says which";
+      return "V3: rounds once or twice, depending on the target; a kernel says which";
     // (V4)
     if (level >= KernelLevel::Expanded && codegen::isElementary(op))
-      return "V4: is a function of a library; ztc-expand-math makes arithmetic of it";
+      return "V4: is a library function; ztc-expand-math turns it into arithmetic";
     return "";
   }
 

@@ -39,14 +39,14 @@ LogicalResult checkOp(Operation *op, Operation *lossOp) {
   bool isBackward = lossOp->isBeforeInBlock(op);
   if (op->hasAttr(kRecomputed)) {
     if (isBackward || op == lossOp)
-      return op->emitOpError("R1: is marked, but stands in the backward part");
+      return op->emitOpError("R1: is marked, but is in the backward part");
     for (Value result : op->getResults())
       if (isReadByBackward(result, lossOp))
         return op->emitOpError("R2: is marked, but the backward part reads it");
   }
   if (op->hasAttr(kRecomputation)) {
     if (!isBackward)
-      return op->emitOpError("R1: is a clone, but stands in the forward part");
+      return op->emitOpError("R1: is a clone, but is in the forward part");
     if (llvm::none_of(op->getOperands(), isHeld))
       return op->emitOpError("R4: is a clone that reads neither a barrier nor another clone");
   }

@@ -65,7 +65,7 @@ LogicalResult checkOrder(func::FuncOp function) {
   std::optional<int64_t> last;
   for (Operation &op : function.getBody().front()) {
     if (isCollective(&op) && !isCollectiveStart(&op) && !isCollectiveDone(&op))
-      return op.emitOpError("O4: is not taken apart into start and done");
+      return op.emitOpError("O4: is not split into start and done");
     if (!isCollectiveStart(&op))
       continue;
     auto order = op.getAttrOfType<IntegerAttr>("order");
@@ -122,7 +122,7 @@ LogicalResult checkReductions(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (isa<dist::ReduceScatterStartOp>(op)) {
       if (running)
-        return op.emitOpError("O7: starts while another reduce_scatter is on its way");
+        return op.emitOpError("O7: starts while another reduce_scatter is in flight");
       running = &op;
     }
     if (isa<dist::ReduceScatterDoneOp>(op))

@@ -187,7 +187,7 @@ LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp functio
     if (onlyLast) {
       if (gradient != localGradientOf(reduce.getFull())->getResult(0) ||
           results.find("reduced_gradient", bucket) != reduce.getY())
-        return reduce.emitOpError("S5: neither reads the gradient that is returned nor is what is returned as reduced");
+        return reduce.emitOpError("S5: neither reads the returned gradient nor is returned as the reduced one");
       continue;
     }
     auto sum = gradient.getDefiningOp<graph::AccumulateOp>();

@@ -141,7 +141,7 @@ struct CheckpointFiles {
 
 } // namespace
 
-/// Copies what makes the folder one of Hugging Face's. A tokenizer that is gone by now is no reason to lose a state.
+/// Copies what makes the folder one of Hugging Face's. A state is not lost for a tokenizer that is gone by now.
 static Status copyCompanions(CompanionFiles &companions, const std::string &folder, std::span<std::byte> staging) {
   if (!companions.config.empty())
     ZTC_RETURN_IF_ERROR(writeContent(folder + "/" + companions.configName, companions.config));

@@ -22,7 +22,7 @@ struct CopiedFile {
   Status write(const File &to) const;
 };
 
-/// The tensors of a checkpoint that are no parameters of the plan, mapped. A matrix that repeats a parameter's values
+/// The tensors of a checkpoint that are not parameters of the plan, mapped. A matrix that repeats a parameter's values
 /// (a head that is stored although it is tied) goes with that parameter and is left out.
 class OtherTensors {
 public:

@@ -92,7 +92,7 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
                                     {"good_steps", &state.goodSteps},
                                     {"skipped_in_a_row", &state.skippedInARow}})
     if (!readNumber(json, name, *value))
-      return dataLoss(fmt::format("'{}' is not a valid trainer state: '{}' is missing or no number", path, name));
+      return dataLoss(fmt::format("'{}' is not a valid trainer state: '{}' is missing or not a number", path, name));
   const auto shuffle = json.find("shuffle"), scale = json.find("loss_scale");
   if (shuffle == json.end() || !shuffle->is_boolean() || scale == json.end() || !scale->is_number())
     return dataLoss(fmt::format("'{}' is not a valid trainer state: 'shuffle' or 'loss_scale' is missing", path));

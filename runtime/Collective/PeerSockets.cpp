@@ -215,7 +215,7 @@ private:
     if (!peer.answer.isComplete())
       return;
     if (!isSameProof(peer.answer.text(), peer.ownToken))
-      return giveUpOn(peer, fmt::format("who answers at {} is another program", peer.place.text()));
+      return giveUpOn(peer, fmt::format("another program answers at {}", peer.place.text()));
     if (!sendAll(peer.socket.descriptor(), std::string_view(&kSeen, 1)))
       return giveUpOn(peer, std::strerror(errno));
     peer.isConnected = true;

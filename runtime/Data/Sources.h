@@ -34,7 +34,7 @@ StatusOr<std::unique_ptr<TokenSource>> openMegatronSource(const std::string &ind
 StatusOr<std::unique_ptr<TokenSource>> openTextSource(const std::string &path, const RowShape &shape);
 
 /// A text or .jsonl file, tokenized: the documents one after the other, in rows as those of token files. Tokens of
-/// prompts are no targets that count. InvalidArgument, with the token's text, where one lies beyond the vocabulary.
+/// prompts do not count as targets. InvalidArgument, with the token's text, where one lies beyond the vocabulary.
 StatusOr<std::unique_ptr<TokenSource>> openTokenizedSource(const std::string &path, const RowShape &shape,
                                                            const TextOptions &text);
 

@@ -290,7 +290,8 @@ static StatusOr<StreamPlace> findMegatron(const std::string &indexPath, std::vec
                               : code == 5              ? 8
                                                        : 0;
   if (!tokenBytes)
-    return invalidArgument(fmt::format("the index '{}' has tokens of type {}, which are no integers", indexPath, code));
+    return invalidArgument(
+        fmt::format("the index '{}' has tokens of type {}, which is not an integer type", indexPath, code));
   const auto sequences = loadAt<uint64_t>(index, 18);
   if (sequences > (index.size() - kHeaderBytes) / 12)
     return dataLoss(fmt::format("'{}' is truncated: it promises {} sequences", indexPath, sequences));

@@ -195,7 +195,7 @@ Status Executor::Implementation::runSteps(PreparedProgram &program, std::vector<
   return Status::ok();
 }
 
-/// All ones are no number in every floating-point type.
+/// All ones are NaN in every floating-point type.
 static constexpr int kPoison = 0xff;
 
 Status Executor::Implementation::poison(const PreparedProgram &program, size_t step) {

@@ -82,7 +82,7 @@ static StatusOr<SafetensorsTensor> parseTensor(const std::string &name, const Js
   if (!count)
     return bad("its shape overflows");
   if (!begin || !end || *begin > *end)
-    return bad("its data_offsets are no range");
+    return bad("its data_offsets are not a range");
   if (*end > dataBytes)
     return dataLoss(fmt::format("'{}' is truncated: tensor '{}' ends at byte {}, the file at {}", path, name,
                                 dataBegin + *end, dataBegin + dataBytes));
@@ -193,7 +193,7 @@ static StatusOr<std::map<std::string, std::string>> readIndex(const std::string 
   std::map<std::string, std::string> files;
   for (auto it = json["weight_map"].begin(); it != json["weight_map"].end(); ++it) {
     const auto *file = it.value().get_ptr<const std::string *>();
-    // A shard lies beside its index: a name that leads elsewhere is no shard name.
+    // A shard lies beside its index: a name that leads elsewhere does not name a shard.
     if (!file || file->empty() || file->find('/') != std::string::npos || file->find('\0') != std::string::npos)
       return bad(fmt::format("the file of tensor '{}' is not a file name", it.key()));
     files.emplace(it.key(), *file);

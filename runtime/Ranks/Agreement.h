@@ -11,7 +11,7 @@
 namespace ztc {
 
 /// A status as bytes, its message cut where it is longer than an exchange may be; and back. InternalError where the
-/// bytes are no status.
+/// bytes are not a status.
 Bytes encodeStatus(const Status &status);
 Status decodeStatus(std::span<const std::byte> bytes);
 

@@ -24,7 +24,7 @@ inline size_t characterBytes(char first) {
 
 /// The property White_Space.
 bool isWhiteSpace(char32_t character);
-/// Categories P*, and the other characters of ASCII that are no letters, digits, spaces or controls.
+/// Categories P*, and the other characters of ASCII that are not letters, digits, spaces or controls.
 bool isPunctuation(char32_t character);
 /// Categories Nd, Nl, No.
 bool isNumeric(char32_t character);

@@ -232,13 +232,14 @@ void addResultOptions(CLI::App &app, RunOptions &o) {
   results.flag(
       "--poison", o.poison,
       "on CPUs: memory of the step is not a number as soon as nothing may read it any more; a plan that reads it "
-      "nevertheless ends with a loss that is none");
+      "nevertheless ends with a loss of NaN");
   results.option("--trace", o.trace, "FILE",
                  "timeline of the last steps, one row per worker or stream (open it in ui.perfetto.dev)");
   const OptionGroup text{app, "Text"};
   text.option("--generate", o.generate, "N",
               "write up to N tokens of text (of --tokenizer; else bytes) instead of training");
-  text.option("--prompt", o.prompt, "TEXT", "text that --generate goes on from; special tokens in it are such");
+  text.option("--prompt", o.prompt, "TEXT",
+              "text that --generate goes on from; the special tokens in it count as such");
   text.option("--prompts", o.promptFile, "FILE",
               "prompts, a line each; .jsonl: the `prompt` of each line. What becomes of them is a JSON object a line");
   text.option("--temperature", o.temperature, "X", "of the tokens' distribution (default 0: the likeliest token)");

@@ -72,7 +72,7 @@ static std::string difference(const AlgorithmChoices &resumed, const ChosenAlgor
   if (resumed.key != chosen.choices.key)
     return fmt::format("the algorithms of matrix products are for {}, the checkpoint's for {}: bits may differ",
                        chosen.choices.key, resumed.key);
-  return fmt::format("{} of {} matrix products are none that the checkpoint has an algorithm for: bits may differ",
+  return fmt::format("for {} of {} matrix products the checkpoint has no algorithm: bits may differ",
                      chosen.choices.algorithms.size() - chosen.resumed, chosen.choices.algorithms.size());
 }
 

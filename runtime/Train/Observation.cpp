@@ -8,7 +8,7 @@
 
 namespace ztc {
 
-/// The first steps touch memory for the first time and fill caches: they are no measure of the others.
+/// The first steps touch memory for the first time and fill caches: they say nothing about the others.
 static constexpr uint64_t kWarmUpSteps = 2;
 /// Per track; 1.5 MiB of memory each.
 static constexpr size_t kSpansPerTrack = 1 << 16;

@@ -71,25 +71,25 @@ Status checkDependencies(const RunOptions &o) {
 
 Status checkConflicts(const RunOptions &o) {
   const std::pair<bool, const char *> conflicts[]{
-      {o.gpus && o.ranks, "--gpus and --ranks exclude each other: --ranks counts CPU ranks"},
-      {o.gpus && (o.device == "cpu" || o.device == "host"), "--gpus and --device=cpu exclude each other"},
+      {o.gpus && o.ranks, "--gpus and --ranks cannot be used together: --ranks counts CPU ranks"},
+      {o.gpus && (o.device == "cpu" || o.device == "host"), "--gpus and --device=cpu cannot be used together"},
       {o.ranks && o.device == "cuda", "--ranks counts CPU ranks: with --device=cuda give --gpus"},
       {o.poison && wantsGpus(o), "--poison is for CPU ranks: leave --gpus and --device=cuda out"},
-      {o.steps && o.epochs, "--steps and --epochs exclude each other"},
+      {o.steps && o.epochs, "--steps and --epochs cannot be used together"},
       {o.evalOnly && !o.data.empty(), "--eval-only trains nothing: leave --data out"},
       {!o.data.empty() && !o.steps && !o.epochs, "--data needs --steps N or --epochs E"},
-      {o.noSave && !o.save.empty(), "--no-save and --save exclude each other"},
-      {!o.weights.empty() && !o.init.empty(), "--weights and --init exclude each other"},
+      {o.noSave && !o.save.empty(), "--no-save and --save cannot be used together"},
+      {!o.weights.empty() && !o.init.empty(), "--weights and --init cannot be used together"},
       {o.generate && !o.data.empty(), "--generate writes text instead of training: leave --data out"},
       {o.generate && o.steps, "--generate writes text instead of training: leave --steps out"},
       {o.evalOnly && (o.steps || o.epochs), "--eval-only trains nothing: leave --steps and --epochs out"},
-      {o.evalOnly && o.generate, "--eval-only and --generate exclude each other"},
+      {o.evalOnly && o.generate, "--eval-only and --generate cannot be used together"},
       {o.evalOnly && o.evalEvery, "--eval-every has no effect with --eval-only"},
       {o.evalOnly && o.accumulate, "--accumulate has no effect with --eval-only"},
       {o.evalOnly && !o.dumpGradients.empty(), "--dump-gradients has no effect with --eval-only"},
       {o.evalOnly && !o.profile.empty(), "--profile has no effect with --eval-only"},
       {o.evalOnly && !o.trace.empty(), "--trace has no effect with --eval-only"},
-      {o.prompt && !o.promptFile.empty(), "--prompt and --prompts exclude each other"},
+      {o.prompt && !o.promptFile.empty(), "--prompt and --prompts cannot be used together"},
   };
   for (const auto &[bad, message] : conflicts)
     if (bad)

@@ -16,7 +16,7 @@ namespace ztc {
 struct SpikeGuard {
   static constexpr size_t kWindow = 64;
   static constexpr size_t kFewest = 16; ///< norms that tell what is usual
-  /// So many drops in a row are no spike but a new level: the window begins anew.
+  /// So many drops in a row are a new level, not a spike: the window begins anew.
   static constexpr uint64_t kMostInARow = 10;
   /// A window that hardly varies calls nothing a spike that is this near its mean.
   static constexpr double kLeastDeviation = 0.01;

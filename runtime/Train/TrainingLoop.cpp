@@ -254,12 +254,12 @@ void TrainingLoop::rescale(const StepReport &step, LoopPosition &position) {
 void TrainingLoop::dropSpike(const StepReport &step, LoopPosition &position) {
   totals_.spikes += 1;
   const bool isNewLevel = position.guard.drop();
-  progress_.note(fmt::format(
-      "step {}: the gradient norm {:.4g} is above {:.4g}, {} deviations over the mean of the "
-      "steps before it: the update is dropped{}",
-      step.step, step.gradientNorm, step.normLimit, position.guard.sigma,
-      isNewLevel ? fmt::format("; {} in a row are no spike: what is usual is learned anew", SpikeGuard::kMostInARow)
-                 : ""));
+  progress_.note(fmt::format("step {}: the gradient norm {:.4g} is above {:.4g}, {} deviations over the mean of the "
+                             "steps before it: the update is dropped{}",
+                             step.step, step.gradientNorm, step.normLimit, position.guard.sigma,
+                             isNewLevel ? fmt::format("; {} in a row are not a spike: the usual level is learned anew",
+                                                      SpikeGuard::kMostInARow)
+                                        : ""));
 }
 
 Status TrainingLoop::evaluate(LoopPosition &position) {

@@ -37,7 +37,7 @@ REFUSED = [
     ("not UTF-8 and empty", "llama-heads", lambda c: "", "is not a JSON object"),
     ("no model type", "llama-heads", lambda c: {k: v for k, v in c.items() if k != "model_type"}, "has no model_type"),
     ("model type of a wrong kind", "llama-heads", but(model_type=3), "model_type is 3, which is not a text"),
-    ("unknown model type", "llama-heads", but(model_type="bert"), "'bert' is none that ztc builds"),
+    ("unknown model type", "llama-heads", but(model_type="bert"), "'bert' is not one that ztc builds"),
     ("code of its own", "llama-heads", but(model_type="mine", auto_map={"AutoModelForCausalLM": "m.M"}), "needs code of its own (auto_map)"),
     *((f"hybrid {name}", "llama-heads", but(model_type=name), f"'{name}' has recurrent or convolutional layers")
       for name in ("qwen3_next", "jamba", "bamba", "granitemoehybrid", "falcon_h1", "lfm2", "minimax")),

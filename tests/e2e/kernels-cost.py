@@ -36,7 +36,7 @@ with scratch() as work:
     step, forms = work / "assign.mlir", work / "forms.mlir"
     run("ztc", "compile", model, "--batch=1", "--seq=2048", "--precision=bf16", "--zero=3", "--target=host,sm_90a", "--to=assign", "-o", step)
     opt = BIN / "ztc-opt"
-    # Kernels alone: reading and writing the step is no part of it.
+    # Kernels alone: reading and writing the step is not part of it.
     seconds(opt, step, *PASSES[:2], "-o", forms)
     text = forms.read_text()
     kernels = re.findall(r'plan\.kernel @(\S+) "(\w+)"', text)

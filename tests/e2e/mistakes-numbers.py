@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every number that the two programs take, given as something that is none: one line that names the option, exit status 2. The options come from --help, so
+"""Every number that the two programs take, given as something that is not a number: one line that names the option, exit status 2. The options come from --help, so
 that one that is added is held to it too."""
 import re
 

@@ -90,11 +90,11 @@ with scratch() as work:
         done = run("ztc-run", plan, "--device=cpu", f"--weights={work / 'huge'}", "--generate=4", *options, expect=1)
         one_error(f"text of logits that are not numbers: {options[-1]}", done, "logits", "not numbers", "weights")
 
-    # A step in which nothing counts is skipped, and none of its numbers is said that is none.
+    # A step in which nothing counts is skipped, and prints no NaN.
     ids, labels = array.array("q", [1] * 16 * 8), array.array("q", [1] * 16 * 4 + [-100] * 16 * 4)
     write_safetensors(work / "half.safetensors", {"input_ids": ([8, 16], ids), "labels": ([8, 16], labels)})
     done = run("ztc-run", plan, f"--data={work / 'half.safetensors'}", "--device=cpu", "--threads=1", "--steps=4", "--no-save")
-    check("a step that counts nothing says no number that is none", "no target is counted, the step is skipped" in done.stdout and "nan" not in done.stdout.lower(), done.stdout[-900:])
+    check("a step that counts nothing prints no NaN", "no target is counted, the step is skipped" in done.stdout and "nan" not in done.stdout.lower(), done.stdout[-900:])
 
     # What a system does not give.
     def few():

@@ -88,7 +88,7 @@ with scratch() as work:
     done = run("ztc-run", plan, "--device=cpu", "--ranks=2", f"--data={work / 'none.safetensors'}", "--steps=1", expect=1)
     check("missing data: one error", done.stderr.count("ztc-run: error:") == 1, done.stderr)
 
-    # Standard streams that are closed are no place for files and connections.
+    # Files and connections do not take the numbers of closed standard streams.
     done = run("ztc-run", *common, "--ranks=2", "--steps=2", f"--export={work / 'closed'}", preexec_fn=lambda: (os.close(0), os.close(1)))
     check("closed standard streams", done.stderr == "" and any((work / "closed").glob("*.safetensors")), done.stderr)
 

@@ -126,7 +126,7 @@ with scratch() as work:
     check("samples need a prompt", "--sample-every has no effect without --sample-prompt" in done.stderr, done.stderr)
 
     for options, said in ((["--prompt=a", "--top-k=3"], "--top-k has no effect without --temperature"), (["--prompt=a", "--temperature=-1"], "--temperature: a finite number"),
-                          (["--prompt=a", "--temperature=1", "--top-p=0"], "--top-p: more than 0"), (["--prompt=a", "--prompts=x"], "exclude each other")):
+                          (["--prompt=a", "--temperature=1", "--top-p=0"], "--top-p: more than 0"), (["--prompt=a", "--prompts=x"], "cannot be used together")):
         done = generate(*options, expect=2)
         check(f"{options}: {said}", said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr)
     done = generate("--prompts", work / "none.txt", expect=1)

@@ -247,6 +247,6 @@ REFUSED = {
     "DeepSeek-V3.2": (dict(architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32"), "'deepseek_v32' chooses the keys"),
     "gemma-3n-E4B": (dict(architectures=["Gemma3nForConditionalGeneration"], model_type="gemma3n", text_config=dict(model_type="gemma3n_text")), "'gemma3n' has several residual streams"),
     "paligemma-3b": (dict(architectures=["PaliGemmaForConditionalGeneration"], model_type="paligemma", text_config=dict(model_type="gemma")), "'paligemma' attends in both directions"),
-    "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is none that ztc builds"),
-    "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' is none that ztc builds"),
+    "bert-base": (dict(architectures=["BertForMaskedLM"], model_type="bert"), "'bert' is not one that ztc builds"),
+    "t5-small": (dict(architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True, model_type="t5"), "'t5' is not one that ztc builds"),
 }

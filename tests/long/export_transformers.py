@@ -71,7 +71,7 @@ def story(work, kind, precision, tolerance, from_graph):
     source = folder
     if from_graph:
         source = work / f"{kind}.onnx"
-        model.config.use_cache = False  # keys and values are no outputs
+        model.config.use_cache = False  # keys and values are not outputs
         torch.onnx.export(model, (torch.zeros(2, SEQ, dtype=torch.long),), str(source), dynamo=True, dynamic_shapes=({0: "batch", 1: "sequence"},), verbose=False)
         model.config.use_cache = True
     plan = work / "plan.bin"

@@ -93,7 +93,7 @@ def train(model, batches, narrow=None):
 
 
 def golden_of(model, work, held):
-    """What PyTorch computes in fp32, by checkpoint name, and how far its own run in bf16 is off: experts that are chosen anew by a rounding are no error of ours."""
+    """What PyTorch computes in fp32, by checkpoint name, and how far its own run in bf16 is off: experts that are chosen anew by a rounding are not errors of ours."""
     batches = [make.tokens(model.config.get_text_config().vocab_size) for _ in range(STEPS)]
     save_file({"input_ids": torch.stack([b[0] for b in batches]), "labels": torch.stack([b[1] for b in batches])}, work / "data.safetensors")
     losses, norms, gradients, trained = train(model, batches)

@@ -15,7 +15,7 @@ struct BoundModel {
   std::vector<importer::TensorRef> inputs; ///< of the graph inputs that are left, in order
 };
 
-/// What is known: all inputs; those that are no floats; those that are neither floats nor indices, targets, masks.
+/// What is known: all inputs; those that are not floats; those that are neither floats nor indices, targets, masks.
 enum class Known { All, Integers, Settings };
 
 class NodeCase {

@@ -9,7 +9,7 @@
 #define ZTC_ASAN 1
 #endif
 #endif
-// These files are compiled without ThreadSanitizer's instrumentation (the engine's own variables are no business of the
+// These files are compiled without ThreadSanitizer's instrumentation (the engine's own variables do not concern the
 // kernel's races), so the build says that it is there.
 #ifdef ZTC_ASAN
 #include <sanitizer/asan_interface.h>

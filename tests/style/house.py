@@ -50,7 +50,7 @@ for f in files:
     if f.suffix == ".md" and not f.read_text().startswith("# "):
         failures.append(f"{f.relative_to(root)}: does not begin with a heading")
     if f.suffix in (".sh", ".sbatch") and not (f.read_text().startswith("#!/usr/bin/env ") and os.access(f, os.X_OK)):
-        failures.append(f"{f.relative_to(root)}: no script that can be executed")
+        failures.append(f"{f.relative_to(root)}: not a script that can be executed")
 
 clang_format = shutil.which("clang-format-22")
 if clang_format:

@@ -4,7 +4,7 @@
 include "compiler/Dialect/Graph/GraphBase.td"
 
 def Graph_CrossEntropyOp : Graph_Op<"cross_entropy", [Differentiable, Decomposable, Costed, Mixed]> {
-  let summary = "Sum over rows of log-sum-exp(logits) - logits[target]; rows with a negative target count nothing.";
+  let summary = "Sum over rows of log-sum-exp(logits) - logits[target]; rows with a negative target do not count.";
   let description = [{
     logits is (T, V), targets (T) of i32 (already shifted; -100 and any other negative number: ignored), the loss a scalar (sum, not mean),
     or (G): G sums, of T / G rows each that follow one another.

@@ -23,7 +23,7 @@ LogicalResult OptimizerStepOp::verify() {
       return emitOpError("parameter and states are not of one length: ") << parameter << " and " << tensorOf(kept);
   // (C6)
   if (getKept().getTypes() != getNewKept().getTypes())
-    return emitOpError("what is kept has other types afterwards");
+    return emitOpError("states and master have other types afterwards");
   // (C5)
   const OptimizerRule *rule = findOptimizer(getOptimizer());
   if (!rule)
@@ -61,7 +61,7 @@ LogicalResult OptimizerStepOp::verify() {
   RankedTensorType numbers = tensorOf(getNumbers());
   if (numbers.getRank() != 1 || !numbers.getElementType().isInteger(64) ||
       numbers.getDimSize(0) != int64_t(starts.size()))
-    return emitOpError("numbers are no 1-D i64 for ") << starts.size() << " starts: " << numbers;
+    return emitOpError("numbers are not 1-D i64 for ") << starts.size() << " starts: " << numbers;
   if (starts.empty() || starts.front() != 0 || !llvm::is_sorted(starts, std::less_equal<>()))
     return emitOpError("starts do not ascend from 0");
   return success();

@@ -8,7 +8,7 @@ LogicalResult DequantizeOp::verify() {
   auto bytes = cast<RankedTensorType>(getCodes().getType()), y = cast<RankedTensorType>(getY().getType());
   // (C1)
   if (y.getRank() != 2)
-    return emitOpError("gives no matrix: ") << y;
+    return emitOpError("does not give a matrix: ") << y;
   // (C2)
   auto layout = ztc::quantizedLayout(planFormat(getFormat()), uint64_t(y.getDimSize(0)), uint64_t(y.getDimSize(1)));
   if (!layout || bytes.getDimSize(0) != int64_t(layout->bytes))

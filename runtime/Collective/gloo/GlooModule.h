@@ -20,7 +20,7 @@ typedef struct ZtcGlooError {
 enum { ZTC_GLOO_LANES = 3 };
 
 /// Point-to-point messages between all ranks. A message meets the receive of the same peer, tag and size; its tag is
-/// not used twice at a time, and lanes are no part of it. After any error or abort() every function fails, and none of
+/// not used twice at a time, and lanes are not part of it. After any error or abort() every function fails, and none of
 /// the memory given is touched any more once the failing wait has returned. One thread at a time, except abort.
 typedef struct ZtcGlooFunctions {
   uint32_t version; ///< ZTC_GLOO_VERSION of the module

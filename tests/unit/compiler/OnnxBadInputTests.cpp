@@ -95,7 +95,7 @@ TEST(OnnxBadInput, GraphThatMakesNoSense) {
   undefined.node("MatMul", {"nobody", "head"}, {"logits"}, {}, "", "product");
   refused(folder.write("a.onnx", undefined.bytes()), {"product", "nobody"});
   OnnxWriter missing = smallModel();
-  refused(folder.write("b.onnx", missing.bytes()), {"logits", "computed by no node"});
+  refused(folder.write("b.onnx", missing.bytes()), {"logits", "is not computed by any node"});
   OnnxWriter wrong = smallModel();
   wrong.floats("narrow", {3, 7}, std::vector<float>(21));
   wrong.node("MatMul", {"x", "narrow"}, {"logits"}, {}, "", "product");

@@ -275,7 +275,7 @@ TEST_F(Functions, OnesThatStandInTheGraphTrainTheirParameters) {
   EXPECT_GE(imported.argument("model.other"), 0);
 }
 
-/// Two numbers of which neither is round are told from others; they are no angle.
+/// Two numbers of which neither is round are told from others; they are not angles.
 TEST_F(Functions, TwoNumbersAreEnough) {
   OnnxWriter writer = begin();
   writer.floats("softmax_2", {2, 1, 1, 1}, {0.57792157f, 0.42207843f});

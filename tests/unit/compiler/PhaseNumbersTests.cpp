@@ -17,7 +17,7 @@ using namespace ztc::test;
 
 namespace {
 
-// Sizes that are no multiples of 16, so that buckets have gaps.
+// Sizes that are not multiples of 16, so that buckets have gaps.
 constexpr const char *kModel = R"(
 module attributes {graph.batch = 2 : i64, graph.seq = 3 : i64, graph.vocabulary = 7 : i64} {
   func.func @forward(%tokens: tensor<2x3xi32> {graph.role = #graph.role<tokens>},

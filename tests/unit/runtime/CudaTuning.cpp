@@ -255,7 +255,7 @@ TEST(Algorithms, ACheckpointsChoicesComeFirst) {
   EXPECT_EQ(chooseAlone(products, "", &before, 0).choices, before) << "also where nothing may be measured";
   before.algorithms.erase(before.algorithms.begin());
   EXPECT_EQ(chooseAlone(products, "", &before).differs,
-            "1 of 2 matrix products are none that the checkpoint has an algorithm for: bits may differ");
+            "for 1 of 2 matrix products the checkpoint has no algorithm: bits may differ");
   before.key = "cuBLASLt 12.0.0 on another GPU";
   const ChosenAlgorithms another = chooseAlone(products, folder.path(), &before);
   EXPECT_EQ(another.choices, fresh.choices);

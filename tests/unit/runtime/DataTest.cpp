@@ -128,7 +128,7 @@ TEST(Data, BadStreamsAreNamed) {
     EXPECT_FALSE(DataSet::open(options(scratch.path("m.bin"))).isOk()) << length;
   }
   scratch.write("m.idx", megatronIndex(6, 8, {10}));
-  EXPECT_THAT(message(options(scratch.path("m.bin"))), HasSubstr("no integers"));
+  EXPECT_THAT(message(options(scratch.path("m.bin"))), HasSubstr("not an integer type"));
   scratch.write("m.idx", megatronIndex(4, 4, {11}));
   EXPECT_THAT(message(options(scratch.path("m.bin"))), HasSubstr("truncated"));
   scratch.write("m.idx", megatronIndex(4, 8, {3, 7}));

@@ -79,7 +79,7 @@ TEST(Safetensors, BadHeadersAreNamed) {
       {withHeader(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "dimension"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4), "dimension"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}})", 4), "overflows"},
-      {withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4), "no range"},
+      {withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4), "not a range"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7), "truncated"},
       {withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 8), "4 bytes for 2 elements"},
       {withHeader(

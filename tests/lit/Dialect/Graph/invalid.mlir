@@ -731,7 +731,7 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 
 // dequantize (C1)
 func.func @dequantize(%x: tensor<1140xi8>) {
-  // expected-error @+1 {{gives no matrix: 'tensor<32xf32>'}}
+  // expected-error @+1 {{does not give a matrix: 'tensor<32xf32>'}}
   %0 = graph.dequantize %x format <nf4> : tensor<1140xi8> -> tensor<32xf32>
   return
 }

@@ -157,7 +157,7 @@ func.func @count(%p: tensor<8xf32>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go
 
 // (C6)
 func.func @kept(%p: tensor<8xf32>, %h: tensor<8xbf16>, %hyper: tensor<16xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{what is kept has other types afterwards}}
+  // expected-error @+1 {{states and master have other types afterwards}}
   %0, %1, %2 = graph.optimizer_step "adamw" %p, %p keeps(%p, %p) by(%hyper, %s, %go) decayed 4
       : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>)
   return
@@ -177,7 +177,7 @@ func.func @without_master(%p: tensor<8xf32>, %h: tensor<8xf16>, %hyper: tensor<2
 
 // (C7)
 func.func @numbers(%p: tensor<8xf32>, %q: tensor<8xbf16>, %n: tensor<2xi64>, %hyper: tensor<20xf32>, %s: tensor<f32>, %go: tensor<i1>) {
-  // expected-error @+1 {{numbers are no 1-D i64 for 3 starts: 'tensor<2xi64>'}}
+  // expected-error @+1 {{numbers are not 1-D i64 for 3 starts: 'tensor<2xi64>'}}
   %0, %1 = graph.optimizer_step "lion" %q, %q keeps(%p) by(%hyper, %s, %go) decayed 8 numbered %n from [0, 5, 6]
       : (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<20xf32>, tensor<f32>, tensor<i1>, tensor<2xi64>) -> (tensor<8xbf16>, tensor<8xf32>)
   return

@@ -135,7 +135,7 @@ func.func @generate(%tokens: tensor<2x4xi32> {graph.role = #graph.role<tokens>},
 // -----
 
 // Where the mask lets rows see the position after theirs there is none.
-// CHECK-LABEL: module attributes {graph.no_cache = "graph.softmax runs over positions that no mask is seen to hide"}
+// CHECK-LABEL: module attributes {graph.no_cache = "graph.softmax runs over positions that no known mask hides"}
 // CHECK-NOT: @decode
 func.func @generate(%tokens: tensor<1x4xi32> {graph.role = #graph.role<tokens>}, %position: tensor<1xi32> {graph.role = #graph.role<position>},
                     %w: tensor<16x4xf32> {graph.role = #graph.role<parameter>, graph.name = "w"}) -> (tensor<1x16xf32> {graph.result = #graph.result<logits>}) attributes {graph.entry = #graph.entry<generate>} {

@@ -1,7 +1,7 @@
 // RUN: ztc-opt %s --ztc-expand-math -verify-diagnostics -split-input-file -o /dev/null
 // RUN: not ztc-opt %s --ztc-lower-kernels -split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=LOWER
 
-// LOWER: 'math.exp' op is a function of a library for kernels: ztc-expand-math makes arithmetic of it before this pass
+// LOWER: 'math.exp' op is a library function, which kernels cannot call: ztc-expand-math turns it into arithmetic before this pass
 func.func private @step()
 module @kernels {
   module @host {

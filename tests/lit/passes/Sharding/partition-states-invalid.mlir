@@ -16,7 +16,7 @@ module attributes {dist.zero = 1 : i64} {
 // -----
 
 module attributes {dist.zero = 2 : i64} {
-  // expected-error @+1 {{result 0 is a gradient, but no dist.pack of a whole bucket}}
+  // expected-error @+1 {{result 0 is a gradient, but not a dist.pack of a whole bucket}}
   func.func @microstep(%g: tensor<?xf32, #dist.full<@b>> {graph.role = #graph.role<gradient_bucket>, graph.bucket = @b})
       -> (tensor<?xf32, #dist.full<@b>> {graph.result = #graph.result<gradient>, graph.bucket = @b}) attributes {graph.entry = #graph.entry<microstep>} {
     return %g : tensor<?xf32, #dist.full<@b>>

@@ -22,7 +22,7 @@ func.func @f2(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @f3(%x: tensor<4xf32>, %a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{F3: what it adds cannot be added in place}}
+  // expected-error @+1 {{F3: its addend cannot be added in place}}
   %y = graph.accumulate %a, %x : tensor<4xf32>
   return %y : tensor<4xf32>
 }
@@ -32,7 +32,7 @@ func.func @f3(%x: tensor<4xf32>, %a: tensor<4xf32>) -> tensor<4xf32> {
 func.func @f4(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32> {
   %y = graph.fusion "exp_broadcast_mul"(%x, %w) is chain : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
   ^bb0(%a: tensor<4x8xf32>, %b: tensor<8xf32>):
-    // expected-error @+1 {{F4: stands in a pointwise chain that may not take it in}}
+    // expected-error @+1 {{F4: is in a pointwise chain that may not contain it}}
     %e = graph.exp %b : tensor<8xf32>
     %c = graph.broadcast %e : tensor<8xf32> -> tensor<4x8xf32>
     %m = graph.mul %a, %c : tensor<4x8xf32>
@@ -48,7 +48,7 @@ func.func @f4(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   ^bb0(%a: tensor<4xf32>):
     %e = graph.exp %a : tensor<4xf32>
     %n = graph.neg %e : tensor<4xf32>
-    // expected-error @+1 {{F4: hands on something else than the last op of a pointwise chain}}
+    // expected-error @+1 {{F4: yields something other than the last op of a pointwise chain}}
     graph.yield %n, %e : tensor<4xf32>, tensor<4xf32>
   }
   return %y, %z : tensor<4xf32>, tensor<4xf32>

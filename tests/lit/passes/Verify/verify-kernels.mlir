@@ -22,7 +22,7 @@ func.func private @step()
 module @kernels {
   module @host {
     func.func @v2(%x: vector<16xf32>) -> f32 {
-      // expected-error @+1 {{V2: leaves the order of its additions open; a kernel writes them out}}
+      // expected-error @+1 {{V2: leaves the order of its additions open; a kernel writes it out}}
       %y = vector.reduction <add>, %x : vector<16xf32> into f32
       return %y : f32
     }
@@ -96,7 +96,7 @@ func.func private @step()
 module @kernels {
   module @host {
     llvm.func @v3(%x: f32) -> f32 {
-      // expected-error @+1 {{V3: rounds once or twice, as the target likes; a kernel says which}}
+      // expected-error @+1 {{V3: rounds once or twice, depending on the target; a kernel says which}}
       %y = llvm.intr.fmuladd(%x, %x, %x) : (f32, f32, f32) -> f32
       llvm.return %y : f32
     }
@@ -109,7 +109,7 @@ func.func private @step()
 module @kernels {
   module @host {
     func.func @v4(%x: f32) -> f32 {
-      // expected-error @+1 {{V4: is a function of a library; ztc-expand-math makes arithmetic of it}}
+      // expected-error @+1 {{V4: is a library function; ztc-expand-math turns it into arithmetic}}
       %y = math.exp %x : f32
       return %y : f32
     }

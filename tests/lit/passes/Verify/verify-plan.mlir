@@ -8,7 +8,7 @@ plan.program @eval {
 
 // -----
 
-// expected-error @+1 {{stands in a module of phase `plan`, where only plan ops belong}}
+// expected-error @+1 {{is in a module of phase `plan`, where only plan ops belong}}
 func.func @eval() attributes {graph.entry = #graph.entry<eval>} {
   return
 }

@@ -12,7 +12,7 @@ func.func @eval(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {graph.entry 
 
 func.func @microstep(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {graph.entry = #graph.entry<microstep>} {
   %loss = graph.neg %x : tensor<f32>
-  // expected-error @+1 {{R1: is marked, but stands in the backward part}}
+  // expected-error @+1 {{R1: is marked, but is in the backward part}}
   %d = graph.exp %x {graph.recomputed} : tensor<f32>
   return %loss, %d : tensor<f32>, tensor<f32>
 }
@@ -20,7 +20,7 @@ func.func @microstep(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {
 // -----
 
 func.func @microstep(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {graph.entry = #graph.entry<microstep>} {
-  // expected-error @+1 {{R1: is a clone, but stands in the forward part}}
+  // expected-error @+1 {{R1: is a clone, but is in the forward part}}
   %n = graph.exp %x {graph.recomputation} : tensor<f32>
   %loss = graph.neg %n : tensor<f32>
   %d = graph.exp %x : tensor<f32>

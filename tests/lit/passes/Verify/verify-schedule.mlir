@@ -23,7 +23,7 @@ func.func @o3(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 func.func @o4(%x: tensor<f32>) -> tensor<f32> {
-  // expected-error @+1 {{O4: is not taken apart into start and done}}
+  // expected-error @+1 {{O4: is not split into start and done}}
   %y = dist.all_reduce %x axis "data" : tensor<f32>
   return %y : tensor<f32>
 }
@@ -78,7 +78,7 @@ func.func @o6(%a: tensor<?xf32, #dist.shard<@block0>>, %targets: tensor<4xi32>, 
 
 func.func @o7(%a: tensor<?xf32, #dist.full<@block0>>, %b: tensor<?xf32, #dist.full<@block1>>) -> (tensor<?xf32, #dist.shard<@block0>>, tensor<?xf32, #dist.shard<@block1>>) {
   %p = dist.reduce_scatter_start %a axis "data" {order = 0 : i64} : tensor<?xf32, #dist.full<@block0>> -> !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
-  // expected-error @+1 {{O7: starts while another reduce_scatter is on its way}}
+  // expected-error @+1 {{O7: starts while another reduce_scatter is in flight}}
   %q = dist.reduce_scatter_start %b axis "data" {order = 1 : i64} : tensor<?xf32, #dist.full<@block1>> -> !dist.pending<tensor<?xf32, #dist.shard<@block1>>>
   %x = dist.reduce_scatter_done %p : !dist.pending<tensor<?xf32, #dist.shard<@block0>>>
   %y = dist.reduce_scatter_done %q : !dist.pending<tensor<?xf32, #dist.shard<@block1>>>

@@ -200,7 +200,7 @@ dist.mesh @mesh ["data"]
 dist.bucket @b {decayed = 0 : i64, elements = 8 : i64, trainable, parameters = [{name = "w", offset = 0 : i64, shape = array<i64: 8>}]}
 func.func @microstep(%a: tensor<8xf32>, %g: tensor<?xf32, #dist.full<@b>> {graph.role = #graph.role<gradient_bucket>, graph.bucket = @b}) -> (tensor<?xf32, #dist.full<@b>> {graph.result = #graph.result<gradient>, graph.bucket = @b}, tensor<?xf32, #dist.shard<@b>> {graph.result = #graph.result<reduced_gradient>, graph.bucket = @b}) attributes {graph.entry = #graph.entry<microstep>} {
   %p = dist.pack %a at [0] : tensor<8xf32> -> tensor<?xf32, #dist.full<@b>>
-  // expected-error @+1 {{S5: neither reads the gradient that is returned nor is what is returned as reduced}}
+  // expected-error @+1 {{S5: neither reads the returned gradient nor is returned as the reduced one}}
   %r = dist.reduce_scatter %p axis "data" {only_last} : tensor<?xf32, #dist.full<@b>> -> tensor<?xf32, #dist.shard<@b>>
   return %g, %r : tensor<?xf32, #dist.full<@b>>, tensor<?xf32, #dist.shard<@b>>
 }
