@@ -9,20 +9,6 @@ using namespace mlir;
 namespace ztc {
 namespace {
 
-void copyElement(const Tensor &from, int64_t source, Tensor &to, int64_t target) {
-  if (from.isReal())
-    to.reals[target] = from.reals[source];
-  else
-    to.integers[target] = from.integers[source];
-}
-
-int64_t linearIndex(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
-  int64_t linear = 0;
-  for (auto [i, stride] : llvm::zip(index, strides))
-    linear += i * stride;
-  return linear;
-}
-
 LogicalResult runConstant(graph::ConstantOp op, Operands, Results results) {
   FailureOr<Tensor> value = Tensor::fromAttribute(op.getValue());
   if (failed(value))
@@ -41,60 +27,43 @@ LogicalResult runIota(Operation *op, Operands, Results results, Interpreter &int
       return failure();
     start = range->start;
   }
-  forEachIndex(results[0].shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    results[0].integers[linear] = start + index[iota.getDimension()];
-  });
+  const int64_t stride = results[0].strides()[iota.getDimension()], size = results[0].shape[iota.getDimension()];
+  for (int64_t i = 0, n = results[0].count(); i < n; ++i)
+    results[0].integers[i] = start + i / stride % size;
   return success();
 }
 
 void runTranspose(graph::TransposeOp op, Operands operands, Results results) {
-  SmallVector<int64_t> strides = operands[0]->strides();
-  forEachIndex(results[0].shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    int64_t source = 0;
-    for (auto [i, dimension] : llvm::enumerate(op.getPermutation()))
-      source += index[i] * strides[dimension];
-    copyElement(*operands[0], source, results[0], linear);
-  });
+  const TensorShape natural = operands[0]->strides();
+  TensorShape strides;
+  for (int64_t dimension : op.getPermutation())
+    strides.push_back(natural[dimension]);
+  gatherStrided(*operands[0], 0, strides, results[0]);
 }
 
 LogicalResult runBroadcast(graph::BroadcastOp op, Operands operands, Results results) {
   const Tensor &x = *operands[0];
   if (results[0].rank() != cast<ShapedType>(op.getY().getType()).getRank())
     return op.emitOpError("has no reference rule for a size that the type leaves open");
-  SmallVector<int64_t> strides = x.strides();
-  int64_t added = results[0].rank() - x.rank();
-  forEachIndex(results[0].shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    int64_t source = 0;
-    for (int64_t d = 0; d < x.rank(); ++d)
-      source += (x.shape[d] == 1 ? 0 : index[added + d]) * strides[d];
-    copyElement(x, source, results[0], linear);
-  });
+  gatherStrided(x, 0, broadcastStrides(x.shape, results[0].shape), results[0]);
   return success();
 }
 
 void runSlice(graph::SliceOp op, Operands operands, Results results) {
-  SmallVector<int64_t> strides = operands[0]->strides();
-  int64_t start = linearIndex(op.getOffsets(), strides);
-  forEachIndex(results[0].shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    copyElement(*operands[0], start + linearIndex(index, strides), results[0], linear);
-  });
+  const TensorShape strides = operands[0]->strides();
+  gatherStrided(*operands[0], linearIndex(op.getOffsets(), strides), strides, results[0]);
 }
 
 void runPad(graph::PadOp op, Operands operands, Results results) {
-  SmallVector<int64_t> strides = results[0].strides();
-  int64_t start = linearIndex(op.getLow(), strides);
-  forEachIndex(operands[0]->shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-    copyElement(*operands[0], linear, results[0], start + linearIndex(index, strides));
-  });
+  const TensorShape strides = results[0].strides();
+  scatterStrided(*operands[0], results[0], linearIndex(op.getLow(), strides), strides);
 }
 
 void runConcat(graph::ConcatOp op, Operands operands, Results results) {
-  SmallVector<int64_t> strides = results[0].strides();
+  const TensorShape strides = results[0].strides();
   int64_t start = 0;
   for (const Tensor *input : operands) {
-    forEachIndex(input->shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-      copyElement(*input, linear, results[0], start + linearIndex(index, strides));
-    });
+    scatterStrided(*input, results[0], start, strides);
     start += input->shape[op.getAxis()] * strides[op.getAxis()];
   }
 }
@@ -104,20 +73,21 @@ template <typename Fold>
 void runReduce(Operation *op, ArrayRef<int64_t> axes, Operands operands, Results results, double start,
                int64_t integerStart, Fold fold) {
   const Tensor &x = *operands[0];
-  SmallVector<int64_t> shape = x.shape;
+  TensorShape shape = x.shape;
   for (int64_t axis : axes)
     shape[axis] = 1;
   results[0] = Tensor(shape, cast<ShapedType>(op->getResult(0).getType()).getElementType());
   Tensor &y = results[0];
-  SmallVector<int64_t> strides = y.strides();
+  TensorShape strides = y.strides();
   for (int64_t axis : axes)
     strides[axis] = 0;
   auto reduce = [&](const auto &from, auto &to, auto first) {
     std::fill(to.begin(), to.end(), first);
-    forEachIndex(x.shape, [&](int64_t linear, ArrayRef<int64_t> index) {
-      auto &sum = to[linearIndex(index, strides)];
-      sum = fold(sum, from[linear]);
-    });
+    Odometer odometer(x.shape, {strides});
+    for (int64_t i = 0, n = x.count(); i < n; ++i, odometer.advance()) {
+      auto &sum = to[odometer.offset(0)];
+      sum = fold(sum, from[i]);
+    }
   };
   if (x.isReal())
     reduce(x.reals, y.reals, start);

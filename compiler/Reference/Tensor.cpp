@@ -1,16 +1,16 @@
 #include "compiler/Reference/Tensor.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Tensors/Elements.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "runtime/Format/BlockState.h"
 #include "llvm/ADT/APFloat.h"
-#include <numeric>
 
 using namespace mlir;
 
 namespace ztc {
 
-Tensor::Tensor(ArrayRef<int64_t> shape, Type elementType)
-    : shape(shape.begin(), shape.end()), elementType(elementType) {
+Tensor::Tensor(ArrayRef<int64_t> shape, Type elementType) : elementType(elementType) {
+  this->shape.assign(shape.begin(), shape.end());
   if (isReal())
     reals.assign(count(), 0.0);
   else
@@ -23,32 +23,21 @@ Tensor Tensor::scalar(double value, Type elementType) {
   return tensor;
 }
 
-static double toDouble(APFloat value) {
-  bool losesInfo = false;
-  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-  return value.convertToDouble();
-}
-
-/// Reads element `i` of little-endian raw data.
-static APInt rawElement(ArrayRef<char> data, int64_t i, unsigned bytes) {
-  uint64_t bits = 0;
-  memcpy(&bits, data.data() + i * bytes, bytes);
-  return APInt(bytes * 8, bits);
-}
-
 static FailureOr<Tensor> fromResource(DenseResourceElementsAttr attribute) {
-  Tensor tensor(cast<RankedTensorType>(attribute.getType()));
+  Tensor tensor;
+  tensor.shape.assign(attribute.getType().getShape().begin(), attribute.getType().getShape().end());
+  tensor.elementType = attribute.getElementType();
   AsmResourceBlob *blob = attribute.getRawHandle().getBlob();
   unsigned bytes = (attribute.getElementType().getIntOrFloatBitWidth() + 7) / 8;
   if (!blob || static_cast<int64_t>(blob->getData().size()) != tensor.count() * bytes)
     return failure();
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    APInt bits = rawElement(blob->getData(), i, bytes);
-    if (auto floatType = dyn_cast<FloatType>(tensor.elementType))
-      tensor.reals[i] = toDouble(APFloat(floatType.getFloatSemantics(), bits));
-    else
-      tensor.integers[i] = tensor.elementType.isInteger(1) ? bits != 0 : bits.getSExtValue();
-  }
+  if (auto floatType = dyn_cast<FloatType>(tensor.elementType))
+    readFloats(blob->getData(), floatType.getFloatSemantics(), tensor.reals);
+  else
+    readIntegers(blob->getData(), bytes, true, tensor.integers);
+  if (tensor.elementType.isInteger(1))
+    for (int64_t &bit : tensor.integers)
+      bit = bit != 0;
   return tensor;
 }
 
@@ -70,17 +59,6 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   return tensor;
 }
 
-int64_t Tensor::count() const {
-  return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<int64_t>());
-}
-
-SmallVector<int64_t> Tensor::strides() const {
-  SmallVector<int64_t> result(shape.size(), 1);
-  for (int64_t d = rank() - 2; d >= 0; --d)
-    result[d] = result[d + 1] * shape[d + 1];
-  return result;
-}
-
 Tensor Tensor::reshaped(ArrayRef<int64_t> newShape) const {
   Tensor result = *this;
   result.shape.assign(newShape.begin(), newShape.end());
@@ -100,16 +78,9 @@ void roundToBlocks(Tensor &tensor) {
 double roundTo(double value, Type type) {
   if (type.isF64())
     return value;
-  float single = static_cast<float>(value);
-  if (isa<graph::Block8Type>(type)) // whole blocks are rounded, by who gives them
-    return single;
-  auto floatType = cast<FloatType>(type);
-  if (floatType.isF32())
-    return single;
-  APFloat narrow(single);
-  bool losesInfo = false;
-  narrow.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
-  return toDouble(narrow);
+  if (type.isF32() || isa<graph::Block8Type>(type)) // whole blocks are rounded where they are written
+    return static_cast<float>(value);
+  return roundThroughF32(value, cast<FloatType>(type).getFloatSemantics());
 }
 
 } // namespace ztc

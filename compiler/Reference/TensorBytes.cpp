@@ -1,5 +1,6 @@
 #include "compiler/Reference/TensorBytes.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Tensors/Elements.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/BlockState.h"
 #include <cmath>
@@ -89,8 +90,8 @@ std::vector<char> toBytes(const Tensor &tensor) {
 }
 
 Tensor fromBytes(const std::vector<char> &bytes, RankedTensorType type) {
-  Tensor tensor(type);
-  if (auto block = dyn_cast<graph::Block8Type>(tensor.elementType)) {
+  if (auto block = dyn_cast<graph::Block8Type>(type.getElementType())) {
+    Tensor tensor(type);
     std::vector<float> values(size_t(tensor.count()));
     for (size_t begin = 0; begin < values.size(); begin += kStateBlock)
       decodeStateBlock(reinterpret_cast<const std::byte *>(bytes.data()) + begin / kStateBlock * kStateBlockBytes,
@@ -99,21 +100,15 @@ Tensor fromBytes(const std::vector<char> &bytes, RankedTensorType type) {
     llvm::copy(values, tensor.reals.begin());
     return tensor;
   }
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    const auto *halves = reinterpret_cast<const uint16_t *>(bytes.data());
-    if (isNarrow(tensor.elementType))
-      tensor.reals[i] = tensor.elementType.isBF16() ? fromBf16(halves[i]) : fromF16(halves[i]);
-    else if (tensor.elementType.isInteger(16))
-      tensor.integers[i] = static_cast<int16_t>(halves[i]);
-    else if (tensor.elementType.isF32())
-      tensor.reals[i] = reinterpret_cast<const float *>(bytes.data())[i];
-    else if (tensor.elementType.isInteger(64))
-      tensor.integers[i] = reinterpret_cast<const int64_t *>(bytes.data())[i];
-    else if (tensor.elementType.isInteger(32))
-      tensor.integers[i] = reinterpret_cast<const int32_t *>(bytes.data())[i];
-    else
-      tensor.integers[i] = bytes[i];
-  }
+  Tensor tensor;
+  tensor.shape.assign(type.getShape().begin(), type.getShape().end());
+  tensor.elementType = type.getElementType();
+  const unsigned bytesEach = (tensor.elementType.getIntOrFloatBitWidth() + 7) / 8;
+  const ArrayRef<char> elements(bytes.data(), size_t(tensor.count()) * bytesEach);
+  if (auto floatType = dyn_cast<FloatType>(tensor.elementType))
+    readFloats(elements, floatType.getFloatSemantics(), tensor.reals);
+  else
+    readIntegers(elements, bytesEach, true, tensor.integers);
   return tensor;
 }
 

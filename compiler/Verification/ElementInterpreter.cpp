@@ -17,13 +17,6 @@ namespace {
 
 using Positions = std::vector<int64_t>;
 
-SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * shape[d + 1];
-  return strides;
-}
-
 int64_t coordinate(int64_t position, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides, int64_t dimension) {
   return position / strides[dimension] % shape[dimension];
 }
@@ -130,8 +123,8 @@ private:
 };
 
 std::function<Moved(int64_t)> ElementRun::movesOf(Operation &op) const {
-  const SmallVector<int64_t> shape = shapeOf(op.getResult(0)), strides = stridesOf(shape);
-  const SmallVector<int64_t> from = shapeOf(op.getOperand(0)), fromStrides = stridesOf(from);
+  const SmallVector<int64_t> shape = shapeOf(op.getResult(0)), strides = rowMajorStrides(shape);
+  const SmallVector<int64_t> from = shapeOf(op.getOperand(0)), fromStrides = rowMajorStrides(from);
   // A position of the result by its coordinates, each moved along a dimension of the operand.
   auto along = [=](SmallVector<int64_t> dimension, SmallVector<int64_t> offset) -> std::function<Moved(int64_t)> {
     return [=](int64_t position) {
@@ -182,7 +175,7 @@ std::function<Moved(int64_t)> ElementRun::movesOf(Operation &op) const {
 }
 
 Positions ElementRun::reducedOffsets(Operation &op) const {
-  const SmallVector<int64_t> from = shapeOf(op.getOperand(0)), strides = stridesOf(from);
+  const SmallVector<int64_t> from = shapeOf(op.getOperand(0)), strides = rowMajorStrides(from);
   Positions offsets{0};
   for (int64_t axis : axesOf(op)) {
     Positions next;
@@ -198,7 +191,7 @@ int64_t ElementRun::firstReduced(Operation &op, int64_t position) const {
   SmallVector<int64_t> from = shapeOf(op.getOperand(0)), shape = from;
   for (int64_t axis : axesOf(op))
     shape[axis] = 1;
-  const SmallVector<int64_t> fromStrides = stridesOf(from), strides = stridesOf(shape);
+  const SmallVector<int64_t> fromStrides = rowMajorStrides(from), strides = rowMajorStrides(shape);
   int64_t first = 0;
   for (size_t d = 0; d < shape.size(); ++d)
     first += coordinate(position, shape, strides, int64_t(d)) * fromStrides[d];
@@ -283,7 +276,7 @@ FailureOr<Tensor> ElementRun::constant(graph::ConstantOp op, size_t count) {
 }
 
 Tensor ElementRun::iota(graph::IotaOp op, ArrayRef<int64_t> positions) const {
-  const SmallVector<int64_t> shape = shapeOf(op.getY()), strides = stridesOf(shape);
+  const SmallVector<int64_t> shape = shapeOf(op.getY()), strides = rowMajorStrides(shape);
   const bool isOpen = !cast<RankedTensorType>(op.getY().getType()).hasStaticShape();
   Tensor result({int64_t(positions.size())}, getElementTypeOrSelf(op.getY().getType()));
   for (auto [value, position] : llvm::zip(result.integers, positions))

@@ -6,15 +6,6 @@ using llvm::ArrayRef;
 namespace ztc::importer {
 namespace {
 
-void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
-  if (y.storage() == HostTensor::Storage::Reals)
-    y.reals[to] = x.reals[from];
-  else if (y.storage() == HostTensor::Storage::Integers)
-    y.integers[to] = x.integers[from];
-  else
-    y.bits[to] = x.bits[from];
-}
-
 /// An index, counted from the end where negative; fails outside of [-size, size).
 bool normalIndex(KernelContext &c, int64_t &index, int64_t size) {
   if (index < 0)

@@ -12,28 +12,6 @@ constexpr uint32_t input(unsigned index) {
   return 1u << index;
 }
 
-/// y[i] = x[from(i)] for whole tensors of one storage: `strides` are those of x seen from y's shape, `start` the first
-/// element.
-void copyStrided(const HostTensor &x, HostTensor &y, int64_t start, const Shape &strides) {
-  Odometer odometer(y.shape, {strides});
-  for (int64_t i = 0, n = y.count(); i < n; ++i, odometer.advance()) {
-    int64_t from = start + odometer.offset(0);
-    if (y.storage() == HostTensor::Storage::Reals)
-      y.reals[i] = x.reals[from];
-    else if (y.storage() == HostTensor::Storage::Integers)
-      y.integers[i] = x.integers[from];
-    else
-      y.bits[i] = x.bits[from];
-  }
-}
-
-Shape rowMajor(ArrayRef<int64_t> shape) {
-  Shape strides(shape.size(), 1);
-  for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * shape[d + 1];
-  return strides;
-}
-
 void shapeOp(KernelContext &c) {
   ArrayRef<int64_t> shape = c.in(0).shape;
   auto clamp = [&](int64_t i) {
@@ -137,7 +115,7 @@ void transpose(KernelContext &c) {
     c.fail("perm has another length than the operand's rank");
     return;
   }
-  Shape shape, strides, natural = rowMajor(from);
+  Shape shape, strides, natural = rowMajorStrides(from);
   llvm::BitVector seen(from.size());
   for (int64_t p : permutation) {
     p = c.normalAxis(p, from.size());
@@ -151,7 +129,7 @@ void transpose(KernelContext &c) {
   }
   if (HostTensor *y = c.result(0, c.in(0).type, shape))
     if (const HostTensor &x = c.data(0); !c.failed())
-      copyStrided(x, *y, 0, strides);
+      gatherStrided(x, 0, strides, *y);
 }
 
 void expandTo(KernelContext &c, ArrayRef<int64_t> target) {
@@ -162,7 +140,7 @@ void expandTo(KernelContext &c, ArrayRef<int64_t> target) {
   }
   if (HostTensor *y = c.result(0, c.in(0).type, shape))
     if (const HostTensor &x = c.data(0); !c.failed())
-      copyStrided(x, *y, 0, broadcastStrides(x.shape, shape));
+      gatherStrided(x, 0, broadcastStrides(x.shape, shape), *y);
 }
 
 void expand(KernelContext &c) {
@@ -187,18 +165,13 @@ void tile(KernelContext &c) {
   if (!y)
     return;
   const HostTensor &x = c.data(0);
-  Shape strides = rowMajor(x.shape);
+  Shape strides = rowMajorStrides(x.shape);
   Odometer odometer(shape, {});
   for (int64_t i = 0, n = c.failed() ? 0 : y->count(); i < n; ++i, odometer.advance()) {
     int64_t from = 0;
     for (size_t d = 0; d < shape.size(); ++d)
       from += odometer.position()[d] % x.shape[d] * strides[d];
-    if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = x.reals[from];
-    else if (y->storage() == HostTensor::Storage::Integers)
-      y->integers[i] = x.integers[from];
-    else
-      y->bits[i] = x.bits[from];
+    copyElement(x, from, *y, i);
   }
 }
 
@@ -211,7 +184,7 @@ void slice(KernelContext &c) {
     steps = c.integers(4, "");
   if (c.failed())
     return;
-  Shape shape = c.in(0).shape, strides = rowMajor(shape), from = shape;
+  Shape shape = c.in(0).shape, strides = rowMajorStrides(shape), from = shape;
   if (starts.size() != ends.size() || (!axes.empty() && axes.size() != starts.size()) ||
       (!steps.empty() && steps.size() != starts.size())) {
     c.fail("starts, ends, axes and steps have different lengths");
@@ -242,7 +215,7 @@ void slice(KernelContext &c) {
   }
   if (HostTensor *y = c.result(0, c.in(0).type, shape))
     if (const HostTensor &x = c.data(0); !c.failed())
-      copyStrided(x, *y, start, strides);
+      gatherStrided(x, start, strides, *y);
 }
 
 void concat(KernelContext &c) {
@@ -266,24 +239,14 @@ void concat(KernelContext &c) {
   HostTensor *y = c.result(0, c.in(0).type, shape);
   if (!y)
     return;
-  int64_t outer = countOf(ArrayRef(shape).take_front(axis)), row = countOf(ArrayRef(shape).drop_front(axis)),
-          position = 0;
+  const TensorShape strides = y->strides();
+  int64_t start = 0;
   for (unsigned i = 0; i < c.node.inputs.size(); ++i) {
     const HostTensor &x = c.data(i);
     if (c.failed())
       return;
-    int64_t part = countOf(ArrayRef(x.shape).drop_front(axis));
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t e = 0; e < part; ++e) {
-        int64_t to = o * row + position + e, from = o * part + e;
-        if (y->storage() == HostTensor::Storage::Reals)
-          y->reals[to] = x.reals[from];
-        else if (y->storage() == HostTensor::Storage::Integers)
-          y->integers[to] = x.integers[from];
-        else
-          y->bits[to] = x.bits[from];
-      }
-    position += part;
+    scatterStrided(x, *y, start, strides);
+    start += x.shape[axis] * strides[axis];
   }
 }
 
@@ -308,14 +271,14 @@ void split(KernelContext &c) {
            llvm::Twine(axis));
     return;
   }
-  Shape strides = rowMajor(shape);
+  Shape strides = rowMajorStrides(shape);
   int64_t start = 0;
   for (int64_t i = 0; i < parts; ++i) {
     Shape part = shape;
     part[axis] = sizes[i];
     if (HostTensor *y = c.result(unsigned(i), c.in(0).type, part))
       if (const HostTensor &x = c.data(0); !c.failed())
-        copyStrided(x, *y, start, strides);
+        gatherStrided(x, start, strides, *y);
     start += sizes[i] * strides[axis];
   }
 }
@@ -333,12 +296,7 @@ void constantOfShape(KernelContext &c) {
   }
   HostTensor *y = c.result(0, value.type, Shape(target.begin(), target.end()));
   for (int64_t i = 0, n = y ? y->count() : 0; i < n; ++i) {
-    if (y->storage() == HostTensor::Storage::Reals)
-      y->reals[i] = value.reals[0];
-    else if (y->storage() == HostTensor::Storage::Integers)
-      y->integers[i] = value.integers[0];
-    else
-      y->bits[i] = value.bits[0];
+    copyElement(value, 0, *y, i);
   }
 }
 

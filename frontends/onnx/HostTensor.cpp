@@ -1,27 +1,12 @@
 #include "frontends/onnx/HostTensor.h"
+#include "compiler/Tensors/Elements.h"
 #include "llvm/ADT/APFloat.h"
-#include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <cstring>
 
 using llvm::ArrayRef;
 
 namespace ztc::importer {
-
-int64_t countOf(ArrayRef<int64_t> shape) {
-  int64_t product = 1;
-  for (int64_t size : shape)
-    product *= size;
-  return product;
-}
-
-std::optional<int64_t> checkedCount(ArrayRef<int64_t> shape) {
-  int64_t product = 1;
-  for (int64_t size : shape)
-    if (size < 0 || llvm::MulOverflow(product, std::max<int64_t>(size, 1), product))
-      return std::nullopt;
-  return llvm::is_contained(shape, 0) ? 0 : product;
-}
 
 int64_t wrapTo(int64_t value, ElementType type) {
   switch (type) {
@@ -42,7 +27,8 @@ int64_t wrapTo(int64_t value, ElementType type) {
   }
 }
 
-HostTensor::HostTensor(ElementType type, Shape shape) : type(type), shape(std::move(shape)) {
+HostTensor::HostTensor(ElementType type, Shape dimensions) : type(type) {
+  shape = std::move(dimensions);
   size_t n = static_cast<size_t>(count());
   switch (storage()) {
   case Storage::Reals:
@@ -55,10 +41,6 @@ HostTensor::HostTensor(ElementType type, Shape shape) : type(type), shape(std::m
     bits.resize(n);
     break;
   }
-}
-
-int64_t HostTensor::count() const {
-  return countOf(shape);
 }
 
 double HostTensor::real(int64_t index) const {
@@ -136,63 +118,35 @@ HostTensor HostTensor::ofIntegers(ArrayRef<int64_t> values) {
   return tensor;
 }
 
-namespace {
-template <typename Stored> Stored load(const char *bytes, int64_t index) {
-  Stored value;
-  std::memcpy(&value, bytes + index * int64_t(sizeof(Stored)), sizeof(Stored));
-  return value;
+static const llvm::fltSemantics &semanticsOf(ElementType type) {
+  return type == ElementType::F64   ? llvm::APFloat::IEEEdouble()
+         : type == ElementType::F32 ? llvm::APFloat::IEEEsingle()
+         : type == ElementType::F16 ? llvm::APFloat::IEEEhalf()
+                                    : llvm::APFloat::BFloat();
 }
 
-double decodeHalf(uint16_t bits, const llvm::fltSemantics &semantics) {
-  llvm::APFloat value(semantics, llvm::APInt(16, bits));
-  bool inexact;
-  value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return value.convertToDouble();
+static bool isSigned(ElementType type) {
+  return type == ElementType::I8 || type == ElementType::I16 || type == ElementType::I32 || type == ElementType::I64;
 }
-} // namespace
 
 HostTensor HostTensor::fromBytes(const Initializer &initializer, llvm::StringRef elements) {
-  HostTensor tensor(initializer.type, initializer.shape);
-  const char *bytes = elements.data();
-  for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
-    switch (initializer.type) {
-    case ElementType::F32:
-      tensor.reals[i] = load<float>(bytes, i);
-      break;
-    case ElementType::F64:
-      tensor.reals[i] = load<double>(bytes, i);
-      break;
-    case ElementType::F16:
-      tensor.reals[i] = decodeHalf(load<uint16_t>(bytes, i), llvm::APFloat::IEEEhalf());
-      break;
-    case ElementType::BF16:
-      tensor.reals[i] = decodeHalf(load<uint16_t>(bytes, i), llvm::APFloat::BFloat());
-      break;
-    case ElementType::Bool:
-      tensor.bits[i] = load<uint8_t>(bytes, i) != 0;
-      break;
-    case ElementType::U8:
-      tensor.integers[i] = load<uint8_t>(bytes, i);
-      break;
-    case ElementType::I8:
-      tensor.integers[i] = load<int8_t>(bytes, i);
-      break;
-    case ElementType::U16:
-      tensor.integers[i] = load<uint16_t>(bytes, i);
-      break;
-    case ElementType::I16:
-      tensor.integers[i] = load<int16_t>(bytes, i);
-      break;
-    case ElementType::U32:
-      tensor.integers[i] = load<uint32_t>(bytes, i);
-      break;
-    case ElementType::I32:
-      tensor.integers[i] = load<int32_t>(bytes, i);
-      break;
-    default:
-      tensor.integers[i] = load<int64_t>(bytes, i);
-      break;
-    }
+  HostTensor tensor;
+  tensor.type = initializer.type;
+  tensor.shape = initializer.shape;
+  const unsigned bytesEach = std::max(elementBytes(tensor.type), 1u);
+  const ArrayRef<char> bytes(elements.data(), size_t(tensor.count()) * bytesEach);
+  switch (tensor.storage()) {
+  case Storage::Reals:
+    readFloats(bytes, semanticsOf(tensor.type), tensor.reals);
+    break;
+  case Storage::Integers:
+    readIntegers(bytes, bytesEach, isSigned(tensor.type), tensor.integers);
+    break;
+  case Storage::Bits:
+    tensor.bits.assign(bytes.begin(), bytes.end());
+    for (uint8_t &bit : tensor.bits)
+      bit = bit != 0;
+    break;
   }
   return tensor;
 }
@@ -202,36 +156,7 @@ double roundTo(double value, ElementType type) {
     return value;
   if (type == ElementType::F32)
     return static_cast<float>(value);
-  llvm::APFloat narrow(value);
-  bool inexact;
-  narrow.convert(type == ElementType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
-                 llvm::APFloat::rmNearestTiesToEven, &inexact);
-  narrow.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return narrow.convertToDouble();
-}
-
-bool broadcastShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b, Shape &result) {
-  size_t rank = std::max(a.size(), b.size());
-  result.assign(rank, 1);
-  for (size_t i = 0; i < rank; ++i) { // from the right
-    int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1)
-      return false;
-    result[rank - 1 - i] = x == 1 ? y : x;
-  }
-  return true;
-}
-
-Shape broadcastStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  Shape strides(to.size(), 0);
-  int64_t stride = 1;
-  for (size_t i = 0; i < from.size(); ++i) {
-    int64_t size = from[from.size() - 1 - i];
-    if (size != 1)
-      strides[to.size() - 1 - i] = stride;
-    stride *= size;
-  }
-  return strides;
+  return roundOnce(value, semanticsOf(type));
 }
 
 } // namespace ztc::importer

@@ -9,7 +9,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 order = [
     *("runtime/" + x for x in ("Core", "Format", "Memory", "Ranks", "Text", "Data", "Checkpoint", "Collective", "Device", "Device/host", "Device/cuda",
                                "Executor", "Train", "Tools")),
-    *("compiler/" + x for x in ("Interfaces", "Support", "Dialect/Graph", "Dialect/Dist", "Dialect/Plan", "Dialect/Kernel", "Analysis", "Reference",
+    *("compiler/" + x for x in ("Interfaces", "Support", "Dialect/Graph", "Dialect/Dist", "Dialect/Plan", "Dialect/Kernel", "Analysis", "Tensors", "Reference",
                                 "Codegen", "Conversion", "Target", "Verification")),
     *("passes/" + x for x in ("Patterns", "Autodiff", "Adapters", "Quantization", "Precision", "Sharding", "Recompute", "Fusion", "Schedule", "Verify", "Kernels",
                               "Placement")),
