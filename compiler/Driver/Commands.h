@@ -1,6 +1,7 @@
 // What each subcommand of ztc does. Each returns the exit status: 0 done, 1 failed, 2 wrong usage.
 #pragma once
 #include "compiler/Driver/Options.h"
+#include "compiler/Report/Choices.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
@@ -41,10 +42,10 @@ int runExport(const CompileOptions &options, const ExportModelOptions &form);
 
 /// What `ztc plan` is asked for; model, sizes, ranks and stages stand in CompileOptions.
 struct TrainingRequest {
-  std::string gpu;             ///< a name of compiler/Analysis/GpuModels.h, or host
-  std::string method = "auto"; ///< full, lora, qlora, or auto: all, and the first that fits is recommended
-  uint64_t globalBatch = 0;    ///< rows of a step over all ranks; 0: as many as are usual
-  bool longest = false;        ///< also how long rows may be
+  std::string gpu;                              ///< a name of compiler/Analysis/GpuModels.h, or host
+  TrainingMethod method = TrainingMethod::Auto; ///< auto: all, and the first that fits is recommended
+  uint64_t globalBatch = 0;                     ///< rows of a step over all ranks; 0: as many as are usual
+  bool longest = false;                         ///< also how long rows may be
 };
 
 /// A table of the ways to train a model that fit; 1 where none does.

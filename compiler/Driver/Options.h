@@ -1,6 +1,7 @@
 // What a compilation is asked for. Filled by ztc.cpp from the command line; nothing else reads flags.
 #pragma once
 #include "compiler/Analysis/RecomputeChoice.h"
+#include "compiler/Support/Formats.h"
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -10,7 +11,7 @@
 
 namespace ztc {
 
-/// Options of `ztc compile` and `ztc memory` (DESIGN: the command line). Sizes are in bytes; 0 means "not given".
+/// Options of `ztc compile` and `ztc memory` . Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
   std::string input;  ///< an ONNX file, a Hugging Face folder, or IR text where `from` is set
   std::string model;  ///< of IR text: what it was made of; else empty
@@ -20,15 +21,15 @@ struct CompileOptions {
   uint64_t seq = 0;                 ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1
-  std::string precision = "bf16";
-  bool tf32 = false;                   ///< with fp32: products round their factors to TF32 on GPUs
-  std::string optimizer = "adamw";     ///< a name of compiler/Dialect/Graph/Optimizers.h
-  std::string optimizerState = "fp32"; ///< fp32, bf16 or int8
-  std::string masters = "fp32";        ///< of bf16 weights: fp32 or none
-  std::string precisionPolicy;         ///< JSON file with the layers that stay fp32
+  StoragePrecision precision = StoragePrecision::Bf16;
+  bool tf32 = false;               ///< with fp32: products round their factors to TF32 on GPUs
+  std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
+  StateFormat optimizerState = StateFormat::Fp32;
+  MasterFormat masters = MasterFormat::Fp32; ///< of bf16 weights
+  std::string precisionPolicy;               ///< JSON file with the layers that stay fp32
   std::vector<std::string>
-      keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
-  std::string recompute = "auto";
+      keptFp32;                    ///< what that file says: regular expressions over checkpoint names and module paths
+  std::string recompute = "auto";  ///< none, auto, or a name of passes/Recompute/Policies.h
   RecomputeChoice recomputeChoice; ///< with auto: what the search chose
   uint64_t memoryBudget = 0;       ///< per rank
   uint64_t memoryReserve = 0;      ///< per rank, for what lies outside the arena
@@ -48,9 +49,9 @@ struct CompileOptions {
   std::string noDecayPattern;          ///< further parameters without weight decay
   std::string adapter;                 ///< PEFT folder: low-rank adapters are trained, the model is not
   std::string lora;                    ///< "r=16,alpha=32,targets=all-linear": the same, of a new adapter
-  std::string quantize;                ///< nf4 or int8: how frozen weights of products are stored; empty: as others
-  bool pack = false;                   ///< rows hold several documents, and attention stays within each
-  bool generate = false;               ///< a program that generates text with a key/value cache
+  FrozenFormat quantize = FrozenFormat::Plain; ///< how frozen weights of products are stored
+  bool pack = false;                           ///< rows hold several documents, and attention stays within each
+  bool generate = false;                       ///< a program that generates text with a key/value cache
 
   std::vector<std::string> plugins;
   std::vector<std::string> patterns;    ///< "FILE[,before=PHASE|,after=PHASE|,after=loss][,keeps=changes|bits]"

@@ -23,6 +23,11 @@ std::vector<std::string> parts(StringRef text) {
   return list;
 }
 
+/// The word of an enum in IR that a person may have written; what is not one leaves the option as it is.
+template <typename Enum> void take(Enum &option, StringRef word) {
+  option = fromWord<Enum>(word).value_or(option);
+}
+
 /// An option of one phase. `write` is null where no later phase and no report reads it.
 struct PhaseOption {
   StringRef name;
@@ -42,7 +47,8 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef x) { o.paddingToken = x; }},
     {"adapter", Phase::Import, [](const auto &o) { return o.adapter; }, [](auto &o, StringRef x) { o.adapter = x; }},
     {"lora", Phase::Import, [](const auto &o) { return o.lora; }, [](auto &o, StringRef x) { o.lora = x; }},
-    {"quantize", Phase::Import, [](const auto &o) { return o.quantize; }, [](auto &o, StringRef x) { o.quantize = x; }},
+    {"quantize", Phase::Import, [](const auto &o) { return wordOf(o.quantize); },
+     [](auto &o, StringRef x) { take(o.quantize, x); }},
     {"freeze", Phase::Backward, [](const auto &o) { return o.freezePattern; },
      [](auto &o, StringRef x) { o.freezePattern = x; }},
     {"no-decay", Phase::Backward, [](const auto &o) { return o.noDecayPattern; },
@@ -54,14 +60,14 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef) { o.pack = true; }},
     {"generate", Phase::Backward, [](const auto &o) -> std::string { return o.generate ? "cache" : ""; },
      [](auto &o, StringRef) { o.generate = true; }},
-    {"precision", Phase::Precision, [](const auto &o) { return o.precision; },
-     [](auto &o, StringRef x) { o.precision = x; }},
+    {"precision", Phase::Precision, [](const auto &o) { return wordOf(o.precision); },
+     [](auto &o, StringRef x) { take(o.precision, x); }},
     {"precision-policy", Phase::Precision, [](const auto &o) { return joined(o.keptFp32); },
      [](auto &o, StringRef x) { o.keptFp32 = parts(x); }},
-    {"optimizer-state", Phase::Precision, [](const auto &o) { return o.optimizerState; },
-     [](auto &o, StringRef x) { o.optimizerState = x; }},
-    {"master", Phase::Precision, [](const auto &o) -> std::string { return o.masters == "fp32" ? "" : o.masters; },
-     [](auto &o, StringRef x) { o.masters = x; }},
+    {"optimizer-state", Phase::Precision, [](const auto &o) { return wordOf(o.optimizerState); },
+     [](auto &o, StringRef x) { take(o.optimizerState, x); }},
+    {"master", Phase::Precision, [](const auto &o) { return o.masters == MasterFormat::Fp32 ? "" : wordOf(o.masters); },
+     [](auto &o, StringRef x) { take(o.masters, x); }},
     {"zero", Phase::Shard, [](const auto &o) { return o.stages.empty() ? std::to_string(o.zero) : joined(o.stages); },
      [](auto &o, StringRef x) {
        o.stages.clear();

@@ -13,8 +13,10 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
 #define PHASE(enumerator, name, sentence, postCondition) Option<bool> enumerator{*this, name, llvm::cl::desc(sentence)};
 #include "compiler/Driver/Phases.def"
   Option<unsigned> zero{*this, "zero", llvm::cl::desc("ZeRO stage 0..3"), llvm::cl::init(0)};
-  Option<std::string> precisionType{*this, "precision-type", llvm::cl::desc("fp32, bf16 or fp16"),
-                                    llvm::cl::init("bf16")};
+  Option<StoragePrecision> precisionType{
+      *this, "precision-type", llvm::cl::desc("what is stored and computed in"), llvm::cl::init(StoragePrecision::Bf16),
+      llvm::cl::values(clEnumValN(StoragePrecision::Fp32, "fp32", ""), clEnumValN(StoragePrecision::Bf16, "bf16", ""),
+                       clEnumValN(StoragePrecision::Fp16, "fp16", ""))};
   Option<std::string> recomputeLevel{*this, "recompute-level", llvm::cl::desc("none, cheap or layer"),
                                      llvm::cl::init("none")};
   ListOption<std::string> targets{

@@ -14,13 +14,16 @@
 
 using namespace mlir;
 
+static_assert(int(ztc::FrozenFormat::Nf4) == int(ztc::graph::WeightFormat::Nf4) &&
+              int(ztc::FrozenFormat::Int8) == int(ztc::graph::WeightFormat::Int8));
+
 void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
   switch (phase) {
   case Phase::Import: // the importer has produced the module
     return;
   case Phase::Backward: {
-    if (!options.quantize.empty())
-      pm.addPass(createChooseQuantized({options.quantize}));
+    if (options.quantize != FrozenFormat::Plain)
+      pm.addPass(createChooseQuantized({graph::WeightFormat(options.quantize)}));
     if (!options.adapter.empty() || !options.lora.empty())
       pm.addPass(createInsertAdapters());
     AutodiffOptions autodiff;
@@ -36,7 +39,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
     return populatePrecisionPipeline(pm,
                                      {options.precision, options.optimizerState, options.keptFp32, options.masters});
   case Phase::Shard:
-    if (!options.quantize.empty())
+    if (options.quantize != FrozenFormat::Plain)
       pm.addPass(createQuantizeWeights());
     return populateShardPipeline(pm, {options.zero});
   case Phase::Recompute: {

@@ -31,29 +31,31 @@ constexpr uint64_t kLongestRow = 1 << 20;
 
 /// A method with what it changes, most faithful first.
 struct Method {
-  const char *name;
-  const char *lora = nullptr, *quantize = nullptr;
-  const char *optimizerState = nullptr, *masters = nullptr;
+  TrainingMethod name;
+  const char *lora = nullptr;
+  FrozenFormat quantize = FrozenFormat::Plain;
+  std::optional<StateFormat> optimizerState = std::nullopt;
+  std::optional<MasterFormat> masters = std::nullopt;
 
   /// Of the numbers, in words.
   std::vector<std::string> changes() const {
     std::vector<std::string> words;
     if (optimizerState)
-      words.push_back(std::string("optimizer states in ") + optimizerState);
+      words.push_back("optimizer states in " + wordOf(*optimizerState));
     if (masters)
       words.push_back("no masters");
     return words;
   }
-  bool isFor(const CompileOptions &options) const { return !masters || options.precision == "bf16"; }
+  bool isFor(const CompileOptions &options) const { return !masters || options.precision == StoragePrecision::Bf16; }
 };
 constexpr Method kMethods[] = {
-    {.name = "full"},
-    {.name = "full", .optimizerState = "bf16"},
-    {.name = "full", .optimizerState = "int8"},
-    {.name = "full", .optimizerState = "bf16", .masters = "none"},
-    {.name = "full", .optimizerState = "int8", .masters = "none"},
-    {.name = "lora", .lora = "r=16,alpha=32,targets=all-linear"},
-    {.name = "qlora", .lora = "r=16,alpha=32,targets=all-linear", .quantize = "nf4"},
+    {.name = TrainingMethod::Full},
+    {.name = TrainingMethod::Full, .optimizerState = StateFormat::Bf16},
+    {.name = TrainingMethod::Full, .optimizerState = StateFormat::Int8},
+    {.name = TrainingMethod::Full, .optimizerState = StateFormat::Bf16, .masters = MasterFormat::None},
+    {.name = TrainingMethod::Full, .optimizerState = StateFormat::Int8, .masters = MasterFormat::None},
+    {.name = TrainingMethod::Lora, .lora = "r=16,alpha=32,targets=all-linear"},
+    {.name = TrainingMethod::Qlora, .lora = "r=16,alpha=32,targets=all-linear", .quantize = FrozenFormat::Nf4},
 };
 
 class Search {
@@ -99,11 +101,9 @@ CompileOptions Search::optionsOf(const Method &method, uint64_t batch) const {
     used.lora = method.lora;
   if (!method.lora)
     used.lora = used.adapter = "";
-  used.quantize = method.quantize ? method.quantize : "";
-  if (method.optimizerState)
-    used.optimizerState = method.optimizerState;
-  if (method.masters)
-    used.masters = method.masters;
+  used.quantize = method.quantize;
+  used.optimizerState = method.optimizerState.value_or(used.optimizerState);
+  used.masters = method.masters.value_or(used.masters);
   used.recompute = "auto";
   used.memoryBudget = table.availableBytes;
   used.memoryReserve = table.reserveBytes;
@@ -133,19 +133,19 @@ void Search::addCommands(TrainingChoice &choice, const CompileOptions &used) con
   const auto add = [&](const char *name, const std::string &value) { text += std::string(" --") + name + "=" + value; };
   add("batch", std::to_string(choice.batch));
   add("seq", std::to_string(choice.sequence));
-  add("precision", used.precision);
+  add("precision", wordOf(used.precision));
   if (choice.stage)
     add("zero", std::to_string(choice.stage));
   if (!used.adapter.empty())
     add("adapter", quoted(used.adapter));
   else if (!used.lora.empty())
     add("lora", quoted(used.lora));
-  if (!used.quantize.empty())
-    add("quantize", used.quantize);
-  if (used.optimizerState != "fp32")
-    add("optimizer-state", used.optimizerState);
-  if (used.masters != "fp32")
-    add("master", used.masters);
+  if (used.quantize != FrozenFormat::Plain)
+    add("quantize", wordOf(used.quantize));
+  if (used.optimizerState != StateFormat::Fp32)
+    add("optimizer-state", wordOf(used.optimizerState));
+  if (used.masters != MasterFormat::Fp32)
+    add("master", wordOf(used.masters));
   add("mem", std::to_string(table.availableBytes) + "B");
   if (table.reserveBytes)
     add("reserve", std::to_string(table.reserveBytes) + "B");
@@ -245,7 +245,7 @@ LogicalResult Search::searchMethod(const Method &method) {
     std::erase_if(places, [&](const Place &place) { return table.globalBatch % (place.first * batch) != 0; });
     if (places.empty())
       break;
-    llvm::errs() << "ztc: " << method.name;
+    llvm::errs() << "ztc: " << wordOf(method.name);
     for (const std::string &change : method.changes())
       llvm::errs() << ", " << change;
     llvm::errs() << ", micro-batch " << batch << "\n";
@@ -344,7 +344,7 @@ void Search::recommend() {
 LogicalResult Search::run() {
   bool foundAll = false;
   for (const Method &method : kMethods) {
-    if ((request.method != "auto" && request.method != method.name) || !method.isFor(options))
+    if ((request.method != TrainingMethod::Auto && request.method != method.name) || !method.isFor(options))
       continue;
     // What changes numbers is for those whom nothing else fits.
     if (!method.changes().empty() && foundAll)
@@ -401,7 +401,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   ChoiceTable table;
   table.model = llvm::sys::path::filename(StringRef(options.input).rtrim('/')).str();
   table.device = gpu ? gpu->name : "this host";
-  table.precision = options.precision;
+  table.precision = wordOf(options.precision);
   table.availableBytes = options.memoryBudget ? options.memoryBudget : gpu->memoryBytes();
   table.reserveBytes = options.memoryReserve;
   if (gpu && !options.given.count("reserve"))

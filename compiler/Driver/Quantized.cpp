@@ -33,9 +33,13 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
     return fail("the weights are in " + first.format + " (" + first.name +
                 "): an adapter can be trained beside them, give --lora=r=16,alpha=32,targets=all-linear or "
                 "--adapter=DIR");
-  if (!options.quantize.empty() && options.quantize != first.format)
-    return fail("--quantize=" + options.quantize + ": the folder's weights are in " + first.format + " already");
-  options.quantize = first.format;
+  const std::optional<FrozenFormat> stored = fromWord<FrozenFormat>(first.format);
+  if (!stored)
+    return fail("'" + Twine(first.name) + "' is stored as " + first.format + ", which is neither nf4 nor int8");
+  if (options.quantize != FrozenFormat::Plain && options.quantize != *stored)
+    return fail("--quantize=" + wordOf(options.quantize) + ": the folder's weights are in " + first.format +
+                " already");
+  options.quantize = *stored;
   llvm::StringMap<const huggingface::QuantizedTensor *> byName;
   for (const huggingface::QuantizedTensor &tensor : tensors)
     byName[tensor.name] = &tensor;

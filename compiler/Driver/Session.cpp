@@ -41,13 +41,13 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   std::vector<std::pair<std::string, std::string>> all{
       {"zero", std::to_string(o.zero)},
       {"prefetch", o.prefetch ? std::to_string(*o.prefetch) : ""},
-      {"precision", o.precision},
+      {"precision", wordOf(o.precision)},
       {"precision-policy", join(o.keptFp32)},
       {"recompute", o.recompute},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
-      {"optimizer-state", o.optimizerState},
-      {"master", o.masters == "fp32" ? "" : o.masters},
+      {"optimizer-state", wordOf(o.optimizerState)},
+      {"master", o.masters == MasterFormat::Fp32 ? "" : wordOf(o.masters)},
       {"target", join(o.targets)},
       {"weights", o.weights},
       {"padding-token", o.paddingToken},
@@ -55,7 +55,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"freeze", o.freezePattern},
       {"adapter", o.adapter},
       {"lora", o.lora},
-      {"quantize", o.quantize},
+      {"quantize", wordOf(o.quantize)},
       {"no-decay", o.noDecayPattern},
       {"tf32", o.tf32 ? "on" : ""},
       {"pack", o.pack ? "on" : ""},
@@ -289,10 +289,10 @@ LogicalResult Session::importInput() {
   if (failed(attachQuantized(*moduleRef, quantized, opts)))
     return failure();
   if (opts.adapter.empty() && opts.lora.empty()) {
-    if (opts.quantize.empty())
+    if (opts.quantize == FrozenFormat::Plain)
       return success();
     return emitError(UnknownLoc::get(context.get()))
-           << "--quantize=" << opts.quantize
+           << "--quantize=" << wordOf(opts.quantize)
            << ": only what is not trained is stored in fewer bits; give --lora=r=16,alpha=32,targets=all-linear or "
               "--adapter=DIR too";
   }
@@ -461,7 +461,7 @@ LogicalResult Session::runPhase(const PhaseInfo &info) {
     pm.addInstrumentation(notePasses(hooks, info.phase));
   const bool isFollowed = passVerifier && info.phase <= Phase::Schedule;
   if (isFollowed && !passVerifier->hasBegun())
-    passVerifier->begin(*moduleRef, opts.optimizerState == "int8");
+    passVerifier->begin(*moduleRef, opts.optimizerState == StateFormat::Int8);
   if (isFollowed)
     pm.addInstrumentation(passVerifier->instrumentation(info.phase, opts.precision));
   if (explainer) {
@@ -565,7 +565,7 @@ void Session::restore(const Snapshot &snapshot, CompileOptions options) {
 PlanOptions Session::planOptions(bool withKernels) const {
   PlanOptions options;
   options.ztcVersion = versionText();
-  options.precision = opts.precision;
+  options.precision = wordOf(opts.precision);
   options.zero = opts.zero;
   options.budgetBytes = opts.memoryBudget;
   if (opts.given.count("reserve"))

@@ -10,15 +10,15 @@ namespace ztc {
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
 
-/// The format in which a folder of this configuration has its weights, where these are in fewer bits; "" else. Which
+/// The format in which a folder of this configuration has its weights, where these are in fewer bits. Which
 /// are taken, and what of them, reading the folder has said.
-static std::string storedFormat(const std::string &config) {
+static FrozenFormat storedFormat(const std::string &config) {
   const nlohmann::json json = parseJson(config);
   if (!json.is_object() || !json.contains("quantization_config") || !json["quantization_config"].is_object())
-    return {};
+    return FrozenFormat::Plain;
   const nlohmann::json &quantization = json["quantization_config"];
   const auto flag = quantization.find("load_in_8bit");
-  return flag != quantization.end() && *flag == nlohmann::json(true) ? "int8" : "nf4";
+  return flag != quantization.end() && *flag == nlohmann::json(true) ? FrozenFormat::Int8 : FrozenFormat::Nf4;
 }
 
 CompileOptions withoutOutputs(CompileOptions options) {
@@ -39,7 +39,7 @@ SmallModel::SmallModel(const CompileOptions &options) : small(withoutOutputs(opt
   small.batch = kSmallBatch;
   small.seq = kSmallSequence;
   // Its tensors are small, and its states are to be stored as the model's are.
-  if (small.optimizerState == "int8")
+  if (small.optimizerState == StateFormat::Int8)
     small.passOptions.push_back("ztc-store-masters.block-from=256");
   if (huggingface::isModelFolder(options.input))
     shrinkFolder();
@@ -54,7 +54,7 @@ void SmallModel::shrinkFolder() {
     return;
   const std::string narrow = huggingface::smallForm(*config);
   (void)writeFile(*folder / "config.json", narrow);
-  if (small.quantize.empty() && small.weights.empty())
+  if (small.quantize == FrozenFormat::Plain && small.weights.empty())
     small.quantize = storedFormat(*config);
   small.input = folder->path;
   small.weights.clear();

@@ -24,7 +24,7 @@ static Keeps keepsOf(const Pass &pass) {
 /// Passes run on one thread (Session), so what runs is one pass at a time.
 class PassVerifier::Instrumentation : public PassInstrumentation {
 public:
-  Instrumentation(PassVerifier &owner, Phase phase, StringRef precision)
+  Instrumentation(PassVerifier &owner, Phase phase, StoragePrecision precision)
       : owner(owner), phase(phase), precision(precision) {}
 
   void runBeforePass(Pass *pass, Operation *op) override {
@@ -76,11 +76,11 @@ private:
 
   PassVerifier &owner;
   Phase phase;
-  std::string precision;
+  StoragePrecision precision;
   OwningOpRef<ModuleOp> before;
 };
 
-std::unique_ptr<PassInstrumentation> PassVerifier::instrumentation(Phase phase, StringRef precision) {
+std::unique_ptr<PassInstrumentation> PassVerifier::instrumentation(Phase phase, StoragePrecision precision) {
   return std::make_unique<Instrumentation>(*this, phase, precision);
 }
 
@@ -148,7 +148,7 @@ void PassVerifier::changeReference(Pass *pass) {
   changedLate |= failed(parsePassPipeline(pipeline, pm)) || failed(pm.run(*afterBackward));
 }
 
-LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StringRef precision) {
+LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StoragePrecision precision) {
   if (broken)
     return failure();
   const std::string name = llvm::formatv("phase {0}", allPhases()[size_t(phase)].name);

@@ -3,6 +3,7 @@
 #pragma once
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/Plugin.h"
+#include "compiler/Support/Formats.h"
 #include "compiler/Verification/StepVerifier.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassInstrumentation.h"
@@ -24,9 +25,9 @@ public:
   /// The module has been imported. `statesInBlocks`: the optimizer's states will be stored in 8 bits.
   void begin(mlir::ModuleOp module, bool statesInBlocks) { verifier.emplace(module, statesInBlocks); }
   /// To be added to the pass manager of `phase`.
-  std::unique_ptr<mlir::PassInstrumentation> instrumentation(Phase phase, llvm::StringRef precision);
+  std::unique_ptr<mlir::PassInstrumentation> instrumentation(Phase phase, StoragePrecision precision);
   /// After the passes of a phase have run. Fails, with a message to stderr, where one of them broke its promise.
-  llvm::LogicalResult endPhase(Phase phase, mlir::ModuleOp module, llvm::StringRef precision);
+  llvm::LogicalResult endPhase(Phase phase, mlir::ModuleOp module, StoragePrecision precision);
 
   /// Passes that were looked at, and how many of them are plugins'.
   unsigned passes = 0, pluginPasses = 0;

@@ -37,11 +37,11 @@ constexpr unsigned kSecondsOfARun = 120, kSeed = 0;
 struct Limits {
   double loss, gradients, update;
 };
-Limits limitsOf(StringRef precision, bool isContinuous) {
-  Limits limits = precision == "fp32" ? Limits{1e-5, 1e-4, 1e-3} : Limits{2e-2, 1e-1, 2e-1};
+Limits limitsOf(StoragePrecision precision, bool isContinuous) {
+  Limits limits = precision == StoragePrecision::Fp32 ? Limits{1e-5, 1e-4, 1e-3} : Limits{2e-2, 1e-1, 2e-1};
   // By a sign an element moves by 2 where it should move by -2: one in 1600 of them may, or one in 16 in 16 bits.
   if (!isContinuous)
-    limits.update = precision == "fp32" ? 0.05 : 0.5;
+    limits.update = precision == StoragePrecision::Fp32 ? 0.05 : 0.5;
   return limits;
 }
 
@@ -335,7 +335,7 @@ struct Way {
 /// Runs the plan in its folder, one way after the other.
 class Runs {
 public:
-  Runs(const ScratchFolder &folder, const Problem &problem, std::string runner, const std::string &precision,
+  Runs(const ScratchFolder &folder, const Problem &problem, std::string runner, StoragePrecision precision,
        const Limits &limits, bool hasNoMasters)
       : folder(folder), problem(problem), runner(std::move(runner)), precision(precision), limits(limits),
         hasNoMasters(hasNoMasters) {}
@@ -353,7 +353,8 @@ private:
 
   const ScratchFolder &folder;
   const Problem &problem;
-  std::string runner, precision;
+  std::string runner;
+  StoragePrecision precision;
   Limits limits;
   bool hasNoMasters;
 };
@@ -385,7 +386,7 @@ std::vector<std::string> Runs::commandLine(const Way &way) const {
        {std::pair("--lr", kRate), std::pair("--beta1", kBeta1), std::pair("--beta2", kBeta2),
         std::pair("--epsilon", kEpsilon), std::pair("--weight-decay", kDecay), std::pair("--momentum", kMomentum)})
     words.push_back(llvm::formatv("{0}={1:f12}", option, value));
-  if (precision == "fp16")
+  if (precision == StoragePrecision::Fp16)
     words.push_back("--loss-scale=1");
   return words;
 }
@@ -454,7 +455,7 @@ bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
 
 } // namespace
 
-PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, const std::string &precision, bool withGpus) {
+PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, StoragePrecision precision, bool withGpus) {
   PlanReport report;
   const std::string runner = findRunner();
   if (runner.empty()) {

@@ -1,6 +1,7 @@
 // The last net of `ztc compile --verify`: the small form's plan runs, and what it computes is held against the
 // interpreter.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/Format/plan.pb.h"
 #include <string>
@@ -25,6 +26,6 @@ std::string standInFolder();
 /// `backward`, interpreted in f64; `precision`, in which the plan rounds, says how far they may be apart. `withGpus`:
 /// the same on so many GPUs, for which the engine of standInFolder() stands; the plan has an image for the target simt
 /// then.
-PlanReport verifyPlan(const plan::Plan &plan, mlir::ModuleOp reference, const std::string &precision, bool withGpus);
+PlanReport verifyPlan(const plan::Plan &plan, mlir::ModuleOp reference, StoragePrecision precision, bool withGpus);
 
 } // namespace ztc

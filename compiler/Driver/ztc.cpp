@@ -42,13 +42,25 @@ const CLI::Validator kWhole(
     },
     "");
 
+/// One of an enum's words (Formats.h), which is parsed here and nowhere else; "" is not one to be given.
+template <typename Enum>
+CLI::Option *addChoice(CLI::App &app, const std::string &name, Enum &target, const std::string &text) {
+  std::vector<std::string> words;
+  for (std::string_view word : kWords<Enum>)
+    if (!word.empty())
+      words.emplace_back(word);
+  return app
+      .add_option_function<std::string>(
+          name, [&target](const std::string &word) { target = fromWord<Enum>(word).value_or(target); }, text)
+      ->check(CLI::IsMember(words));
+}
+
 /// Options that `compile` and `memory` share.
 void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
   app.add_option("--batch", o.batch, "micro-batch per rank")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
   app.add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
-  app.add_option("--precision", o.precision, "storage and compute types")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  addChoice(app, "--precision", o.precision, "storage and compute types");
   app.add_flag("--tf32", o.tf32,
                "of fp32: products on GPUs round their factors to TF32 (10 bits after the leading one)");
   app.add_option("--precision-policy", o.precisionPolicy,
@@ -56,14 +68,11 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("FILE");
   app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd, or a plugin's optimizer")
       ->type_name("NAME");
-  app.add_option(
-         "--optimizer-state", o.optimizerState,
-         "type of the optimizer's states; int8: codes with a scale for each 256 elements, fp32 for embeddings and "
-         "tensors of fewer than 4096 elements")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}));
-  app.add_option("--master", o.masters,
-                 "of weights in bf16: fp32, or none (4 bytes an element less; updates are rounded stochastically)")
-      ->check(CLI::IsMember({"fp32", "none"}));
+  addChoice(app, "--optimizer-state", o.optimizerState,
+            "type of the optimizer's states; int8: codes with a scale for each 256 elements, fp32 for embeddings and "
+            "tensors of fewer than 4096 elements");
+  addChoice(app, "--master", o.masters,
+            "of weights in bf16: fp32, or none (4 bytes an element less; updates are rounded stochastically)");
   app.add_option("--recompute", o.recompute,
                  "what to compute again instead of keeping: none, cheap, layer, auto, or a plugin's policy")
       ->type_name("NAME");
@@ -105,10 +114,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("--lora", o.lora, "the same with a new adapter: r=16,alpha=32,targets=all-linear (or q_proj+v_proj)")
       ->type_name("KEY=VALUE,...")
       ->excludes(adapter);
-  app.add_option("--quantize", o.quantize,
-                 "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
-                 "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)")
-      ->check(CLI::IsMember({"nf4", "int8"}));
+  addChoice(app, "--quantize", o.quantize,
+            "beside an adapter: store the frozen weights of linear modules, but for the head, in fewer bits, as "
+            "bitsandbytes does: nf4 (QLoRA, 4.1 bits each) or int8 (a scale for each row)");
   app.add_flag(
       "--pack", o.pack,
       "rows hold several documents: attention stays within each, positions count from its first token, and rows "
@@ -149,8 +157,7 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
       ->delimiter(',')
       ->transform(kWhole)
       ->check(CLI::Range(1, 1024));
-  plan->add_option("--method", t.method, "which way to train; auto: the first of full, lora, qlora that fits")
-      ->check(CLI::IsMember({"full", "lora", "qlora", "auto"}));
+  addChoice(*plan, "--method", t.method, "which way to train; auto: the first of full, lora, qlora that fits");
   plan->add_option("--zero", o.stages, "ZeRO stages to look at; the default is all")
       ->delimiter(',')
       ->transform(kWhole)
@@ -166,8 +173,7 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   addSize(*plan, "--mem", o.memoryBudget, "memory of a rank instead of the GPU's own", true);
   addSize(*plan, "--reserve", o.memoryReserve, "of it, for the driver and its libraries", false);
   plan->add_option("--threads", o.threads, "of a host: threads a rank")->transform(kWhole)->check(CLI::Range(1, 4096));
-  plan->add_option("--precision", o.precision, "storage and compute types")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  addChoice(*plan, "--precision", o.precision, "storage and compute types");
   plan->add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion or sgd")->type_name("NAME");
   plan->add_option("--weights", o.weights, "Hugging Face folder or safetensors file");
   plan->add_option("--input", o.inputRoles, "as in ztc compile")->type_name("ROLE=NAME")->allow_extra_args(false);
@@ -230,11 +236,12 @@ void dropUnused(CompileOptions &o) {
     note("--prefetch has no effect: only --zero=3 gathers parameters");
     o.prefetch.reset();
   }
-  if (o.tf32 && o.precision != "fp32" && o.precisionPolicy.empty() && o.from.empty()) {
-    note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + o.precision + " has none");
+  if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
+    note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +
+         " has none");
     o.tf32 = false;
   }
-  if (!o.precisionPolicy.empty() && o.precision == "fp32" && o.from.empty()) {
+  if (!o.precisionPolicy.empty() && o.precision == StoragePrecision::Fp32 && o.from.empty()) {
     note("--precision-policy has no effect: it says which layers stay fp32, and with --precision=fp32 all do");
     o.precisionPolicy.clear();
   }
@@ -302,7 +309,10 @@ std::string unknownOption(const CLI::App &command, int argc, char **argv) {
 }
 
 int run(int argc, char **argv, CompileOptions o) {
-  CLI::App app{"ztc compiles an ONNX Llama graph into a complete, memory-planned training step.", "ztc"};
+  CLI::App app{
+      "ztc compiles a language model, a Hugging Face folder or an ONNX graph, into a complete, memory-planned training "
+      "step.",
+      "ztc"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ztc ") + versionText());
   ReportOptions r;

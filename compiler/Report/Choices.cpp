@@ -10,14 +10,15 @@ using llvm::raw_ostream;
 
 namespace ztc {
 
-std::string methodText(const std::string &method) {
-  if (method == "lora")
+/// What a method is, for people.
+static std::string methodText(TrainingMethod method) {
+  if (method == TrainingMethod::Lora)
     return "LoRA: low-rank adapters beside a frozen model";
-  return method == "qlora" ? "QLoRA: the same beside a model in 4 bits" : "full: every weight is trained";
+  return method == TrainingMethod::Qlora ? "QLoRA: the same beside a model in 4 bits" : "full: every weight is trained";
 }
 
 static std::string shortName(const TrainingChoice &choice) {
-  return choice.method + (choice.changes.empty() ? "" : " (" + llvm::join(choice.changes, ", ") + ")");
+  return wordOf(choice.method) + (choice.changes.empty() ? "" : " (" + llvm::join(choice.changes, ", ") + ")");
 }
 
 static std::string groupOf(const TrainingChoice &choice) {
@@ -62,7 +63,7 @@ void ChoiceTable::printText(raw_ostream &out) const {
 }
 
 static void addChoice(llvm::json::OStream &json, const TrainingChoice &row) {
-  json.attribute("method", row.method);
+  json.attribute("method", wordOf(row.method));
   json.attributeArray("changes", [&] {
     for (const std::string &change : row.changes)
       json.value(change);

@@ -1,5 +1,6 @@
 // The table of `ztc plan`: what is possible, in bytes and seconds.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdint>
 #include <optional>
@@ -8,9 +9,13 @@
 
 namespace ztc {
 
+/// How a model is trained; Auto is a request, not a method of a row.
+enum class TrainingMethod { Full, Lora, Qlora, Auto };
+template <> inline constexpr std::array<std::string_view, 4> kWords<TrainingMethod>{"full", "lora", "qlora", "auto"};
+
 /// One way to train a model, measured.
 struct TrainingChoice {
-  std::string method;               ///< full, lora, qlora
+  TrainingMethod method = TrainingMethod::Full;
   std::vector<std::string> changes; ///< what of the result's numbers it changes within its method; empty: nothing
   unsigned world = 1, stage = 0;
   uint64_t batch = 1;              ///< rows of a micro-batch
@@ -45,8 +50,5 @@ struct ChoiceTable {
   void printText(llvm::raw_ostream &out) const;
   void printJson(llvm::raw_ostream &out) const;
 };
-
-/// What a method is, for people.
-std::string methodText(const std::string &method);
 
 } // namespace ztc

@@ -46,8 +46,16 @@ std::vector<OperationFingerPrint> fingerprintOf(ModuleOp module, func::FuncOp fu
   return prints;
 }
 
-double unitOf(StringRef precision) {
-  return precision == "bf16" ? 0x1p-8 : precision == "fp16" ? 0x1p-11 : 0x1p-24;
+double unitOf(StoragePrecision precision) {
+  switch (precision) {
+  case StoragePrecision::Fp32:
+    return 0x1p-24;
+  case StoragePrecision::Bf16:
+    return 0x1p-8;
+  case StoragePrecision::Fp16:
+    return 0x1p-11;
+  }
+  llvm_unreachable("every precision is above");
 }
 
 /// Of all sequences.
@@ -84,7 +92,7 @@ double limitOfUpdate(const NamedValues &values, StringRef name) {
   // The largest of 256 codes is as wide as 7 % of what it stands for, most are finer.
   if (!found->second.elementType.isIntOrFloat())
     return kBlockState;
-  return isNarrow ? 2 * unitOf("bf16") : isParameter ? 1e-7 : kSameMeaning;
+  return isNarrow ? 2 * unitOf(StoragePrecision::Bf16) : isParameter ? 1e-7 : kSameMeaning;
 }
 
 /// What differs between two sets of values, worst first; empty where nothing does.
@@ -237,7 +245,7 @@ std::optional<StepDifference> StepVerifier::compareOnRanks(ModuleOp module, Stri
   return StepDifference{("@" + name + " on " + Twine(world) + " ranks: " + text).str()};
 }
 
-std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, StringRef precision) {
+std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, StoragePrecision precision) {
   auto reference = expected.find("microstep");
   if (reference == expected.end())
     return std::nullopt;
@@ -247,7 +255,7 @@ std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, Str
   const double error = gradientError(*rounded, reference->second), unit = unitOf(precision);
   // A step of some dozen roundings in a row, as they were made by moving all weights a little where the model makes
   // more of them; later phases add none of their own.
-  double limit = 2 * rounding + unitOf("fp32");
+  double limit = 2 * rounding + unitOf(StoragePrecision::Fp32);
   if (rounding < 0) {
     inputs.moveAlong("", unit / 4);
     std::optional<NamedValues> moved = evaluate(module, "microstep", Precision::F64, 1);
@@ -257,7 +265,7 @@ std::optional<StepDifference> StepVerifier::compareRounding(ModuleOp module, Str
   if (!(error <= limit))
     return StepDifference{llvm::formatv("@microstep with its rounding in {0}: gradients are off by {1:e1} "
                                         "(relative to what is computed without rounding), expected at most {2:e1}",
-                                        precision, error, limit)};
+                                        wordOf(precision), error, limit)};
   if (rounding < 0)
     rounding = error;
   return std::nullopt;
@@ -394,7 +402,7 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
   return std::nullopt;
 }
 
-std::optional<StepDifference> StepVerifier::afterPhase(ModuleOp module, StringRef precision) {
+std::optional<StepDifference> StepVerifier::afterPhase(ModuleOp module, StoragePrecision precision) {
   if (std::optional<StepDifference> difference = afterPass(module, Keeps::Meaning))
     return difference;
   for (const std::string &name : functionsOf(module)) {
@@ -418,7 +426,7 @@ std::optional<StepDifference> StepVerifier::afterPhase(ModuleOp module, StringRe
   return onRanksAndRounded(module, precision);
 }
 
-std::optional<StepDifference> StepVerifier::onRanksAndRounded(ModuleOp module, StringRef precision) {
+std::optional<StepDifference> StepVerifier::onRanksAndRounded(ModuleOp module, StoragePrecision precision) {
   ranksChecked |= !module.getOps<dist::MeshOp>().empty();
   for (unsigned world = 2; world <= kMostRanks; ++world)
     for (StringRef name : {"eval", "microstep", "update"})

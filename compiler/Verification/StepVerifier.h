@@ -1,5 +1,6 @@
 // Holds a step, after each pass, against what it computed before: loss, logits, gradients, weights after an update.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "compiler/Verification/Keeps.h"
 #include "compiler/Verification/StepValues.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -29,10 +30,10 @@ public:
   std::optional<StepDifference> afterPass(mlir::ModuleOp module, Keeps keeps, mlir::ModuleOp before = {});
   /// What a pass may break that one rank without rounding does not show: values on 2 and 3 ranks, and what rounding
   /// costs.
-  std::optional<StepDifference> onRanksAndRounded(mlir::ModuleOp module, llvm::StringRef precision);
+  std::optional<StepDifference> onRanksAndRounded(mlir::ModuleOp module, StoragePrecision precision);
   /// At the end of a phase: the same, on several ranks too; where @eval and @microstep are new, that they follow from
   /// @forward and @eval; and that rounding costs no more than before.
-  std::optional<StepDifference> afterPhase(mlir::ModuleOp module, llvm::StringRef precision);
+  std::optional<StepDifference> afterPhase(mlir::ModuleOp module, StoragePrecision precision);
 
   /// Holds the gradients of @microstep, which has been followed, against finite differences of @eval.
   std::optional<StepDifference> wrongGradient(mlir::ModuleOp module);
@@ -55,7 +56,7 @@ private:
   std::optional<StepDifference> compareFunction(mlir::ModuleOp module, llvm::StringRef name, Keeps keeps,
                                                 mlir::ModuleOp before);
   std::optional<StepDifference> compareOnRanks(mlir::ModuleOp module, llvm::StringRef name, unsigned world);
-  std::optional<StepDifference> compareRounding(mlir::ModuleOp module, llvm::StringRef precision);
+  std::optional<StepDifference> compareRounding(mlir::ModuleOp module, StoragePrecision precision);
   std::optional<StepDifference> checkLossOfLogits(mlir::ModuleOp module);
   void addGap(std::string text);
 

@@ -63,10 +63,10 @@ const Family *familyOf(Config &config, const std::string &modelType) {
 }
 
 /// How the model's type rounds a number.
-double roundedTo(const std::string &precision, double value) {
-  if (precision == "bf16")
+double roundedTo(StoragePrecision precision, double value) {
+  if (precision == StoragePrecision::Bf16)
     return fromBf16(toBf16(float(value)));
-  return precision == "fp16" ? fromF16(toF16(float(value))) : float(value);
+  return precision == StoragePrecision::Fp16 ? fromF16(toF16(float(value))) : float(value);
 }
 
 std::string joined(const std::vector<std::string> &list) {
@@ -140,8 +140,7 @@ static void tieAsWeightsAre(const Checkpoint &checkpoint, const std::string &pla
   }
 }
 
-StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision,
-                                  const std::string &savePath) {
+StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath) {
   std::string place = folder + "/config.json";
   if (!llvm::sys::fs::exists(place))
     return notFound(folder +

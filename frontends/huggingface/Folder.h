@@ -1,5 +1,6 @@
 // A Hugging Face folder as an ONNX model: config.json decides the graph, safetensors hold the weights.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "frontends/huggingface/Checkpoint.h"
 #include "runtime/Core/Status.h"
 #include <cstdint>
@@ -24,6 +25,6 @@ bool isModelFolder(const std::string &path);
 /// Builds the graph. `precision` is what the model will compute in: a scale that transformers rounds to the model's
 /// type is rounded to it. Where `savePath` is given the message is written there too, and the folder must lie beside or
 /// above it for its weights to be found.
-StatusOr<FolderModel> buildFolder(const std::string &folder, const std::string &precision, const std::string &savePath);
+StatusOr<FolderModel> buildFolder(const std::string &folder, StoragePrecision precision, const std::string &savePath);
 
 } // namespace ztc::huggingface

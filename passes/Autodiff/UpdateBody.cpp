@@ -1,5 +1,6 @@
 #include "passes/Autodiff/UpdateBody.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Support/Formats.h"
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Format/StepParameters.h"
@@ -35,7 +36,7 @@ ModuleOp moduleOf(OpBuilder &builder) {
 /// Whether the gradients that an op sees are those of the scaled loss.
 bool isLossScaled(OpBuilder &builder) {
   auto precision = moduleOf(builder)->getAttrOfType<StringAttr>(graph::kPrecision);
-  return precision && precision.getValue() == "fp16";
+  return precision && fromWord<StoragePrecision>(precision.getValue()) == StoragePrecision::Fp16;
 }
 
 /// What is common to all entries: norm, whether it lets the update be made, and the factor min(1, clip / (norm + 1e-6))

@@ -304,12 +304,8 @@ struct AssignStorage : impl::AssignStorageBase<AssignStorage> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Type narrow = narrowTypeOf(precision, &getContext());
-    if (!narrow && precision != "fp32") {
-      module.emitError("unknown precision ") << precision.getValue() << ", only fp32, bf16 and fp16";
-      return signalPassFailure();
-    }
     Builder builder(&getContext());
-    module->setAttr(graph::kPrecision, builder.getStringAttr(precision));
+    module->setAttr(graph::kPrecision, builder.getStringAttr(wordOf(precision.getValue())));
     std::vector<std::string> patterns(keep.begin(), keep.end());
     if (!narrow) {
       if (patterns.empty())

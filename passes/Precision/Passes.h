@@ -1,5 +1,6 @@
 // Phase `precision`: which type every value is stored in.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
@@ -13,10 +14,10 @@ namespace ztc {
 
 /// Options of phase `precision`.
 struct PrecisionOptions {
-  std::string precision = "fp32";      ///< fp32, bf16 or fp16
-  std::string optimizerState = "fp32"; ///< fp32, bf16 or int8
-  std::vector<std::string> keep = {};  ///< regular expressions: layers that stay f32
-  std::string masters = "fp32";        ///< of bf16 parameters: fp32 or none
+  StoragePrecision precision = StoragePrecision::Fp32;
+  StateFormat optimizerState = StateFormat::Fp32;
+  std::vector<std::string> keep = {};        ///< regular expressions: layers that stay f32
+  MasterFormat masters = MasterFormat::Fp32; ///< of bf16 parameters
 };
 
 /// Adds the passes of phase `precision`, without its verifier.

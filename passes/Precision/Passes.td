@@ -28,7 +28,10 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
         %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xbf16>, tensor<8x4xbf16> -> tensor<6x4xf32>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"precision", "precision", "std::string", "\"fp32\"", "fp32, bf16 or fp16">,
+  let options = [Option<"precision", "precision", "::ztc::StoragePrecision", "::ztc::StoragePrecision::Fp32", "fp32, bf16 or fp16", [{
+                   ::llvm::cl::values(clEnumValN(::ztc::StoragePrecision::Fp32, "fp32", ""), clEnumValN(::ztc::StoragePrecision::Bf16, "bf16", ""),
+                                      clEnumValN(::ztc::StoragePrecision::Fp16, "fp16", ""))
+                 }]>,
                  ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: f32">];
 }
 
@@ -44,8 +47,13 @@ def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {
     stays as it is.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"state", "state", "std::string", "\"fp32\"", "states of the optimizer: fp32, bf16 or int8">,
+  let options = [Option<"state", "state", "::ztc::StateFormat", "::ztc::StateFormat::Fp32", "states of the optimizer: fp32, bf16 or int8", [{
+                   ::llvm::cl::values(clEnumValN(::ztc::StateFormat::Fp32, "fp32", ""), clEnumValN(::ztc::StateFormat::Bf16, "bf16", ""),
+                                      clEnumValN(::ztc::StateFormat::Int8, "int8", "codes with a scale for each 256 elements"))
+                 }]>,
                  Option<"blockFrom", "block-from", "uint64_t", "4096", "with int8: tensors of fewer elements keep their states in f32">,
-                 Option<"masters", "masters", "std::string", "\"fp32\"", "of bf16 parameters: fp32 or none">];
+                 Option<"masters", "masters", "::ztc::MasterFormat", "::ztc::MasterFormat::Fp32", "of bf16 parameters: fp32 or none", [{
+                   ::llvm::cl::values(clEnumValN(::ztc::MasterFormat::Fp32, "fp32", ""), clEnumValN(::ztc::MasterFormat::None, "none", ""))
+                 }]>];
 }
 #endif

@@ -11,6 +11,6 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   masters.masters = options.masters;
   pm.addPass(createStoreMasters(masters));
   // In fp32 there is nothing to fold, and nothing may move.
-  if (options.precision != "fp32")
+  if (options.precision != StoragePrecision::Fp32)
     pm.addPass(mlir::createCanonicalizerPass());
 }

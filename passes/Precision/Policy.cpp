@@ -9,12 +9,16 @@ using namespace mlir;
 
 namespace ztc {
 
-Type narrowTypeOf(StringRef precision, MLIRContext *context) {
-  if (precision == "bf16")
+Type narrowTypeOf(StoragePrecision precision, MLIRContext *context) {
+  switch (precision) {
+  case StoragePrecision::Fp32:
+    return {};
+  case StoragePrecision::Bf16:
     return BFloat16Type::get(context);
-  if (precision == "fp16")
+  case StoragePrecision::Fp16:
     return Float16Type::get(context);
-  return {};
+  }
+  llvm_unreachable("every precision is above");
 }
 
 /// One element of each row that was taken apart: what rotary positions do with a head's pairs. Of a vector it is one

@@ -1,5 +1,6 @@
 // What a policy says about one function: its narrow type and the layers that it leaves f32.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Regex.h"
@@ -11,7 +12,7 @@ namespace ztc {
 inline constexpr llvm::StringLiteral kKeptFp32 = "graph.kept_fp32";
 
 /// The narrow type of a precision; null for fp32.
-mlir::Type narrowTypeOf(llvm::StringRef precision, mlir::MLIRContext *context);
+mlir::Type narrowTypeOf(StoragePrecision precision, mlir::MLIRContext *context);
 
 /// One number a row, or one in all, as a reduction gives it: not worth rounding. An element of a row that was taken
 /// apart, as a head's pairs are to be rotated, is an activation like the row.

@@ -31,38 +31,31 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (state != "fp32" && state != "bf16" && state != "int8") {
-      module.emitError("unknown optimizer state ") << state.getValue() << ", only fp32, bf16 and int8";
-      return signalPassFailure();
-    }
-    if (masters != "fp32" && masters != "none") {
-      module.emitError("unknown masters '") << masters.getValue() << "', only fp32 and none";
-      return signalPassFailure();
-    }
-    auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);
+    auto word = module->getAttrOfType<StringAttr>(graph::kPrecision);
+    const auto precision = word ? fromWord<StoragePrecision>(word.getValue()) : std::nullopt;
     if (!precision) {
       module.emitError("has no ") << graph::kPrecision << ": no precision was chosen";
       return signalPassFailure();
     }
-    if (masters == "none" && precision.getValue() != "bf16") {
-      module.emitError("weights can be without masters in precision bf16 only, not in ") << precision.getValue();
+    if (masters == MasterFormat::None && precision != StoragePrecision::Bf16) {
+      module.emitError("weights can be without masters in precision bf16 only, not in ") << word.getValue();
       return signalPassFailure();
     }
-    if (precision.getValue() == "fp32" && state == "fp32")
+    if (precision == StoragePrecision::Fp32 && state == StateFormat::Fp32)
       return;
     func::FuncOp microstep = findFunction(module, graph::Entry::Microstep),
                  update = findFunction(module, graph::Entry::Update);
     if (!microstep || !update)
       return signalPassFailure();
     OpBuilder builder(&getContext());
-    if (state == "int8")
+    if (state == StateFormat::Int8)
       markBlockStates(microstep, uint64_t(blockFrom));
     builder.setInsertionPointAfter(update);
     update.erase();
     buildUpdateFunction(builder, microstep,
-                        {.states = state == "bf16" ? Type(builder.getBF16Type()) : Type(),
-                         .inBlocks = state == "int8",
-                         .hasMasters = masters == "fp32"});
+                        {.states = state == StateFormat::Bf16 ? Type(builder.getBF16Type()) : Type(),
+                         .inBlocks = state == StateFormat::Int8,
+                         .hasMasters = masters == MasterFormat::Fp32});
   }
 };
 } // namespace

@@ -17,11 +17,6 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
   using ChooseQuantizedBase::ChooseQuantizedBase;
 
   void runOnOperation() override {
-    const std::optional<graph::WeightFormat> wanted = graph::symbolizeWeightFormat(format);
-    if (!wanted) {
-      getOperation().emitError("there is no format '") << format.getValue() << "' of weights, only nf4 and int8";
-      return signalPassFailure();
-    }
     func::FuncOp forward = findFunction(getOperation(), graph::Entry::Forward);
     if (!forward)
       return signalPassFailure();
@@ -35,7 +30,7 @@ struct ChooseQuantized : impl::ChooseQuantizedBase<ChooseQuantized> {
       if (cast<RankedTensorType>(weight.getType()).getRank() != 2 || isTable || !adapters::isFactor(weight) ||
           weight == head)
         continue;
-      forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(&getContext(), *wanted));
+      forward.setArgAttr(index, graph::kQuantized, graph::WeightFormatAttr::get(&getContext(), format));
     }
   }
 };

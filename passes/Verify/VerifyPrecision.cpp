@@ -30,12 +30,13 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
     markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
     ModuleOp module = getOperation();
     f32 = Float32Type::get(&getContext());
-    auto precision = module->getAttrOfType<StringAttr>(graph::kPrecision);
-    narrow = precision ? narrowTypeOf(precision.getValue(), &getContext()) : Type();
-    if (!precision || (!narrow && precision.getValue() != "fp32")) {
+    auto word = module->getAttrOfType<StringAttr>(graph::kPrecision);
+    const auto precision = word ? fromWord<StoragePrecision>(word.getValue()) : std::nullopt;
+    if (!precision) {
       module.emitError("N1: ") << graph::kPrecision << " is not fp32, bf16 or fp16";
       return signalPassFailure();
     }
+    narrow = narrowTypeOf(*precision, &getContext());
     PrecisionOverrides overrides = PrecisionOverrides::of(module);
     llvm::StringMap<Type> parameters;
     for (auto function : module.getOps<func::FuncOp>()) {

@@ -188,8 +188,8 @@ struct ModelKernels {
   KernelModule module{test::kernelContext(), {/*host=*/false, /*device=*/true}};
   std::map<std::string, GatedKernel> kernels;
 
-  void add(const fs::path &file, uint64_t seq, const std::string &precision, unsigned zero,
-           const std::string &recompute, bool fuses = true) {
+  void add(const fs::path &file, uint64_t seq, StoragePrecision precision, unsigned zero, const std::string &recompute,
+           bool fuses = true) {
     CompileOptions options;
     options.input = file;
     options.batch = 1;
@@ -197,8 +197,8 @@ struct ModelKernels {
     options.precision = precision;
     options.zero = zero;
     options.recompute = recompute;
-    std::string origin = file.parent_path().filename().string() + " " + precision + " ZeRO-" + std::to_string(zero) +
-                         " recompute " + recompute;
+    std::string origin = file.parent_path().filename().string() + " " + wordOf(precision) + " ZeRO-" +
+                         std::to_string(zero) + " recompute " + recompute;
     Session session(options);
     ASSERT_TRUE(session.isValid() && succeeded(session.run(Phase::Fuse))) << origin;
     if (!fuses) {
@@ -374,10 +374,10 @@ void checkCode(ModelKernels &models, ArrayRef<StringRef> targets = {"sm_80", "sm
 TEST(GeneratedCode, OwnModels) {
   fs::path folder = fs::path(__FILE__).parent_path().parent_path().parent_path() / "golden";
   ModelKernels models;
-  for (const char *precision : {"fp32", "bf16", "fp16"})
+  for (StoragePrecision precision : {StoragePrecision::Fp32, StoragePrecision::Bf16, StoragePrecision::Fp16})
     for (const char *name : {"grouped", "tied", "head-norms"}) {
       fs::path file = folder / name / "model.onnx";
-      if (precision == StringRef("fp16") && name != StringRef("grouped") && !wantsAll())
+      if (precision == StoragePrecision::Fp16 && name != StringRef("grouped") && !wantsAll())
         continue; // code of bf16 but for the conversions
       models.add(file, 16, precision, 0, "none");
       models.add(file, 16, precision, 3, "layer");
@@ -396,8 +396,8 @@ TEST(GeneratedCode, ExportedModels) {
   ModelKernels models;
   auto file = [&](const char *name) { return fs::path(fixtures) / name / "dynamo-op18.onnx"; };
   if (!wantsAll()) {
-    models.add(file("llama-3.2-1b"), 2048, "fp32", 0, "none");
-    models.add(file("llama-3.2-1b"), 2048, "bf16", 3, "layer");
+    models.add(file("llama-3.2-1b"), 2048, StoragePrecision::Fp32, 0, "none");
+    models.add(file("llama-3.2-1b"), 2048, StoragePrecision::Bf16, 3, "layer");
   } else {
     for (auto [name, seq] : {std::pair("llama-tiny", 32u),
                              {"qwen3-tiny", 32u},
@@ -405,7 +405,7 @@ TEST(GeneratedCode, ExportedModels) {
                              {"llama-mini", 256u},
                              {"llama-3.2-1b", 2048u},
                              {"llama-3-8b", 8192u}})
-      for (const char *precision : {"fp32", "bf16", "fp16"}) {
+      for (StoragePrecision precision : {StoragePrecision::Fp32, StoragePrecision::Bf16, StoragePrecision::Fp16}) {
         models.add(file(name), seq, precision, 0, "none");
         models.add(file(name), seq, precision, 3, "layer");
       }

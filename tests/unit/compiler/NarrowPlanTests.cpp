@@ -12,8 +12,9 @@ using plan::SizeForm;
 
 namespace {
 
-const PrecisionOptions kBf16{"bf16", "fp32", {}}, kFp16{"fp16", "fp32", {}},
-    kMixed{"bf16", "fp32", {"^layers\\.0\\.q_proj"}};
+const PrecisionOptions kBf16{StoragePrecision::Bf16, StateFormat::Fp32, {}},
+    kFp16{StoragePrecision::Fp16, StateFormat::Fp32, {}},
+    kMixed{StoragePrecision::Bf16, StateFormat::Fp32, {"^layers\\.0\\.q_proj"}};
 
 plan::Plan narrowPlan(unsigned zero, const PrecisionOptions &precision, bool tied = false, bool withKernels = false) {
   return compilePlan(tied, withKernels, zero, 1, precision);
@@ -24,7 +25,8 @@ const plan::Slot &slotOf(const plan::Plan &plan, uint32_t slot) {
 
 TEST(NarrowPlan, EveryStageIsValidAndHasNoCopies) {
   for (const PrecisionOptions &precision :
-       {kBf16, kFp16, kMixed, PrecisionOptions{"bf16", "bf16", {}}, PrecisionOptions{"bf16", "fp32", {"^embed"}}})
+       {kBf16, kFp16, kMixed, PrecisionOptions{StoragePrecision::Bf16, StateFormat::Bf16, {}},
+        PrecisionOptions{StoragePrecision::Bf16, StateFormat::Fp32, {"^embed"}}})
     for (bool tied : {false, true})
       for (unsigned zero = 0; zero < 4; ++zero) {
         const bool withKernels = zero == (tied ? 3 : 0);
@@ -41,7 +43,7 @@ TEST(NarrowPlan, SlotsHaveTheTypesOfThePolicy) {
   for (unsigned zero = 0; zero < 4; ++zero)
     for (const PrecisionOptions &precision : {kBf16, kFp16}) {
       const plan::Plan plan = narrowPlan(zero, precision);
-      const plan::DataType narrow = precision.precision == "bf16" ? plan::BF16 : plan::F16;
+      const plan::DataType narrow = precision.precision == StoragePrecision::Bf16 ? plan::BF16 : plan::F16;
       for (const plan::Bucket &bucket : plan.buckets()) {
         EXPECT_EQ(slotOf(plan, bucket.parameter_slot()).type(), narrow);
         EXPECT_EQ(slotOf(plan, bucket.states(0).slot()).type(), plan::F32);

@@ -2,6 +2,7 @@
 #include "tests/unit/compiler/RandomGraph.h"
 #include <gtest/gtest.h>
 
+using namespace ztc;
 using namespace ztc::test;
 
 namespace {
@@ -31,11 +32,11 @@ void expectSteps(const std::string &text) {
   options.zero = 3;
   options.recompute = "cheap";
   EXPECT_EQ(compareStep(text, options, 2), "");
-  for (const char *precision : {"bf16", "fp16"}) {
+  for (StoragePrecision precision : {StoragePrecision::Bf16, StoragePrecision::Fp16}) {
     options = {};
     options.precision = precision;
     options.tolerance = 0.05;
-    EXPECT_EQ(compareStep(text, options, 3), "") << precision;
+    EXPECT_EQ(compareStep(text, options, 3), "") << wordOf(precision);
   }
 }
 

@@ -77,7 +77,7 @@ inline plan::Plan compilePlan(bool tied, bool withKernels, std::optional<unsigne
   options.ztcVersion = "test";
   options.withKernels = withKernels;
   options.zero = zero.value_or(0);
-  options.precision = precision.precision;
+  options.precision = wordOf(precision.precision);
   FailureOr<plan::Plan> plan = buildPlan(*module, options);
   EXPECT_TRUE(succeeded(plan));
   return succeeded(plan) ? *plan : plan::Plan();

@@ -170,7 +170,7 @@ struct Model {
 /// The whole micro-step in a narrow type is near the mathematics of the graph: no gradient lost its way.
 TEST(NarrowStep, IsNearTheExactOne) {
   for (auto [tied, bias] : {std::pair(false, false), {true, false}, {false, true}})
-    for (auto [precision, bound] : {std::pair("bf16", 0.06), std::pair("fp16", 0.01)}) {
+    for (auto [precision, bound] : {std::pair(StoragePrecision::Bf16, 0.06), std::pair(StoragePrecision::Fp16, 0.01)}) {
       Model exact({}, tied, bias), narrow({precision}, tied, bias);
       ASSERT_TRUE(exact.complete && narrow.complete);
       Named inputs = exact.randomInputs("microstep");
@@ -179,14 +179,14 @@ TEST(NarrowStep, IsNearTheExactOne) {
       ASSERT_EQ(expected.size(), actual.size());
       for (const auto &[key, value] : expected) {
         EXPECT_TRUE(actual.at(key).elementType.isF32()) << key;
-        EXPECT_LT(relativeError(actual.at(key), value), bound) << precision << " " << key;
+        EXPECT_LT(relativeError(actual.at(key), value), bound) << wordOf(precision) << " " << key;
       }
     }
 }
 
 /// An update of narrow parameters through their masters is that of f32 parameters whose gradients are rounded.
 TEST(NarrowStep, UpdateKeepsTheMastersBits) {
-  Model wide({}), narrow({"bf16"});
+  Model wide({}), narrow({StoragePrecision::Bf16});
   ASSERT_TRUE(wide.complete && narrow.complete);
   Named inputs = wide.randomInputs("update"), stored = inputs;
   Type bf16 = BFloat16Type::get(&narrow.context.context), i16 = IntegerType::get(&narrow.context.context, 16);
@@ -223,7 +223,7 @@ TEST(NarrowStep, UpdateKeepsTheMastersBits) {
 
 /// Scaled gradients give the same update: the scale is a power of two.
 TEST(NarrowStep, UpdateDividesByTheLossScale) {
-  Model model({"fp16"});
+  Model model({StoragePrecision::Fp16});
   ASSERT_TRUE(model.complete);
   Named inputs = model.randomInputs("update");
   for (auto &[key, value] : inputs)
@@ -244,7 +244,7 @@ TEST(NarrowStep, UpdateDividesByTheLossScale) {
 
 /// A layer that the policy keeps is f32 throughout; the others are not.
 TEST(NarrowStep, KeptLayersAreF32) {
-  PrecisionOptions options{"bf16"};
+  PrecisionOptions options{StoragePrecision::Bf16};
   options.keep = {"^w[gud]0$", "norm"};
   Model model(options);
   ASSERT_TRUE(model.complete);
@@ -260,7 +260,7 @@ TEST(NarrowStep, KeptLayersAreF32) {
 }
 
 TEST(NarrowStep, APatternWithoutMatchIsAnError) {
-  PrecisionOptions options{"bf16"};
+  PrecisionOptions options{StoragePrecision::Bf16};
   options.keep = {"wg0", "wg7"};
   EXPECT_FALSE(Model(options).complete);
 }

@@ -1,5 +1,6 @@
 // Random models of graph ops, and one step of a model by the whole compiler on this machine against the interpreter.
 #pragma once
+#include "compiler/Support/Formats.h"
 #include <cstdint>
 #include <string>
 
@@ -10,7 +11,7 @@ std::string randomModel(uint64_t seed);
 
 struct StepOptions {
   unsigned zero = 0;
-  std::string precision = "fp32";
+  StoragePrecision precision = StoragePrecision::Fp32;
   std::string recompute; ///< a level, or nothing
   double tolerance =
       2e-4; ///< of the loss, and of each gradient's |difference| / (|expected| + 1e-3 * |all gradients|), L2

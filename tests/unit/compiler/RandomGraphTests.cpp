@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 
+using namespace ztc;
 using namespace ztc::test;
 
 namespace {
@@ -39,7 +40,7 @@ TEST(RandomGraph, Zero3AndRecomputationToo) {
 }
 TEST(RandomGraph, Bf16ComesNear) {
   StepOptions options;
-  options.precision = "bf16";
+  options.precision = StoragePrecision::Bf16;
   options.tolerance = 0.3;
   expectAll(options);
 }

@@ -32,7 +32,7 @@ struct Model {
   unsigned measured = 0;
 
   static CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero,
-                                  const std::string &precision) {
+                                  StoragePrecision precision) {
     CompileOptions options;
     options.input = file;
     options.batch = batch;
@@ -44,7 +44,7 @@ struct Model {
   }
 
   Model(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero = 0, PlanShape shape = {1, 1, 4},
-        const std::string &precision = "fp32")
+        StoragePrecision precision = StoragePrecision::Fp32)
       : session(optionsOf(file, batch, seq, zero, precision)), shape(shape), rates(hostRates(shape.threads)) {
     EXPECT_TRUE(succeeded(session.run(Phase::Shard)));
     FailureOr<SmallVector<PricedElement>> found = recomputeElements(session.module(), rates);
@@ -255,11 +255,11 @@ TEST_F(RecomputeOfExports, ThirtyBudgetsOfLlama8B) {
 
 TEST_F(RecomputeOfExports, CheapCostsLittleTime) {
   for (const char *name : {"llama-3.2-1b", "llama-3-8b"})
-    for (const char *precision : {"fp32", "bf16"}) {
+    for (StoragePrecision precision : {StoragePrecision::Fp32, StoragePrecision::Bf16}) {
       Model model(exported(name), 1, 2048, 0, {1, 1, 4}, precision);
       double kept = model.measure({}).seconds, cheap = model.measure(model.all(RecomputeGroup::Pointwise)).seconds;
       EXPECT_GT(cheap, kept);
-      EXPECT_LE(cheap, 1.02 * kept) << name << " " << precision;
+      EXPECT_LE(cheap, 1.02 * kept) << name << " " << wordOf(precision);
     }
 }
 
@@ -273,7 +273,8 @@ TEST_F(RecomputeOfExports, SavedBytesAreWhatTheArithmeticOfABlockSays) {
   constexpr uint64_t seq = 2048;
   for (const Shape &m :
        {Shape{"llama-3.2-1b", 2048, 2048, 512, 8192, 32}, Shape{"llama-3-8b", 4096, 4096, 1024, 14336, 32}})
-    for (auto [precision, elementBytes] : {std::pair("fp32", 4u), std::pair("bf16", 2u), std::pair("fp16", 2u)}) {
+    for (auto [precision, elementBytes] : {std::pair(StoragePrecision::Fp32, 4u), std::pair(StoragePrecision::Bf16, 2u),
+                                           std::pair(StoragePrecision::Fp16, 2u)}) {
       Model model(exported(m.name), 1, seq, 0, {1, 1, 4}, precision);
       uint64_t rows = 4 * m.heads + 8;
       const std::pair<RecomputeChoice, uint64_t> levels[] = {
@@ -289,7 +290,7 @@ TEST_F(RecomputeOfExports, SavedBytesAreWhatTheArithmeticOfABlockSays) {
         ASSERT_TRUE(succeeded(pm.run(*copy)));
         double saved = double(savedBytes(copy->lookupSymbol<func::FuncOp>("microstep"))[5]) / seq;
         EXPECT_NEAR(saved, double(expected), 0.02 * double(expected))
-            << m.name << " " << precision << " " << choice.text();
+            << m.name << " " << wordOf(precision) << " " << choice.text();
       }
     }
 }
@@ -298,11 +299,11 @@ TEST_F(RecomputeOfExports, Llama8BInBf16FitsWhereItsArithmeticSays) {
   fs::path file = exported("llama-3-8b");
   constexpr uint64_t GiB = 1ull << 30;
   {
-    Model model(file, 1, 8192, 0, {1, 8, 16}, "bf16");
+    Model model(file, 1, 8192, 0, {1, 8, 16}, StoragePrecision::Bf16);
     RecomputeDecision decision = model.decide(139 * GiB - 3 * GiB / 2);
     EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
   }
-  Model model(file, 1, 8192, 3, {8, 8, 16}, "bf16");
+  Model model(file, 1, 8192, 3, {8, 8, 16}, StoragePrecision::Bf16);
   RecomputeDecision decision = model.decide(40 * GiB);
   EXPECT_TRUE(decision.fits) << decision.chosen.peakBytes;
   EXPECT_FALSE(decision.choice.isEmpty());

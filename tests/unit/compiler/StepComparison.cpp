@@ -190,7 +190,7 @@ std::string compareStep(const std::string &text, const StepOptions &options, uin
   if (!module)
     return "does not parse: " + message;
   auto failed = [&](StringRef what) { return fmt::format("{}: {}", what.str(), message); };
-  const bool narrow = options.precision != "fp32";
+  const bool narrow = options.precision != StoragePrecision::Fp32;
   int64_t vocabulary = (*module)->getAttrOfType<IntegerAttr>(graph::kVocabulary).getInt();
   StepInputs inputs = drawInputs(module->lookupSymbol<func::FuncOp>("forward"), vocabulary, narrow, seed);
   auto run = [&](llvm::function_ref<void(OpPassManager &)> populate) {
@@ -240,7 +240,7 @@ std::string compareStep(const std::string &text, const StepOptions &options, uin
   planOptions.ztcVersion = "test";
   planOptions.withKernels = true;
   planOptions.zero = options.zero;
-  planOptions.precision = options.precision;
+  planOptions.precision = wordOf(options.precision);
   FailureOr<plan::Plan> plan = buildPlan(*module, planOptions);
   if (mlir::failed(plan))
     return failed("plan file");

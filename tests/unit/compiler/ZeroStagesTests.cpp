@@ -46,7 +46,7 @@ struct Model {
   bool tied;
   std::string frozen; ///< pattern
   PrecisionOptions precision = {};
-  bool isNarrow() const { return precision.precision != "fp32"; }
+  bool isNarrow() const { return precision.precision != StoragePrecision::Fp32; }
 };
 
 enum class LastPhase {
@@ -362,7 +362,7 @@ TEST_P(ZeroStages, GiveTheStepOfTheWholeModel) {
 /// those of the whole model, to the bit; on several each rank rounds its own before the sum.
 TEST_P(NarrowZeroStages, AgreeToTheBit) {
   StepTest step(GetParam());
-  const double unit = GetParam().precision.precision == "bf16" ? 0x1p-8 : 0x1p-11;
+  const double unit = GetParam().precision.precision == StoragePrecision::Bf16 ? 0x1p-8 : 0x1p-11;
   for (unsigned accumulate : {1u, 2u})
     for (unsigned world : {1u, 2u, 3u}) {
       SCOPED_TRACE(testing::Message() << "W = " << world << ", M = " << accumulate);
@@ -374,7 +374,7 @@ TEST_P(NarrowZeroStages, AgreeToTheBit) {
           if (name.starts_with("gradient"))
             EXPECT_LT(relativeError(stages[stage].at(name), tensor), 2 * world * accumulate * unit) << name;
         // Stochastic rounding takes an element's place in its bucket, which the whole model does not have.
-        if (world * accumulate == 1 && GetParam().precision.optimizerState == "fp32") {
+        if (world * accumulate == 1 && GetParam().precision.optimizerState == StateFormat::Fp32) {
           Named expected = whole;
           EXPECT_LT(relativeError(stages[stage].at("gradient_norm "), whole.at("gradient_norm ")), 0x1p-22);
           expected.at("gradient_norm ") = stages[stage].at("gradient_norm ");
@@ -430,10 +430,16 @@ INSTANTIATE_TEST_SUITE_P(Models, ZeroStages,
 
 INSTANTIATE_TEST_SUITE_P(
     Models, NarrowZeroStages,
-    testing::Values(Model{"bf16", false, "", {"bf16", "fp32", {}}}, Model{"bf16Tied", true, "", {"bf16", "fp32", {}}},
-                    Model{"bf16States", false, "^layers\\.0\\.w|^embed$", {"bf16", "bf16", {}}},
-                    Model{"bf16Kept", false, "", {"bf16", "fp32", {"^layers\\.1\\.", "^layers\\.0\\.wq$"}}},
-                    Model{"fp16", false, "", {"fp16", "fp32", {}}}, Model{"fp16Tied", true, "", {"fp16", "fp32", {}}}),
+    testing::Values(
+        Model{"bf16", false, "", {StoragePrecision::Bf16, StateFormat::Fp32, {}}},
+        Model{"bf16Tied", true, "", {StoragePrecision::Bf16, StateFormat::Fp32, {}}},
+        Model{"bf16States", false, "^layers\\.0\\.w|^embed$", {StoragePrecision::Bf16, StateFormat::Bf16, {}}},
+        Model{"bf16Kept",
+              false,
+              "",
+              {StoragePrecision::Bf16, StateFormat::Fp32, {"^layers\\.1\\.", "^layers\\.0\\.wq$"}}},
+        Model{"fp16", false, "", {StoragePrecision::Fp16, StateFormat::Fp32, {}}},
+        Model{"fp16Tied", true, "", {StoragePrecision::Fp16, StateFormat::Fp32, {}}}),
     [](const auto &info) { return info.param.name; });
 
 TEST(ZeroStages, AFailingRankKeepsNobodyWaiting) {

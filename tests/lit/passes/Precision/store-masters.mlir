@@ -8,9 +8,9 @@
 // RUN: not ztc-opt %s --ztc-build-update --ztc-store-masters 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=state=fp8 2>&1 | FileCheck %s --check-prefix=STATE
 // NONE: has no graph.precision: no precision was chosen
-// STATE: unknown optimizer state fp8, only fp32, bf16 and int8
+// STATE: for the --state option: Cannot find option named 'fp8'!
 // ONLY: weights can be without masters in precision bf16 only, not in fp16
-// MASTERS: unknown masters 'fp64', only fp32 and none
+// MASTERS: for the --masters option: Cannot find option named 'fp64'!
 
 // The kept parameter has no master; its gradient comes in f32.
 // CHECK-LABEL: func.func @update(

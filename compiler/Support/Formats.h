@@ -1,0 +1,43 @@
+// In what numbers a model is trained. The command line, pass options and IR name them by words, which are parsed once.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ztc {
+
+/// The words of an enum, in the order of its values; each enum here has a specialisation.
+template <typename Enum> inline constexpr std::array<std::string_view, 0> kWords{};
+
+/// The word of a value.
+template <typename Enum> std::string wordOf(Enum value) {
+  return std::string(kWords<Enum>[size_t(value)]);
+}
+/// The value of a word; none for any other text.
+template <typename Enum> std::optional<Enum> fromWord(std::string_view word) {
+  for (size_t i = 0; i < kWords<Enum>.size(); ++i)
+    if (kWords<Enum>[i] == word)
+      return Enum(i);
+  return std::nullopt;
+}
+
+/// What weights and activations are stored and computed in.
+enum class StoragePrecision { Fp32, Bf16, Fp16 };
+template <> inline constexpr std::array<std::string_view, 3> kWords<StoragePrecision>{"fp32", "bf16", "fp16"};
+
+/// What the optimizer's states are stored in. Int8: codes with a scale for each 256 elements.
+enum class StateFormat { Fp32, Bf16, Int8 };
+template <> inline constexpr std::array<std::string_view, 3> kWords<StateFormat>{"fp32", "bf16", "int8"};
+
+/// What is kept beside a bf16 weight, so that small updates are not lost.
+enum class MasterFormat { Fp32, None };
+template <> inline constexpr std::array<std::string_view, 2> kWords<MasterFormat>{"fp32", "none"};
+
+/// What the frozen weights of linear modules are stored in; Plain: as all others. The numbers are those of
+/// #graph.weight_format.
+enum class FrozenFormat { Plain, Nf4, Int8 };
+template <> inline constexpr std::array<std::string_view, 3> kWords<FrozenFormat>{"", "nf4", "int8"};
+
+} // namespace ztc
