@@ -1,14 +1,11 @@
 // Rotary embedding and attention: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "runtime/Format/CudnnAttention.h"
 #include <algorithm>
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult RopeOp::verify() {
   RankedTensorType x = tensorOf(getX()), table = tensorOf(getCos());

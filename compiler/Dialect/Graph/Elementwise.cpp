@@ -1,13 +1,10 @@
 // Elementwise ops: constraints, folds and costs. Their derivatives are the table in GraphElementwise.td and
 // VjpElementwise.cpp.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult PowerOp::verify() {
   // (C1)

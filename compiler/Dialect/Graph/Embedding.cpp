@@ -1,12 +1,9 @@
 // Row gather and its transpose: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The rows' shape is the indices' plus D.
 static LogicalResult verifyRows(Operation *op, Value table, Value indices, Value rows) {

@@ -1,14 +1,11 @@
 // The loss: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "runtime/Format/ScratchSizes.h"
 #include <algorithm>
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static LogicalResult verifyTargets(Operation *op, Value rows, Value targets) {
   RankedTensorType x = tensorOf(rows), t = tensorOf(targets);

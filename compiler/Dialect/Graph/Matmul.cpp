@@ -1,13 +1,10 @@
 // Matrix products: constraints, result type and cost.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "runtime/Format/ScratchSizes.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 Type ztc::graph::matmulType(Type a, Type b, bool transposeA, bool transposeB) {
   auto left = cast<RankedTensorType>(a), right = cast<RankedTensorType>(b);

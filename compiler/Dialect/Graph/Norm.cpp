@@ -1,12 +1,9 @@
 // Normalisation, softmax and gated activations: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static LogicalResult verifyNormWeight(Operation *op, Value x, Value weight) {
   RankedTensorType row = tensorOf(x), scale = tensorOf(weight);

@@ -1,13 +1,10 @@
 // Gradient accumulation and the optimizer: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult OptimizerStepOp::verify() {
   RankedTensorType parameter = tensorOf(getParameter()), gradient = tensorOf(getGradient());

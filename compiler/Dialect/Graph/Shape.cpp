@@ -1,13 +1,10 @@
 // Ops that move or reduce data: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static LogicalResult verifySameElementType(Operation *op, Value x, Value y) {
   Type from = tensorOf(x).getElementType(), to = tensorOf(y).getElementType();

@@ -1,14 +1,11 @@
 // Ops that move data: folds and canonical forms. None of them changes a bit of any value.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The same splat in another shape; null where `attribute` is none.
 static Attribute splatOf(Attribute attribute, RankedTensorType type) {

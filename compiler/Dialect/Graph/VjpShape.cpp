@@ -1,14 +1,11 @@
 // Derivatives of the ops that move or reduce data: each is the transpose of a linear map, except reduce_max.
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/TensorType.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace ztc::graph;
-
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The cotangent of a one-result op's result where operand 0 needs one; null where nothing is to be done.
 static Value cotangentFor(ztc::VjpContext &context) {
