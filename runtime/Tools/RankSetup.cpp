@@ -2,6 +2,7 @@
 #include "runtime/Collective/Communicators.h"
 #include "runtime/Core/CpuFeatures.h"
 #include "runtime/Core/Print.h"
+#include "runtime/Core/Random.h"
 #include "runtime/Core/Sha256.h"
 #include "runtime/Core/Version.h"
 #include "runtime/Device/cuda/CudaDevice.h"
@@ -25,13 +26,6 @@ namespace ztc {
 
 namespace {
 
-uint64_t hashOf(std::string_view bytes) {
-  uint64_t hash = 14695981039346656037u; // FNV-1a
-  for (unsigned char c : bytes)
-    hash = (hash ^ c) * 1099511628211u;
-  return hash;
-}
-
 /// Which cores of which machine a rank may use.
 struct CoreShare {
   uint64_t host = 0; ///< equal on ranks of one running system
@@ -45,11 +39,11 @@ CoreShare coreShare() {
     boot[std::fread(boot, 1, sizeof boot - 1, file)] = 0;
     std::fclose(file);
   }
-  share.host = boot[0] ? hashOf(boot) : uint64_t(gethostid());
+  share.host = boot[0] ? hashName(boot) : uint64_t(gethostid());
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0)
-    share.mask = hashOf({reinterpret_cast<const char *>(&set), sizeof set});
+    share.mask = hashName({reinterpret_cast<const char *>(&set), sizeof set});
   return share;
 }
 
@@ -214,7 +208,7 @@ StatusOr<std::unique_ptr<Device>> createDevice(const RunOptions &options, const 
 
 /// NCCL's own words for two ranks on one GPU name neither. Returns whether there are such.
 static StatusOr<bool> ranksShareGpus(const Environment &environment, const Device &device, ControlChannel &control) {
-  const uint64_t mine = hashOf(std::to_string(coreShare().host) + " " + device.memory().memoryName());
+  const uint64_t mine = hashName(std::to_string(coreShare().host) + " " + device.memory().memoryName());
   ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, allGatherValue(control, "GPUs", mine));
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t first = size_t(std::ranges::find(all, all[rank]) - all.begin());
