@@ -19,7 +19,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 /// A module of the model: all that is known of it is the parameters whose names begin with its own.
@@ -395,4 +395,4 @@ LogicalResult attachAdapter(ModuleOp module, const CompileOptions &options, Stri
   return success();
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -3,7 +3,7 @@
 #include "compiler/Driver/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Reads the adapter that `options` name, finds its modules among the parameters of @forward, and leaves both in the
 /// module: `graph.adapters` for ztc-insert-adapters and `graph.adapter_config` for the plan. `hfConfig` is the text of
@@ -12,4 +12,4 @@ namespace ztc {
 llvm::LogicalResult attachAdapter(mlir::ModuleOp module, const CompileOptions &options, llvm::StringRef hfConfig,
                                   llvm::StringRef folder, std::vector<std::string> &notes);
 
-} // namespace ztc
+} // namespace ztc::driver

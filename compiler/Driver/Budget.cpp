@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 class Advice {
@@ -79,4 +79,4 @@ void printWhatWouldHelp(llvm::raw_ostream &out, const CompileOptions &options) {
   Advice(out, options).print();
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -27,7 +27,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 const char *versionText() {
   return ZTC_VERSION;
@@ -206,8 +206,8 @@ int runCompile(const CompileOptions &given) {
   done = success(succeeded(done) && succeeded(session.run(last)));
   const std::optional<RecomputeDecision> &decision = session.decision();
   if (decision)
-    printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision, options.memoryBudget,
-                  budgetReserveBytes(options));
+    report::printDecision(decision->fits && options.to.empty() ? llvm::outs() : llvm::errs(), *decision,
+                          options.memoryBudget, budgetReserveBytes(options));
   if (decision && !decision->fits)
     return failMissing(options, *decision);
   if (failed(done))
@@ -242,13 +242,13 @@ int runCompile(const CompileOptions &given) {
   noteTooLarge(options, needed);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   show(llvm::outs(),
-       [&](llvm::raw_ostream &out) { printCompileSummary(out, *plan, *memory, options.output, seconds); });
+       [&](llvm::raw_ostream &out) { report::printCompileSummary(out, *plan, *memory, options.output, seconds); });
   return 0;
 }
 
 /// A row per number of ranks, and a part of the page where there is to be one, of the module as it is before phase
 /// `shard`; --recompute=auto decides for each row.
-static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &table, bool explain,
+static LogicalResult addRows(Session &session, unsigned stage, report::MemoryTable &table, bool explain,
                              llvm::json::Array *pages) {
   const CompileOptions options = session.options();
   if (failed(session.run(Phase::Shard)))
@@ -288,9 +288,9 @@ static LogicalResult addRows(Session &session, unsigned stage, MemoryTable &tabl
     }
     table.add(*probed, shape, stage, *memory, reserveBytes(options, shape), decision, explain);
     if (pages)
-      pages->push_back(pagePlan(probed->plan, shape, *memory,
-                                "ZeRO-" + std::to_string(stage) + " on " + std::to_string(world) +
-                                    (world == 1 ? " rank" : " ranks")));
+      pages->push_back(report::pagePlan(probed->plan, shape, *memory,
+                                        "ZeRO-" + std::to_string(stage) + " on " + std::to_string(world) +
+                                            (world == 1 ? " rank" : " ranks")));
   }
   return success();
 }
@@ -317,7 +317,7 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   options = session.options(); // with what IR of --from says
   std::vector<unsigned> stages = options.stages.empty() ? std::vector<unsigned>{options.zero} : options.stages;
   Session::Snapshot before = session.snapshot();
-  MemoryTable table(options.memoryBudget);
+  report::MemoryTable table(options.memoryBudget);
   llvm::json::Array pages;
   for (unsigned stage : stages) {
     CompileOptions one = options;
@@ -330,7 +330,8 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
   if (report.html.empty())
     return 0;
   return writeText(report.html, [&](llvm::raw_ostream &out) {
-    printPage(out, "ztc memory: " + options.input, "What each rank will need, before the run.", {}, std::move(pages));
+    report::printPage(out, "ztc memory: " + options.input, "What each rank will need, before the run.", {},
+                      std::move(pages));
   });
 }
 
@@ -343,7 +344,7 @@ int runCheck(const CompileOptions &options, const ReportOptions &form) {
   Session::Messages messages;
   session.collect(messages);
   // All of a compilation but the file: what `ztc compile` refuses, this does too.
-  CheckOutcome outcome;
+  report::CheckOutcome outcome;
   outcome.imports = succeeded(session.run(Phase::Import));
   outcome.trains = outcome.imports && succeeded(session.run(Phase::Backward));
   outcome.compiles = outcome.trains && succeeded(session.run(Phase::Plan));
@@ -356,7 +357,8 @@ int runCheck(const CompileOptions &options, const ReportOptions &form) {
       if (info.phase == *failed)
         outcome.failedPhase = info.name;
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
-    form.json ? printCheckJson(out, session.importReport(), outcome) : printCheck(out, session.importReport(), outcome);
+    form.json ? report::printCheckJson(out, session.importReport(), outcome)
+              : report::printCheck(out, session.importReport(), outcome);
   });
   for (const std::string &error : outcome.errors) // the last lines
     llvm::errs() << "error: " << printable(error) << "\n";
@@ -380,14 +382,14 @@ int runInspect(const CompileOptions &options, const ReportOptions &report) {
     return fail(memory.status().message());
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
     if (report.json)
-      printPlanJson(out, *loaded, shape, *memory);
+      report::printPlanJson(out, *loaded, shape, *memory);
     else if (report.memory)
-      printPlanMemory(out, loaded->plan, *memory);
+      report::printPlanMemory(out, loaded->plan, *memory);
     else if (report.kernels)
-      printPlanKernels(out, loaded->plan, shape, *memory,
-                       report.kernelOrder == "flops" ? KernelOrder::Flops : KernelOrder::Bytes);
+      report::printPlanKernels(out, loaded->plan, shape, *memory,
+                               report.kernelOrder == "flops" ? report::KernelOrder::Flops : report::KernelOrder::Bytes);
     else
-      printPlanText(out, *loaded, shape, *memory);
+      report::printPlanText(out, *loaded, shape, *memory);
   });
   return 0;
 }
@@ -400,9 +402,9 @@ int runDiff(const CompileOptions &options, const std::string &a, const std::stri
     return fail(two.status().message());
   StatusOr<bool> differ = false;
   show(llvm::outs(), [&](llvm::raw_ostream &out) {
-    differ = printPlanDiff(out, *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
+    differ = report::printPlanDiff(out, *one, *two, shapeOf(options, options.gpus.front(), targetsOf(two->plan)));
   });
   return differ.isOk() ? *differ : fail(differ.status().message());
 }
 
-} // namespace ztc
+} // namespace ztc::driver

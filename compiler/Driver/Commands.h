@@ -1,13 +1,12 @@
 // What each subcommand of ztc does. Each returns the exit status: 0 done, 1 failed, 2 wrong usage.
 #pragma once
 #include "compiler/Driver/Options.h"
-#include "compiler/Report/Choices.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// How reports are printed.
 struct ReportOptions {
@@ -64,4 +63,4 @@ void show(llvm::raw_ostream &to, llvm::function_ref<void(llvm::raw_ostream &)> p
 /// The version as it stands in plans and logs.
 const char *versionText();
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Copies the step before and after each pass of a plugin; what they take is measured when the phase is over: no
 /// pipeline runs within another.
@@ -181,4 +181,4 @@ void PassExplainer::print(llvm::raw_ostream &out) const {
   }
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Follows the phases of one session. What a step would take is found by finishing a copy of it, without machine code,
 /// by ztc's own passes as they are by default: what a row says comes from that phase's options, or that pass, alone.
@@ -55,4 +55,4 @@ private:
   std::vector<Row> rows;     ///< the first one is where the session began
 };
 
-} // namespace ztc
+} // namespace ztc::driver

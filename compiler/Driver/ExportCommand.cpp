@@ -16,7 +16,7 @@
 using namespace mlir;
 using llvm::formatv;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// What stands in the way, seen before any work; "" where nothing does.
 static std::string unusable(const CompileOptions &o, const ExportModelOptions &form) {
@@ -151,4 +151,4 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   return 0;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

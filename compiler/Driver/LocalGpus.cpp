@@ -4,7 +4,7 @@
 #include "llvm/Support/FileSystem.h"
 #include <fmt/format.h>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Whether somebody would expect that a GPU is found here.
 static bool seemsToHaveGpu(const CudaLibraryPaths &libraries) {
@@ -39,4 +39,4 @@ DefaultTargets defaultTargets(const CudaLibraryPaths &libraries) {
   return result;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// What kernels are made for where --target is not given.
 struct DefaultTargets {
@@ -15,4 +15,4 @@ struct DefaultTargets {
 /// Asks the NVIDIA driver, if there is one. No GPU is not an error: the host is always there.
 DefaultTargets defaultTargets(const CudaLibraryPaths &libraries);
 
-} // namespace ztc
+} // namespace ztc::driver

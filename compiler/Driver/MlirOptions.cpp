@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Whether MLIR's options are registered, which only a program that was given some does.
 static bool registered = false;
@@ -36,4 +36,4 @@ LogicalResult MlirOptions::apply(PassManager &pm, TimingScope &scope) const {
   return applyPassManagerCLOptions(pm);
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// What those options ask of the pass managers of one session. A program reads them once; without, as in tests, nothing
 /// is asked.
@@ -27,4 +27,4 @@ private:
   mlir::TimingScope root; ///< the report is printed when this and the manager go
 };
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Options of `ztc compile` and `ztc memory` . Sizes are in bytes; 0 means "not given".
 struct CompileOptions {
@@ -71,4 +71,4 @@ struct CompileOptions {
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.
 std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &options);
 
-} // namespace ztc
+} // namespace ztc::driver

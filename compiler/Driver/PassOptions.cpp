@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 FailureOr<std::vector<PassOption>> parsePassOptions(ArrayRef<std::string> texts) {
   std::vector<PassOption> options;
@@ -44,4 +44,4 @@ LogicalResult setPassOptions(OpPassManager &pm, MutableArrayRef<PassOption> opti
   return success();
 }
 
-} // namespace ztc
+} // namespace ztc::driver

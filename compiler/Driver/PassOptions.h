@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// One option for each pass of a name, built-in or from a plugin.
 struct PassOption {
@@ -20,4 +20,4 @@ llvm::FailureOr<std::vector<PassOption>> parsePassOptions(llvm::ArrayRef<std::st
 /// the pass does not have, and on a value that is not one.
 llvm::LogicalResult setPassOptions(mlir::OpPassManager &pm, llvm::MutableArrayRef<PassOption> options);
 
-} // namespace ztc
+} // namespace ztc::driver

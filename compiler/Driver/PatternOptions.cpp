@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 namespace {
 struct PatternRequest {
@@ -73,4 +73,4 @@ LogicalResult registerPatterns(StringRef text, PhaseHooks &hooks, std::string &i
   return success();
 }
 
-} // namespace ztc
+} // namespace ztc::driver

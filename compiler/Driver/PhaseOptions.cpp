@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 namespace {
 
@@ -158,4 +158,4 @@ RecordedOptions takeRecordedOptions(ModuleOp module, Phase from, CompileOptions 
   return result;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

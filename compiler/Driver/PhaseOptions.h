@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Writes into `module` the options of the phases up to `done`, in place of what is there; `freshWeights` as in
 /// takeRecordedOptions.
@@ -23,4 +23,4 @@ struct RecordedOptions {
 /// option of such a phase that was given too is an error where it says something else.
 RecordedOptions takeRecordedOptions(mlir::ModuleOp module, Phase from, CompileOptions &options);
 
-} // namespace ztc
+} // namespace ztc::driver

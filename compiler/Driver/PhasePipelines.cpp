@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 /// A flag for each phase, and those options of `ztc compile` that phases read.
@@ -51,4 +51,4 @@ void registerPhasePipelines() {
       "ztc-phase", "the passes of phases, with their verifiers: --ztc-phase=\"shard fuse zero=3\"", build);
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -17,7 +17,7 @@ using namespace mlir;
 static_assert(int(ztc::FrozenFormat::Nf4) == int(ztc::graph::WeightFormat::Nf4) &&
               int(ztc::FrozenFormat::Int8) == int(ztc::graph::WeightFormat::Int8));
 
-void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
+void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options, const WithinPhases &within) {
   switch (phase) {
   case Phase::Import: // the importer has produced the module
     return;
@@ -72,7 +72,7 @@ void ztc::addPhase(Phase phase, OpPassManager &pm, const CompileOptions &options
   }
 }
 
-void ztc::addPhaseVerifier(Phase phase, OpPassManager &pm) {
+void ztc::driver::addPhaseVerifier(Phase phase, OpPassManager &pm) {
   switch (phase) {
   case Phase::Import:
     pm.addPass(createVerifyImport());

@@ -3,7 +3,7 @@
 #include "compiler/Driver/Options.h"
 #include "compiler/Driver/Plugin.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Called in the middle of phases, to add passes there.
 struct WithinPhases {
@@ -18,4 +18,4 @@ void addPhase(Phase phase, mlir::OpPassManager &pm, const CompileOptions &option
 /// Adds the pass that checks the post-condition of `phase`.
 void addPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -17,7 +17,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 /// Rows of a step without --global-batch.
@@ -60,7 +60,7 @@ constexpr Method kMethods[] = {
 
 class Search {
 public:
-  Search(const CompileOptions &options, const TrainingRequest &request, const GpuModel *gpu, ChoiceTable &table)
+  Search(const CompileOptions &options, const TrainingRequest &request, const GpuModel *gpu, report::ChoiceTable &table)
       : options(options), request(request), gpu(gpu), table(table) {}
 
   /// Fails after a message where the model does not compile.
@@ -72,20 +72,21 @@ private:
   CompileOptions optionsOf(const Method &method, uint64_t batch) const;
   /// Fills `smallest` and `best` for one micro-batch; erases from `places` where a larger one need not be tried.
   LogicalResult measureBatch(const Method &method, uint64_t batch, std::set<Place> &places);
-  FailureOr<TrainingChoice> measure(Session &session, StepProbe &probe, const Method &method, unsigned world);
+  FailureOr<report::TrainingChoice> measure(Session &session, StepProbe &probe, const Method &method, unsigned world);
   LogicalResult searchMethod(const Method &method);
   void recommend();
   /// Of a method that does not fit; `sharded` is its trial at stage 3, made where it is first needed.
-  LogicalResult explainMissing(const Method &method, const TrainingChoice &smallest, std::optional<Trial> &sharded);
-  FailureOr<uint64_t> longestRow(const TrainingChoice &choice);
+  LogicalResult explainMissing(const Method &method, const report::TrainingChoice &smallest,
+                               std::optional<Trial> &sharded);
+  FailureOr<uint64_t> longestRow(const report::TrainingChoice &choice);
   MachineRates rates(const PlanShape &shape) const { return gpu ? ratesOf(*gpu) : ratesOf(shape); }
-  void addCommands(TrainingChoice &choice, const CompileOptions &used) const;
+  void addCommands(report::TrainingChoice &choice, const CompileOptions &used) const;
 
   const CompileOptions &options;
   const TrainingRequest &request;
   const GpuModel *gpu;
-  ChoiceTable &table;
-  std::map<Place, TrainingChoice> best, smallest; ///< of the method that is looked at
+  report::ChoiceTable &table;
+  std::map<Place, report::TrainingChoice> best, smallest; ///< of the method that is looked at
   std::optional<uint64_t> positionLimit;
 };
 
@@ -128,7 +129,7 @@ std::string given(const CompileOptions &o) {
   return text;
 }
 
-void Search::addCommands(TrainingChoice &choice, const CompileOptions &used) const {
+void Search::addCommands(report::TrainingChoice &choice, const CompileOptions &used) const {
   std::string text = "ztc compile " + quoted(used.input) + " -o plan.bin" + given(used);
   const auto add = [&](const char *name, const std::string &value) { text += std::string(" --") + name + "=" + value; };
   add("batch", std::to_string(choice.batch));
@@ -162,7 +163,8 @@ void Search::addCommands(TrainingChoice &choice, const CompileOptions &used) con
       (choice.accumulate > 1 ? " --accumulate=" + std::to_string(choice.accumulate) : "") + " --data=TOKENS --steps=N";
 }
 
-FailureOr<TrainingChoice> Search::measure(Session &session, StepProbe &probe, const Method &method, unsigned world) {
+FailureOr<report::TrainingChoice> Search::measure(Session &session, StepProbe &probe, const Method &method,
+                                                  unsigned world) {
   const CompileOptions &used = session.options();
   PlanShape shape = shapeOf(used, world, used.targets);
   shape.accumulate = uint32_t(table.globalBatch / (world * used.batch));
@@ -172,7 +174,7 @@ FailureOr<TrainingChoice> Search::measure(Session &session, StepProbe &probe, co
   FailureOr<StepMeasure> step = probe.measure(decision->choice, shape, rates(shape));
   if (failed(step))
     return failure();
-  TrainingChoice choice;
+  report::TrainingChoice choice;
   choice.method = method.name;
   choice.changes = method.changes();
   choice.world = world;
@@ -180,7 +182,7 @@ FailureOr<TrainingChoice> Search::measure(Session &session, StepProbe &probe, co
   choice.batch = used.batch;
   choice.accumulate = shape.accumulate;
   choice.sequence = table.sequence;
-  choice.recomputed = decisionText(*decision);
+  choice.recomputed = report::decisionText(*decision);
   choice.peakBytes = step->peakBytes;
   choice.neededBytes = step->peakBytes + table.reserveBytes;
   choice.availableBytes = table.availableBytes;
@@ -213,7 +215,7 @@ LogicalResult Search::measureBatch(const Method &method, uint64_t batch, std::se
       const Place place{world, stage};
       if (!places.count(place))
         continue;
-      FailureOr<TrainingChoice> choice = measure(session, probe, method, world);
+      FailureOr<report::TrainingChoice> choice = measure(session, probe, method, world);
       if (failed(choice))
         return failure();
       const auto least = smallest.try_emplace(place, *choice).first;
@@ -268,7 +270,7 @@ LogicalResult Search::searchMethod(const Method &method) {
   return success();
 }
 
-LogicalResult Search::explainMissing(const Method &method, const TrainingChoice &smallest,
+LogicalResult Search::explainMissing(const Method &method, const report::TrainingChoice &smallest,
                                      std::optional<Trial> &sharded) {
   if (!sharded) {
     CompileOptions used = optionsOf(method, smallest.batch);
@@ -279,7 +281,7 @@ LogicalResult Search::explainMissing(const Method &method, const TrainingChoice 
   std::optional<Trial::Ranks> more = sharded->moreRanks(2 * smallest.world, budget);
   if (!more)
     return failure();
-  MissingMemory missing{smallest, ""};
+  report::MissingMemory missing{smallest, ""};
   if (more->peakBytes <= budget)
     missing.help = llvm::formatv("fits on {0} with --zero=3", more->ranks);
   else if (table.sequence > 1)
@@ -288,7 +290,7 @@ LogicalResult Search::explainMissing(const Method &method, const TrainingChoice 
   return success();
 }
 
-FailureOr<uint64_t> Search::longestRow(const TrainingChoice &choice) {
+FailureOr<uint64_t> Search::longestRow(const report::TrainingChoice &choice) {
   const Method *method = llvm::find_if(
       kMethods, [&](const Method &each) { return choice.method == each.name && choice.changes == each.changes(); });
   const uint64_t limit = positionLimit ? uint64_t(*positionLimit) : kLongestRow;
@@ -353,7 +355,7 @@ LogicalResult Search::run() {
     if (failed(searchMethod(method)))
       return failure();
     std::set<unsigned> worlds;
-    for (const TrainingChoice &choice : llvm::ArrayRef(table.choices).drop_front(before))
+    for (const report::TrainingChoice &choice : llvm::ArrayRef(table.choices).drop_front(before))
       worlds.insert(choice.world);
     foundAll = worlds.size() == std::set<unsigned>(options.gpus.begin(), options.gpus.end()).size();
   }
@@ -398,7 +400,7 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
     options.stages = {0, 1, 2, 3};
   std::set<unsigned> worlds(options.gpus.begin(), options.gpus.end());
   options.gpus.assign(worlds.begin(), worlds.end());
-  ChoiceTable table;
+  report::ChoiceTable table;
   table.model = llvm::sys::path::filename(StringRef(options.input).rtrim('/')).str();
   table.device = gpu ? gpu->name : "this host";
   table.precision = wordOf(options.precision);
@@ -422,4 +424,4 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   return table.choices.empty() ? 1 : 0;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 static DictionaryAttr sourceOf(Builder &builder, const huggingface::QuantizedTensor &tensor) {
   llvm::SmallString<256> path(tensor.path);
@@ -62,4 +62,4 @@ LogicalResult attachQuantized(ModuleOp module, const std::vector<huggingface::Qu
   return success();
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -24,14 +24,14 @@
 
 using namespace mlir;
 
-void ztc::registerAllDialects(DialectRegistry &registry) {
+void ztc::driver::registerAllDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, func::FuncDialect, graph::GraphDialect, dist::DistDialect, plan_ir::PlanDialect>();
   codegen::registerKernelDialects(registry);
   registerStepSources(registry);
 }
 
-void ztc::registerAllPasses() {
+void ztc::driver::registerAllPasses() {
   registerTransformsPasses();
   registerPatternsPasses();
   registerAdaptersPasses();

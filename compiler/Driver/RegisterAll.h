@@ -5,7 +5,7 @@ namespace mlir {
 class DialectRegistry;
 }
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Registers the dialects that ztc reads and writes.
 void registerAllDialects(mlir::DialectRegistry &registry);
@@ -13,4 +13,4 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 /// Registers every pass of ztc and the general ones of MLIR (canonicalize, cse, symbol-dce, ...) under their names.
 void registerAllPasses();
 
-} // namespace ztc
+} // namespace ztc::driver

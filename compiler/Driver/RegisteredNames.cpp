@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 static bool isRegistered(StringRef option, const std::string &name, ArrayRef<std::string> names) {
   if (llvm::is_contained(names, name))
@@ -26,4 +26,4 @@ bool areRegistered(const CompileOptions &options) {
          isRegistered("recompute", options.recompute, policies);
 }
 
-} // namespace ztc
+} // namespace ztc::driver

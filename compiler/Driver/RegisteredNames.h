@@ -2,9 +2,9 @@
 #pragma once
 #include "compiler/Driver/Options.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Whether --optimizer and --recompute name what ztc or a plugin has registered; false with a message to stderr.
 bool areRegistered(const CompileOptions &options);
 
-} // namespace ztc
+} // namespace ztc::driver

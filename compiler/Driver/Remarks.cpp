@@ -8,7 +8,7 @@
 using namespace mlir;
 using remark::detail::MLIRRemarkStreamerBase;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 /// Lines on stderr, and through to MLIR's writer of YAML; each where asked for.
@@ -74,4 +74,4 @@ FailureOr<Remarks> Remarks::enable(MLIRContext &context, const std::string &patt
   return remarks;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

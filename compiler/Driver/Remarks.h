@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Where remarks of one context go. Passes emit them by MLIR's own interface (`mlir/IR/Remarks.h`), with their argument
 /// as category; where nobody asked for remarks that costs nothing.
@@ -33,4 +33,4 @@ private:
   std::shared_ptr<int> silent = std::make_shared<int>(0); ///< how many Silence objects live
 };
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -4,10 +4,10 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// The ranks that a run had.
-static PlanShape shapeOfRun(const RunLog &log) {
+static PlanShape shapeOfRun(const report::RunLog &log) {
   const auto number = [&](const char *key, int64_t otherwise) {
     return uint32_t(std::max<int64_t>(0, log.header.getInteger(key).value_or(otherwise)));
   };
@@ -15,7 +15,7 @@ static PlanShape shapeOfRun(const RunLog &log) {
 }
 
 int runReport(const std::vector<std::string> &inputs, const std::string &output) {
-  std::vector<RunLog> logs;
+  std::vector<report::RunLog> logs;
   std::vector<std::pair<std::string, LoadedPlan>> plans;
   for (const std::string &input : inputs) {
     if (isPlanFile(input)) {
@@ -25,7 +25,7 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
       plans.emplace_back(input, std::move(*plan));
       continue;
     }
-    StatusOr<RunLog> log = readRunLog(input);
+    StatusOr<report::RunLog> log = report::readRunLog(input);
     if (!log.isOk())
       return fail(log.status().message());
     if (log->isCut)
@@ -33,12 +33,12 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
     logs.push_back(std::move(*log));
   }
   llvm::json::Array pageRuns, pagePlans;
-  for (const RunLog &log : logs)
-    pageRuns.push_back(pageRun(log));
+  for (const report::RunLog &log : logs)
+    pageRuns.push_back(report::pageRun(log));
   for (const auto &[name, loaded] : plans) {
     // As the runs of this plan laid it out; the first one's ranks where none is of this plan.
-    const RunLog *run = nullptr;
-    for (const RunLog &log : logs)
+    const report::RunLog *run = nullptr;
+    for (const report::RunLog &log : logs)
       if (!run && log.header.getString("plan_sha256") == llvm::StringRef(loaded.sha256))
         run = &log;
     if (!run && !logs.empty())
@@ -48,7 +48,7 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
     if (!memory.isOk())
       return fail(memory.status().message());
     const llvm::json::Object *profile = run && run->profile ? &*run->profile : nullptr;
-    pagePlans.push_back(pagePlan(loaded.plan, shape, *memory, "The plan " + name, profile));
+    pagePlans.push_back(report::pagePlan(loaded.plan, shape, *memory, "The plan " + name, profile));
   }
   const std::string title = logs.empty()      ? "ztc: " + plans.front().first
                             : logs.size() > 1 ? "ztc: " + std::to_string(logs.size()) + " runs"
@@ -57,7 +57,7 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
   llvm::ToolOutputFile out(output, error, llvm::sys::fs::OF_None);
   if (error)
     return fail("cannot write " + output + ": " + error.message());
-  printPage(out.os(), title, "", std::move(pageRuns), std::move(pagePlans));
+  report::printPage(out.os(), title, "", std::move(pageRuns), std::move(pagePlans));
   out.os().flush();
   if (out.os().has_error()) {
     const std::string what = out.os().error().message();
@@ -69,4 +69,4 @@ int runReport(const std::vector<std::string> &inputs, const std::string &output)
   return 0;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

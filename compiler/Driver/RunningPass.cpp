@@ -5,7 +5,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 std::string running;
@@ -51,4 +51,4 @@ const std::string &runningPass() {
   return running;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -3,7 +3,7 @@
 #include "compiler/Driver/Plugin.h"
 #include "mlir/Pass/PassInstrumentation.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Notes the passes of `phase` as they begin and end. A signal that ends the program in a plugin's pass (SIGSEGV,
 /// SIGABRT, ...) is said with the names of plugin, pass and phase before the program ends.
@@ -12,4 +12,4 @@ std::unique_ptr<mlir::PassInstrumentation> notePasses(const PhaseHooks &hooks, P
 /// "pass 'swap' of plugin swapper in phase fuse"; "" where no plugin's pass is running.
 const std::string &runningPass();
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -34,7 +34,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &o) {
   auto join = [](const std::vector<std::string> &list) { return llvm::join(list, ","); };
@@ -596,4 +596,4 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
   return buildPlan(*moduleRef, planOptions(withKernels));
 }
 
-} // namespace ztc
+} // namespace ztc::driver

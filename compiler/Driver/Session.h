@@ -13,7 +13,7 @@
 #include "passes/Recompute/ChooseRecomputed.h"
 #include <optional>
 
-namespace ztc {
+namespace ztc::driver {
 
 class PassExplainer;
 class PassVerifier;
@@ -143,4 +143,4 @@ private:
 /// The name of a phase to the phase; fails on an unknown one.
 llvm::FailureOr<Phase> parsePhase(llvm::StringRef name);
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Writes a module into the folder of --dump-phases, under a heading.
 static LogicalResult writeDump(StringRef folder, const Twine &name, const Twine &heading, ModuleOp module) {
@@ -106,4 +106,4 @@ void Session::reachKernels(OpPassManager &pm, KernelLevel level) {
         opts.dumpFolder, dumpName(allPhases()[size_t(Phase::Codegen)]) + suffix.str(), heading.str()));
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -5,7 +5,7 @@
 #include "runtime/Core/Json.h"
 #include "llvm/Support/FileSystem.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Rows and tokens of the small form.
 static constexpr uint64_t kSmallBatch = 2, kSmallSequence = 8;
@@ -70,4 +70,4 @@ void SmallModel::shrinkFolder() {
   small.adapter = beside;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

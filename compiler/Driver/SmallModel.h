@@ -4,7 +4,7 @@
 #include "compiler/Support/ScratchFolder.h"
 #include <optional>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// A small form of what a compilation is asked for, with the files that it is read from; they are removed with this.
 class SmallModel {
@@ -25,4 +25,4 @@ private:
 /// `options` without what makes no sense in a trial of them: budgets, dumps, remarks, reports.
 CompileOptions withoutOutputs(CompileOptions options);
 
-} // namespace ztc
+} // namespace ztc::driver

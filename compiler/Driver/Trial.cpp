@@ -2,7 +2,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// At most so many ranks are tried.
 static constexpr unsigned kMostRanks = 1024;
@@ -38,4 +38,4 @@ int64_t Trial::attribute(StringRef name) {
   return value ? value.getInt() : 0;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

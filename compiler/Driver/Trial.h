@@ -3,7 +3,7 @@
 #include "compiler/Driver/Session.h"
 #include <optional>
 
-namespace ztc {
+namespace ztc::driver {
 
 /// One model up to phase `shard`, measured on any number of ranks with everything computed again that saves memory.
 class Trial {
@@ -27,4 +27,4 @@ private:
   std::optional<StepProbe> probe;
 };
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Finds the first plugin's pass over kernels with which `isRight` (of the first so many of them) is no longer so, and
 /// says that it has done `wrong`.
@@ -27,7 +27,7 @@ static void nameKernelPass(Session &session, llvm::function_ref<bool(unsigned)> 
                << "\n";
 }
 
-bool kernelsHold(Session &session, KernelReport &found) {
+bool kernelsHold(Session &session, verification::KernelReport &found) {
   if (failed(session.run(Phase::Assign)))
     return false;
   const Session::Snapshot before = session.snapshot();
@@ -36,7 +36,7 @@ bool kernelsHold(Session &session, KernelReport &found) {
     session.restore(before, session.options());
     if (failed(session.run(Phase::Codegen)))
       return false;
-    found = verifyKernels(session.module(), session.changedForms());
+    found = verification::verifyKernels(session.module(), session.changedForms());
     return found.wrong.empty();
   };
   if (runWith(unsigned(session.phaseHooks().kernelPasses().size())))
@@ -81,18 +81,18 @@ bool realKernelsHold(Session &session) {
   if (failed(session.run(Phase::Codegen)))
     return false;
   const std::vector<std::string> targets = runnableTargets(session.options().targets);
-  KernelReport found;
+  verification::KernelReport found;
   auto runWith = [&](unsigned most) {
     session.phaseHooks().limitKernelPasses(most);
     FailureOr<OwningOpRef<ModuleOp>> copy = session.kernelsOf(*before.module, targets);
     if (failed(copy))
       return false;
-    found = verifyKernelUnits(**copy, session.changedForms());
+    found = verification::verifyKernelUnits(**copy, session.changedForms());
     return found.wrong.empty();
   };
   const auto all = unsigned(session.phaseHooks().kernelPasses().size());
   if (targets == session.options().targets)
-    found = verifyKernelUnits(session.module(), session.changedForms());
+    found = verification::verifyKernelUnits(session.module(), session.changedForms());
   else if (!runWith(all) && found.wrong.empty())
     return false; // phase codegen has said why
   if (!found.wrong.empty()) {
@@ -101,7 +101,7 @@ bool realKernelsHold(Session &session) {
     return false;
   }
   std::vector<std::string> gaps = found.gaps;
-  llvm::append_range(gaps, outsideGaps(session.module()));
+  llvm::append_range(gaps, verification::outsideGaps(session.module()));
   for (const std::string &gap : gaps)
     llvm::errs() << "ztc: --verify: not checked: " << printable(gap) << "\n";
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -117,4 +117,4 @@ bool realKernelsHold(Session &session) {
   return true;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

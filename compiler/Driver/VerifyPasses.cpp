@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 
 /// What a pass of ztc's own promises.
 static Keeps keepsOf(const Pass &pass) {
@@ -41,7 +41,7 @@ public:
     const Keeps keeps = origin && origin->keeps != Keeps::Meaning ? origin->keeps : keepsOf(*pass);
     if (keeps == Keeps::Changes && phase > Phase::Backward)
       owner.changeReference(origin ? nullptr : pass);
-    std::optional<StepDifference> difference = owner.verifier->afterPass(moduleOf(op), keeps, *before);
+    std::optional<verification::StepDifference> difference = owner.verifier->afterPass(moduleOf(op), keeps, *before);
     // Between ztc's own passes a phase may be half way; where a plugin's pass runs it is not.
     if (!difference && origin)
       difference = owner.verifier->onRanksAndRounded(moduleOf(op), precision);
@@ -84,7 +84,8 @@ std::unique_ptr<PassInstrumentation> PassVerifier::instrumentation(Phase phase, 
   return std::make_unique<Instrumentation>(*this, phase, precision);
 }
 
-void PassVerifier::report(const std::string &who, const Ran *ran, const StepDifference &difference, StringRef what) {
+void PassVerifier::report(const std::string &who, const Ran *ran, const verification::StepDifference &difference,
+                          StringRef what) {
   broken = true;
   std::string text = ("ztc: --verify: " + who + " " + what + ": " + difference.text).str();
   if (ran) {
@@ -117,7 +118,7 @@ const PassVerifier::Ran *PassVerifier::firstWithWrongGradients(ModuleOp after) {
     ScopedDiagnosticHandler silence(copy->getContext(), [](Diagnostic &) { return success(); });
     if (failed(differentiate(*copy)))
       return false; // half way: a later one tells
-    StepVerifier step(*copy);
+    verification::StepVerifier step(*copy);
     return step.wrongGradient(*copy).has_value();
   };
   if (isWrong(0)) {
@@ -152,7 +153,7 @@ LogicalResult PassVerifier::endPhase(Phase phase, ModuleOp module, StoragePrecis
   if (broken)
     return failure();
   const std::string name = llvm::formatv("phase {0}", allPhases()[size_t(phase)].name);
-  if (std::optional<StepDifference> difference = verifier->afterPhase(module, precision)) {
+  if (std::optional<verification::StepDifference> difference = verifier->afterPhase(module, precision)) {
     const Ran *ran = difference->isGradient ? firstWithWrongGradients(module) : nullptr;
     report(ran ? ran->who : name, ran, *difference,
            difference->isGradient ? "has brought a wrong gradient" : "has changed what the step computes");
@@ -221,7 +222,7 @@ int verifyPasses(const CompileOptions &options) {
     PassVerifier verifier(session.phaseHooks(), reproducer, options.plugins);
     session.verify(verifier);
     if (succeeded(session.run(last))) {
-      KernelReport kernels;
+      verification::KernelReport kernels;
       if (options.to.empty() && !kernelsHold(session, kernels)) {
         for (const std::string &error : messages.errors)
           llvm::errs() << "ztc: " << printable(error) << "\n";
@@ -272,11 +273,11 @@ int compareSteps(DialectRegistry &registry, const std::string &one, const std::s
                         second = parseSourceFile<ModuleOp>(other, ParserConfig(&context));
   if (!first || !second)
     return 2;
-  StepVerifier verifier(*first);
+  verification::StepVerifier verifier(*first);
   std::string text;
   if (std::vector<std::string> gone = verifier.gone(*second); !gone.empty())
     text = "@" + gone.front() + " is not in " + other;
-  else if (std::optional<StepDifference> difference = verifier.afterPass(*second, Keeps::Meaning))
+  else if (std::optional<verification::StepDifference> difference = verifier.afterPass(*second, Keeps::Meaning))
     text = difference->text;
   else if (verifier.values() == 0)
     text = "there is no function to interpret in " + one;
@@ -288,4 +289,4 @@ int compareSteps(DialectRegistry &registry, const std::string &one, const std::s
   return 0;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -8,7 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassInstrumentation.h"
 
-namespace ztc {
+namespace ztc::driver {
 
 /// Follows the passes of one session.
 class PassVerifier {
@@ -31,7 +31,7 @@ public:
 
   /// Passes that were looked at, and how many of them are plugins'.
   unsigned passes = 0, pluginPasses = 0;
-  const StepVerifier &step() const { return *verifier; }
+  const verification::StepVerifier &step() const { return *verifier; }
   bool hasBegun() const { return verifier.has_value(); }
   /// The module after phase `backward`; null where that was not reached, or a plugin's pass after it has changed on
   /// purpose what the step computes. What passes of ztc's own change after it (weights in fewer bits) is changed in
@@ -47,7 +47,8 @@ private:
     mlir::OwningOpRef<mlir::ModuleOp> before;
   };
   /// Says what is wrong; `ran` is null where no pass is known to be to blame.
-  void report(const std::string &who, const Ran *ran, const StepDifference &difference, llvm::StringRef what);
+  void report(const std::string &who, const Ran *ran, const verification::StepDifference &difference,
+              llvm::StringRef what);
   /// The pass with which gradients became wrong: that of ztc-differentiate where they are so without any other.
   const Ran *firstWithWrongGradients(mlir::ModuleOp after);
   /// A pass after phase `backward` changes on purpose what the step computes: it is applied to the reference too. Null
@@ -58,7 +59,7 @@ private:
   std::string reproducer;
   std::vector<std::string> plugins;
   Differentiate differentiate;
-  std::optional<StepVerifier> verifier;
+  std::optional<verification::StepVerifier> verifier;
   std::vector<Ran> history; ///< of the passes up to where gradients are held against finite differences
   mlir::OwningOpRef<mlir::ModuleOp> afterBackward;
   bool changedLate = false;
@@ -73,4 +74,4 @@ int verifyPasses(const CompileOptions &options);
 /// where not, with a message to stderr, 2 where a file cannot be read.
 int compareSteps(mlir::DialectRegistry &registry, const std::string &one, const std::string &other);
 
-} // namespace ztc
+} // namespace ztc::driver

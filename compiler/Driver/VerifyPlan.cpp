@@ -24,7 +24,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::driver {
 namespace {
 
 constexpr unsigned kUpdates = 2, kMostRanks = 2;
@@ -52,7 +52,7 @@ template <typename T> void append(std::string &bytes, T value) {
 /// Tokens and targets of the rows that all ranks take, and the weights at the beginning.
 class Problem {
 public:
-  Problem(ModuleOp reference, const StepInputs &inputs) : reference(reference) {
+  Problem(ModuleOp reference, const verification::StepInputs &inputs) : reference(reference) {
     auto number = [&](StringRef name) { return reference->getAttrOfType<IntegerAttr>(name).getInt(); };
     if (auto config = reference->getAttrOfType<StringAttr>(adapters::kConfig))
       adapterConfig = config.str();
@@ -170,13 +170,13 @@ private:
 /// What two updates come to.
 struct Outcome {
   std::vector<double> losses;
-  NamedValues gradients; ///< of the first step, by parameter
-  NamedValues weights;   ///< at the end
+  verification::NamedValues gradients; ///< of the first step, by parameter
+  verification::NamedValues weights;   ///< at the end
 };
 
 /// By the interpreter, in f64.
-FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsigned world) {
-  NamedValues state; // "parameter NAME", "exp_avg NAME", "gradient NAME", ...
+FailureOr<Outcome> interpreted(const Problem &problem, verification::StepInputs inputs, unsigned world) {
+  verification::NamedValues state; // "parameter NAME", "exp_avg NAME", "gradient NAME", ...
   for (const auto &[name, tensor] : problem.parameters)
     state["parameter " + name] = tensor;
   Outcome outcome;
@@ -217,7 +217,8 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
         return found->second;
       return graph::findState(role) ? std::optional(Tensor(type)) : std::nullopt;
     });
-    FailureOr<NamedValues> step = evaluateStep(problem.reference, "microstep", inputs, Precision::F64, world);
+    FailureOr<verification::NamedValues> step =
+        verification::evaluateStep(problem.reference, "microstep", inputs, Precision::F64, world);
     if (failed(step))
       return failure();
     outcome.losses.push_back(step->at("loss").reals.front() / double(counted));
@@ -227,7 +228,8 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
         if (update == 0)
           outcome.gradients[name.substr(sizeof "gradient " - 1)] = tensor;
       }
-    FailureOr<NamedValues> updated = evaluateStep(problem.reference, "update", inputs, Precision::F64, 1);
+    FailureOr<verification::NamedValues> updated =
+        verification::evaluateStep(problem.reference, "update", inputs, Precision::F64, 1);
     if (failed(updated))
       return failure();
     for (auto &[name, tensor] : *updated)
@@ -240,8 +242,9 @@ FailureOr<Outcome> interpreted(const Problem &problem, StepInputs inputs, unsign
 
 /// The f32 tensors of a file, or of the files of a folder whose names begin with `stem`, that `like` names; none that
 /// they lack.
-NamedValues readTensors(const std::string &path, const NamedValues &like, const std::string &stem = "model") {
-  NamedValues found;
+verification::NamedValues readTensors(const std::string &path, const verification::NamedValues &like,
+                                      const std::string &stem = "model") {
+  verification::NamedValues found;
   StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(path, stem);
   if (!files.isOk())
     return found;
@@ -262,7 +265,8 @@ NamedValues readTensors(const std::string &path, const NamedValues &like, const 
 }
 
 /// |a - b| / |b| over all tensors together, of what is left after `from` is taken away; infinity where that is NaN.
-double distance(const NamedValues &values, const NamedValues &expected, const std::map<std::string, Tensor> *from) {
+double distance(const verification::NamedValues &values, const verification::NamedValues &expected,
+                const std::map<std::string, Tensor> *from) {
   double difference = 0, norm = 0;
   for (const auto &[name, tensor] : expected)
     for (size_t i = 0; i < tensor.reals.size(); ++i) {
@@ -429,8 +433,8 @@ bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
           llvm::formatv("the loss of step {0} is {1:e6}, the interpreter gives {2:e6}", i, losses[i], want).str());
   if (status != 0 || losses.size() != kUpdates)
     return differs(llvm::formatv("it ends with status {0}: {1}", status, why).str());
-  const NamedValues gradients = readTensors(file(way, ".safetensors"), expected.gradients);
-  const NamedValues weights =
+  const verification::NamedValues gradients = readTensors(file(way, ".safetensors"), expected.gradients);
+  const verification::NamedValues weights =
       readTensors(file(way, "") + "/step-00000002", expected.weights, problem.isAdapter() ? kAdapterStem : "model");
   (way.onGpus ? report.gpuRuns : report.runs) += 1;
   if (gradients.size() != expected.gradients.size() || weights.size() != expected.weights.size()) {
@@ -463,7 +467,7 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, StoragePrecisi
     return report;
   }
   const ScratchFolder folder("ztc-verify-plan");
-  StepInputs inputs(reference);
+  verification::StepInputs inputs(reference);
   const Problem problem(reference, inputs);
   if (folder.path.empty() || !problem.write(folder) || !writePlanFile(plan, folder / "plan.bin").isOk()) {
     report.gaps.push_back("the plan in a run: the temporary folder cannot be written");
@@ -489,4 +493,4 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, StoragePrecisi
   return report;
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::driver {
 
 struct PlanReport {
   std::string wrong;             ///< what a run computed otherwise; empty: nothing
@@ -28,4 +28,4 @@ std::string standInFolder();
 /// then.
 PlanReport verifyPlan(const plan::Plan &plan, mlir::ModuleOp reference, StoragePrecision precision, bool withGpus);
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -5,6 +5,6 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  ztc::registerAllDialects(registry);
+  ztc::driver::registerAllDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry)) ? 1 : 0;
 }

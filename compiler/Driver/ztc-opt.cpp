@@ -40,10 +40,10 @@ static bool pluginsFit(int argc, char **argv) {
 int main(int argc, char **argv) {
   if (!pluginsFit(argc, argv))
     return 1;
-  ztc::registerAllPasses();
-  ztc::registerPhasePipelines();
+  ztc::driver::registerAllPasses();
+  ztc::driver::registerPhasePipelines();
   mlir::DialectRegistry registry;
-  ztc::registerAllDialects(registry);
+  ztc::driver::registerAllDialects(registry);
   for (int i = 1; i < argc; ++i) {
     llvm::StringRef files(argv[i]);
     if (!files.consume_front("--ztc-same="))
@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     for (const std::string &plugin : filesOf(argc, argv, "load-pass-plugin"))
       if (failed(ztc::loadPlugin(plugin, unused, registry)))
         return 1;
-    return ztc::compareSteps(registry, one.str(), other.str());
+    return ztc::driver::compareSteps(registry, one.str(), other.str());
   }
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ztc's pass driver\n", registry));
 }

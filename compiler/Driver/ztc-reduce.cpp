@@ -6,9 +6,9 @@
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 
 int main(int argc, char **argv) {
-  ztc::registerAllPasses();
+  ztc::driver::registerAllPasses();
   mlir::DialectRegistry registry;
-  ztc::registerAllDialects(registry);
+  ztc::driver::registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   return mlir::failed(mlir::mlirReduceMain(argc, argv, context)) ? 1 : 0;
 }

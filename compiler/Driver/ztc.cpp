@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 using namespace ztc;
+using namespace ztc::driver;
 
 namespace {
 

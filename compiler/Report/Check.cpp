@@ -5,7 +5,7 @@
 
 using llvm::formatv;
 
-namespace ztc {
+namespace ztc::report {
 
 using Ports = std::vector<ImportReport::Port>;
 using Idioms = std::map<std::string, unsigned>;
@@ -222,4 +222,4 @@ void printCheckJson(llvm::raw_ostream &out, const ImportReport &report, const Ch
   out << "\n";
 }
 
-} // namespace ztc
+} // namespace ztc::report

@@ -8,7 +8,7 @@
 using llvm::formatv;
 using llvm::raw_ostream;
 
-namespace ztc {
+namespace ztc::report {
 
 /// What a method is, for people.
 static std::string methodText(TrainingMethod method) {
@@ -116,4 +116,4 @@ void ChoiceTable::printJson(raw_ostream &out) const {
   out << "\n";
 }
 
-} // namespace ztc
+} // namespace ztc::report

@@ -7,11 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
-
-/// How a model is trained; Auto is a request, not a method of a row.
-enum class TrainingMethod { Full, Lora, Qlora, Auto };
-template <> inline constexpr std::array<std::string_view, 4> kWords<TrainingMethod>{"full", "lora", "qlora", "auto"};
+namespace ztc::report {
 
 /// One way to train a model, measured.
 struct TrainingChoice {
@@ -51,4 +47,4 @@ struct ChoiceTable {
   void printJson(llvm::raw_ostream &out) const;
 };
 
-} // namespace ztc
+} // namespace ztc::report

@@ -11,7 +11,7 @@
 using llvm::formatv;
 using llvm::raw_ostream;
 
-namespace ztc {
+namespace ztc::report {
 namespace {
 
 /// What one block takes; -1: what lies in no block.
@@ -181,4 +181,4 @@ StatusOr<bool> printPlanDiff(raw_ostream &out, const LoadedPlan &a, const Loaded
   return true;
 }
 
-} // namespace ztc
+} // namespace ztc::report

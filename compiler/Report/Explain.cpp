@@ -8,7 +8,7 @@
 
 using llvm::formatv;
 
-namespace ztc {
+namespace ztc::report {
 
 std::vector<PeakShare> explainPeak(const plan::Plan &p, const MemoryPlan &memory) {
   std::vector<PeakShare> shares;
@@ -83,4 +83,4 @@ void printPeak(llvm::raw_ostream &out, const std::vector<PeakShare> &shares) {
   out << formatv("{0,16}  in all: the peak\n", all);
 }
 
-} // namespace ztc
+} // namespace ztc::report

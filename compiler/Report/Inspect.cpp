@@ -13,7 +13,7 @@
 using llvm::formatv;
 using llvm::raw_ostream;
 
-namespace ztc {
+namespace ztc::report {
 
 static const char *className(plan::SlotClass c) {
   return c >= 1 && c <= int(kMemoryClassCount) - 1 ? kMemoryClassNames[c - 1] : "none";
@@ -207,4 +207,4 @@ void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
   out << "\n";
 }
 
-} // namespace ztc
+} // namespace ztc::report

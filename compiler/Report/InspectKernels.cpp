@@ -9,7 +9,7 @@
 using llvm::formatv;
 using llvm::raw_ostream;
 
-namespace ztc {
+namespace ztc::report {
 namespace {
 
 std::string countText(const KernelUse &use) {
@@ -208,4 +208,4 @@ void addKernelsJson(llvm::json::OStream &json, const plan::Plan &plan, const Pla
   });
 }
 
-} // namespace ztc
+} // namespace ztc::report

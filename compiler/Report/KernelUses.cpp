@@ -7,7 +7,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/MathExtras.h"
 
-namespace ztc {
+namespace ztc::report {
 namespace {
 
 class Collector {
@@ -105,4 +105,4 @@ std::optional<Occupancy> occupancyOf(const plan::Kernel::Version &version) {
   return Occupancy{least->blocks, 100 * least->blocks * warps * 32 / found->threads, least->name};
 }
 
-} // namespace ztc
+} // namespace ztc::report

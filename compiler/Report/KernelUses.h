@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::report {
 
 /// Of one kernel, or of library calls that are equal.
 struct KernelUse {
@@ -37,4 +37,4 @@ struct Occupancy {
 /// Nothing for hosts, for unknown architectures, and where the driver chooses the registers.
 std::optional<Occupancy> occupancyOf(const plan::Kernel::Version &version);
 
-} // namespace ztc
+} // namespace ztc::report

@@ -14,7 +14,7 @@
 using llvm::formatv;
 using llvm::raw_ostream;
 
-namespace ztc {
+namespace ztc::report {
 
 /// Host memory beside the arena: program text, thread stacks and staging; measured, not planned.
 static constexpr uint64_t kHostBytes = 64ull << 20;
@@ -170,4 +170,4 @@ void MemoryTable::printJson(raw_ostream &out) const {
   out << "\n";
 }
 
-} // namespace ztc
+} // namespace ztc::report

@@ -5,7 +5,7 @@
 
 using llvm::formatv;
 
-namespace ztc {
+namespace ztc::report {
 
 std::string decisionText(const RecomputeDecision &decision) {
   std::string text;
@@ -56,4 +56,4 @@ void printDecision(llvm::raw_ostream &out, const RecomputeDecision &decision, ui
                    formatSize(decision.chosen.peakBytes), arena - decision.chosen.peakBytes, longer, decision.measured);
 }
 
-} // namespace ztc
+} // namespace ztc::report

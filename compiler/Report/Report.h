@@ -8,7 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <set>
 
-namespace ztc {
+namespace ztc::report {
 
 /// Three lines after a compilation: model, memory by class, time.
 void printCompileSummary(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory,
@@ -93,4 +93,4 @@ StatusOr<bool> printPlanDiff(llvm::raw_ostream &out, const LoadedPlan &a, const 
 /// One line for a step: name, kind with its sizes, operands by slot name.
 std::string describeStep(const plan::Plan &plan, const plan::Step &step);
 
-} // namespace ztc
+} // namespace ztc::report

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace ztc {
+namespace ztc::report {
 
 using llvm::json::Array;
 using llvm::json::Object;
@@ -217,4 +217,4 @@ void printPage(llvm::raw_ostream &out, llvm::StringRef title, llvm::StringRef no
       << kReportScript << "</script>\n</body>\n</html>\n";
 }
 
-} // namespace ztc
+} // namespace ztc::report

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::report {
 
 /// Style and script of a page, from compiler/Report/page.
 extern const char *const kReportStyle;
@@ -24,4 +24,4 @@ llvm::json::Object pageRun(const RunLog &log);
 void printPage(llvm::raw_ostream &out, llvm::StringRef title, llvm::StringRef note, llvm::json::Array runs,
                llvm::json::Array plans);
 
-} // namespace ztc
+} // namespace ztc::report

@@ -3,7 +3,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
-namespace ztc {
+namespace ztc::report {
 
 using llvm::json::Object;
 
@@ -68,4 +68,4 @@ StatusOr<RunLog> readRunLog(const std::string &path) {
   return StatusOr<RunLog>(std::move(log));
 }
 
-} // namespace ztc
+} // namespace ztc::report

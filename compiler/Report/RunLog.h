@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::report {
 
 struct RunLog {
   std::string name;                            ///< the file's, for a person
@@ -20,4 +20,4 @@ struct RunLog {
 /// DataLoss where a line is not an object of such a log, NotFound where the file cannot be read.
 StatusOr<RunLog> readRunLog(const std::string &path);
 
-} // namespace ztc
+} // namespace ztc::report

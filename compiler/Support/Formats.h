@@ -1,4 +1,4 @@
-// In what numbers a model is trained. The command line, pass options and IR name them by words, which are parsed once.
+// How, and in what numbers, a model is trained. The command line, pass options and IR name them by words, which are parsed once.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -39,5 +39,10 @@ template <> inline constexpr std::array<std::string_view, 2> kWords<MasterFormat
 /// #graph.weight_format.
 enum class FrozenFormat { Plain, Nf4, Int8 };
 template <> inline constexpr std::array<std::string_view, 3> kWords<FrozenFormat>{"", "nf4", "int8"};
+
+/// Which weights are trained: all, or an adapter beside them, where the model is in 4 bits or not. Auto asks for the
+/// first that fits.
+enum class TrainingMethod { Full, Lora, Qlora, Auto };
+template <> inline constexpr std::array<std::string_view, 4> kWords<TrainingMethod>{"full", "lora", "qlora", "auto"};
 
 } // namespace ztc

@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 
 int64_t ChosenElements::indexOf(int64_t position) const {
   return llvm::lower_bound(positions, position) - positions.begin();
@@ -382,4 +382,4 @@ FailureOr<DenseMap<Value, ChosenElements>> interpretElements(Block &region, cons
   return ElementRun(region, source, why).run(wanted);
 }
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// Some elements of a value.
 struct ChosenElements {
@@ -47,4 +47,4 @@ interpretElements(mlir::Block &region, const WantedElements &wanted, const Eleme
 /// Elements that one call computes with at most, over all values.
 inline constexpr int64_t kMostChosen = int64_t(1) << 24;
 
-} // namespace ztc
+} // namespace ztc::verification

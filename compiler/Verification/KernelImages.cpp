@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end);
 
@@ -106,4 +106,4 @@ std::vector<std::string> outsideGaps(ModuleOp module) {
   return gaps;
 }
 
-} // namespace ztc
+} // namespace ztc::verification

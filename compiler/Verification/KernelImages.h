@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// An image that can be run here: one of the two.
 struct RunnableImage {
@@ -58,4 +58,4 @@ private:
 /// ...", each once.
 std::vector<std::string> outsideGaps(mlir::ModuleOp module);
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 using Bytes = std::vector<char>;
@@ -217,4 +217,4 @@ KernelReport verifyKernels(ModuleOp module, ModuleOp forms) {
   return Runs(module, forms).run();
 }
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// What was found out about the kernels of one module.
 struct KernelReport {
@@ -31,4 +31,4 @@ KernelReport verifyKernels(mlir::ModuleOp module, mlir::ModuleOp forms = {});
 /// workspace is given random ones. Of units with very many elements the first, the last and some between are looked at.
 KernelReport verifyKernelUnits(mlir::ModuleOp module, mlir::ModuleOp forms = {});
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -11,7 +11,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 constexpr uint64_t kPage = 4096, kPatternPages = 1021, kPatternBytes = kPage * kPatternPages;
@@ -106,4 +106,4 @@ Tensor PatternMemory::elements(Type type, ArrayRef<int64_t> positions) const {
   return fromBytes(bytes, RankedTensorType::get({int64_t(positions.size())}, type));
 }
 
-} // namespace ztc
+} // namespace ztc::verification

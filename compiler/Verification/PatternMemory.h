@@ -6,8 +6,10 @@
 #include <cstdint>
 
 namespace ztc {
-
 struct Tensor;
+} // namespace ztc
+
+namespace ztc::verification {
 
 /// Bytes that read as a pattern until they are written. All pages are those of one small file, copied when they are
 /// written: gigabytes take address space, memory alone what is written. The pattern's length is a prime number of
@@ -46,4 +48,4 @@ private:
 /// Bytes of an element as kernels store it.
 uint64_t storedBytes(mlir::Type type);
 
-} // namespace ztc
+} // namespace ztc::verification

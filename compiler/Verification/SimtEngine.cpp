@@ -2,7 +2,7 @@
 #include "compiler/Support/LibraryFolder.h"
 #include <dlfcn.h>
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 /// The functions of tests/standin/SimtCalls.cpp.
@@ -52,4 +52,4 @@ llvm::Error SimtImage::run(const SimtLaunch &launch) const {
   return llvm::createStringError(error);
 }
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// How one kernel is launched. `words` are its parameters; the first are addresses of memory of `sizes` bytes, all that
 /// it may touch.
@@ -33,4 +33,4 @@ private:
   std::shared_ptr<void> handle;
 };
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -17,7 +17,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 std::mt19937_64 generatorOf(StringRef role, StringRef name, unsigned batch) {
@@ -441,4 +441,4 @@ double relativeError(const Tensor &value, const Tensor &expected) {
   return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
-} // namespace ztc
+} // namespace ztc::verification

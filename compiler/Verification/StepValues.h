@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// Values by what they are: "loss", "gradient model.norm.weight", "logits". Buckets are taken apart, shards are put
 /// together, sums over ranks are taken, so that all forms of a step speak of the same values.
@@ -56,4 +56,4 @@ llvm::FailureOr<NamedValues> evaluateStep(mlir::ModuleOp module, llvm::StringRef
 /// one of the two is finite.
 double relativeError(const Tensor &value, const Tensor &expected);
 
-} // namespace ztc
+} // namespace ztc::verification

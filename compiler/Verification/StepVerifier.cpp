@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 /// Sums in another order, in double.
@@ -438,4 +438,4 @@ std::optional<StepDifference> StepVerifier::onRanksAndRounded(ModuleOp module, S
   return std::nullopt;
 }
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ztc {
+namespace ztc::verification {
 
 /// Which values differ: "@microstep: the loss ...".
 struct StepDifference {
@@ -70,4 +70,4 @@ private:
   std::string failure; ///< the diagnostic of the last evaluation that failed
 };
 
-} // namespace ztc
+} // namespace ztc::verification

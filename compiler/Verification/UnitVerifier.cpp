@@ -19,7 +19,7 @@
 
 using namespace mlir;
 
-namespace ztc {
+namespace ztc::verification {
 namespace {
 
 using codegen::ColumnGroup;
@@ -560,4 +560,4 @@ KernelReport verifyKernelUnits(ModuleOp module, ModuleOp forms) {
   return UnitRuns(module, forms).run();
 }
 
-} // namespace ztc
+} // namespace ztc::verification

@@ -56,10 +56,10 @@ Value rotated(Value value, bool &inverse) {
   if (!negations[0] == !negations[1])
     return nullptr;
   inverse = !negations[0];
-  auto half = [&](unsigned i) {
+  auto sliceOf = [&](unsigned i) {
     return (negations[i] ? negations[i].getX() : concat.getInputs()[i]).getDefiningOp<graph::SliceOp>();
   };
-  graph::SliceOp second = half(0), first = half(1);
+  graph::SliceOp second = sliceOf(0), first = sliceOf(1);
   if (!first || !second || first.getX() != second.getX())
     return nullptr;
   Value x = first.getX();

@@ -28,7 +28,7 @@ void expectLikeWhole(const std::string &text) {
   options.precision = Precision::F32;
   auto whole = Interpreter(options).run(block, arguments);
   ASSERT_TRUE(succeeded(whole));
-  ElementSource source;
+  verification::ElementSource source;
   source.operand = [&](unsigned operand, llvm::ArrayRef<int64_t> positions) {
     const Tensor &from = arguments[operand];
     Tensor some({int64_t(positions.size())}, from.elementType);
@@ -42,16 +42,16 @@ void expectLikeWhole(const std::string &text) {
   };
   std::mt19937 generator(3);
   for (const int64_t share : {1, 3, 17}) { // all elements, and some
-    WantedElements wanted;
+    verification::WantedElements wanted;
     for (auto [value, tensor] : llvm::zip(codegen::resultsOf(fusion), *whole))
       for (int64_t position = 0; position < tensor.count(); ++position)
         if (int64_t(generator() % 17) % share == 0)
           wanted[value].push_back(position);
     std::string why;
-    auto found = interpretElements(block, wanted, source, why);
+    auto found = verification::interpretElements(block, wanted, source, why);
     ASSERT_TRUE(succeeded(found)) << why;
     for (auto [value, tensor] : llvm::zip(codegen::resultsOf(fusion), *whole)) {
-      const ChosenElements &some = (*found)[value];
+      const verification::ChosenElements &some = (*found)[value];
       for (size_t i = 0; i < some.positions.size(); ++i) {
         const auto at = size_t(some.positions[i]);
         if (tensor.isReal())
@@ -102,7 +102,7 @@ TEST(ElementInterpreter, SelectsByIndex) {
 TEST(PatternMemory, HoldsGigabytesOfWhichFewAreThere) {
   const Type type = Float32Type::get(&kernelContext());
   const int64_t elements = int64_t(3) << 30; // 12 GiB
-  auto made = PatternMemory::random(type, elements, 2);
+  auto made = verification::PatternMemory::random(type, elements, 2);
   ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
   EXPECT_EQ(made->size(), uint64_t(elements) * 4);
   const std::vector<int64_t> at{0, 1, 4096, elements / 2, elements - 1};
@@ -114,10 +114,10 @@ TEST(PatternMemory, HoldsGigabytesOfWhichFewAreThere) {
   reinterpret_cast<float *>(made->data())[elements - 1] = 77;
   EXPECT_EQ(made->elements(type, {elements - 1}).reals.front(), 77);
   EXPECT_EQ(made->elements(type, {elements / 2}).reals.front(), before.reals[3]);
-  auto other = PatternMemory::random(type, elements, 2);
+  auto other = verification::PatternMemory::random(type, elements, 2);
   ASSERT_TRUE(bool(other)) << llvm::toString(other.takeError());
   EXPECT_EQ(other->elements(type, {elements - 1}).reals.front(), before.reals[4]) << "a write reached the pattern";
-  auto magnitudes = PatternMemory::random(type, elements, 2, /*magnitudes=*/true);
+  auto magnitudes = verification::PatternMemory::random(type, elements, 2, /*magnitudes=*/true);
   ASSERT_TRUE(bool(magnitudes)) << llvm::toString(magnitudes.takeError());
   for (auto [magnitude, x] : llvm::zip(magnitudes->elements(type, at).reals, before.reals))
     EXPECT_EQ(magnitude, std::abs(x));

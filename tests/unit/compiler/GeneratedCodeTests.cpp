@@ -190,7 +190,7 @@ struct ModelKernels {
 
   void add(const fs::path &file, uint64_t seq, StoragePrecision precision, unsigned zero, const std::string &recompute,
            bool fuses = true) {
-    CompileOptions options;
+    driver::CompileOptions options;
     options.input = file;
     options.batch = 1;
     options.seq = seq;
@@ -199,7 +199,7 @@ struct ModelKernels {
     options.recompute = recompute;
     std::string origin = file.parent_path().filename().string() + " " + wordOf(precision) + " ZeRO-" +
                          std::to_string(zero) + " recompute " + recompute;
-    Session session(options);
+    driver::Session session(options);
     ASSERT_TRUE(session.isValid() && succeeded(session.run(Phase::Fuse))) << origin;
     if (!fuses) {
       PassManager split(session.module()->getContext());

@@ -13,7 +13,7 @@ namespace ztc::test {
 MLIRContext &kernelContext() {
   static MLIRContext *context = [] {
     DialectRegistry registry;
-    registerAllDialects(registry);
+    driver::registerAllDialects(registry);
     auto *made = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
     made->loadAllAvailableDialects();
     return made;

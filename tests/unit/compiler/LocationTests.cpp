@@ -24,8 +24,8 @@ struct NamelessCase {
   bool generates;
 };
 
-ztc::CompileOptions optionsOf(const NamelessCase &given) {
-  ztc::CompileOptions options;
+ztc::driver::CompileOptions optionsOf(const NamelessCase &given) {
+  ztc::driver::CompileOptions options;
   options.input = fs::path(__FILE__).parent_path().parent_path().parent_path() / "folders" / given.folder;
   options.batch = 2;
   options.seq = 16;
@@ -37,7 +37,7 @@ ztc::CompileOptions optionsOf(const NamelessCase &given) {
 
 /// The plan without machine code and without what it says to people: names, reasons, and the blocks in reports.
 std::string planWithoutNames(const NamelessCase &given, bool isStripped) {
-  ztc::Session session(optionsOf(given));
+  ztc::driver::Session session(optionsOf(given));
   for (int phase = 0; phase <= int(ztc::Phase::Assign); ++phase) {
     EXPECT_TRUE(succeeded(session.run(ztc::Phase(phase))));
     PassManager strip(session.module()->getContext());
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Folders, NamelessPlan,
 /// The blocks that dataflow gives are those that the exporter's module paths name.
 TEST(TransformerBlocks, AreThoseOfTheModulePaths) {
   for (const char *folder : {"mistral", "gpt-neox", "gemma2", "mixtral", "gpt2", "olmo2", "cohere2", "bloom"}) {
-    ztc::Session session(optionsOf({folder, "none", 0, false}));
+    ztc::driver::Session session(optionsOf({folder, "none", 0, false}));
     ASSERT_TRUE(succeeded(session.run(ztc::Phase::Shard)));
     func::FuncOp microstep = ztc::graph::findEntry(session.module(), ztc::graph::Entry::Microstep);
     Operation *end = ztc::lossOpOf(microstep);

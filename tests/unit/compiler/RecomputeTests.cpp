@@ -24,16 +24,16 @@ fs::path folder(const std::string &name) {
 
 /// A model as phase `shard` leaves it, with what a search needs.
 struct Model {
-  Session session;
+  driver::Session session;
   PlanShape shape;
   MachineRates rates;
   SmallVector<PricedElement> elements;
   std::optional<StepProbe> probe;
   unsigned measured = 0;
 
-  static CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero,
-                                  StoragePrecision precision) {
-    CompileOptions options;
+  static driver::CompileOptions optionsOf(const fs::path &file, uint64_t batch, uint64_t seq, unsigned zero,
+                                          StoragePrecision precision) {
+    driver::CompileOptions options;
     options.input = file;
     options.batch = batch;
     options.seq = seq;
