@@ -1,4 +1,4 @@
-// How, and in what numbers, a model is trained. The command line, pass options and IR name them by words, which are parsed once.
+// How, and in what numbers, a model is trained. Command line, pass options and IR name them by words, parsed once.
 #pragma once
 #include <array>
 #include <cstddef>
