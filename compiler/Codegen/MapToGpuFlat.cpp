@@ -1,6 +1,7 @@
 // Buckets of any length on a GPU in flat blocks, and what is made of the blocks' sums.
 #include "compiler/Codegen/MapToGpu.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "runtime/Format/BlockState.h"
 
 using namespace mlir;
@@ -110,6 +111,10 @@ void DeviceForm::storeBlockCodes(const ColumnChunk &chunk, ArrayRef<BlockCodes> 
   const IndexExpr column = chunk.column.withoutLane();
   Value position = e_.materialize(column), exists = e_.existsAt(chunk.column, chunk.level);
   KernelBuilder &b = e_.at(chunk.level);
+  // States are updated in place: all threads of a block have read its magnitude before one of them writes it. Those of
+  // several warps met at a barrier when the magnitudes were joined; shuffles put no accesses to memory in order.
+  if (int64_t(kStateBlock) / chunk.lanes <= kWarp)
+    NVVM::SyncWarpOp::create(b, b.integer(b.getI32Type(), -1));
   Value within = arith::AndIOp::create(b, position, b.i64(kStateBlock - 1));
   Value isFirst = b.compare(arith::CmpIPredicate::eq, within, b.i64(0));
   if (exists)
