@@ -250,7 +250,9 @@ int verifyPasses(const CompileOptions &options) {
           session.importReport().seq, verifier.step().checkedRanks() ? ", on 1, 2 and 3 ranks" : "",
           verifier.step().checkedGradients() ? "; gradients agree with finite differences" : "");
       if (kernels.groups)
-        llvm::outs() << "; the kernels of " << kernels.groups << " groups agree with the interpreter"
+        llvm::outs() << "; the kernels of " << kernels.groups << " groups"
+                     << (kernels.calls ? llvm::formatv(" and {0} of library calls", kernels.calls).str() : "")
+                     << " agree with the interpreter"
                      << (kernels.onEngine ? ", on this processor and on the engine that runs those for GPUs" : "");
       if (runs.runs)
         llvm::outs() << "; so do two updates of a run on 1" << (runs.runs > 1 ? " and 2 ranks" : " rank")

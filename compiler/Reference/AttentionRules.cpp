@@ -1,5 +1,6 @@
 // Reference rules of the rotary embedding and attention, row by row from the formulas in GraphAttention.td.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Reference/AttentionRows.h"
 #include "compiler/Reference/Interpreter.h"
 #include <cmath>
 #include <limits>
@@ -24,21 +25,32 @@ void runRope(graph::RopeOp op, Operands operands, Results results) {
         }
 }
 
-/// Sizes, addresses and mask that attention and its gradient share.
+/// Sizes and addresses that attention and its gradient share.
 struct AttentionShape {
   int64_t B, S, Hq, Hkv, D;
-  bool causal;
-  int64_t window;
+  AttentionHead mask;
   const Tensor *starts; ///< (B, S) of documents; null where a row is one
 
-  AttentionShape(const Tensor &q, const Tensor &k, bool causal, int64_t window, const Tensor *starts)
-      : B(q.shape[0]), S(q.shape[1]), Hq(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), causal(causal), window(window),
-        starts(starts) {}
+  template <typename OpTy>
+  AttentionShape(OpTy op, const Tensor &q, const Tensor &k, const Tensor *starts)
+      : B(q.shape[0]), S(q.shape[1]), Hq(q.shape[2]), Hkv(k.shape[2]), D(q.shape[3]), starts(starts) {
+    mask.sequence = S, mask.width = D;
+    mask.causal = op.getCausal(), mask.window = op.getWindow(), mask.scale = op.getScale().convertToDouble();
+  }
   int64_t queryOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hq + h) * D; }
   int64_t keyOffset(int64_t b, int64_t s, int64_t h) const { return ((b * S + s) * Hkv + h / (Hq / Hkv)) * D; }
   int64_t lseOffset(int64_t b, int64_t s, int64_t h) const { return (b * Hq + h) * S + s; }
-  bool sees(int64_t b, int64_t i, int64_t j) const {
-    return (!causal || j <= i) && (window == 0 || j > i - window) && (!starts || j >= starts->integers[b * S + i]);
+
+  AttentionHead head(int64_t b, int64_t h, const Tensor &q, const Tensor &k, const Tensor &v,
+                     const Tensor *dout = nullptr) const {
+    AttentionHead head = mask;
+    head.starts = starts ? &starts->integers[b * S] : nullptr;
+    head.q = {&q.reals[queryOffset(b, 0, h)], Hq * D};
+    head.k = {&k.reals[keyOffset(b, 0, h)], Hkv * D};
+    head.v = {&v.reals[keyOffset(b, 0, h)], Hkv * D};
+    if (dout)
+      head.dout = {&dout->reals[queryOffset(b, 0, h)], Hq * D};
+    return head;
   }
 };
 
@@ -49,39 +61,31 @@ double dot(const double *a, const double *b, int64_t size) {
   return sum;
 }
 
-/// Calls `visit(b, i, h)` for every query row.
-template <typename Visit> void forEachRow(const AttentionShape &shape, Visit &&visit) {
+/// Calls `visit(b, h)` for every head of queries.
+template <typename Visit> void forEachHead(const AttentionShape &shape, Visit &&visit) {
   for (int64_t b = 0; b < shape.B; ++b)
     for (int64_t h = 0; h < shape.Hq; ++h)
-      for (int64_t i = 0; i < shape.S; ++i)
-        visit(b, i, h);
+      visit(b, h);
 }
 
 void runAttention(graph::AttentionOp op, Operands operands, Results results, Interpreter &interpreter) {
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2];
-  AttentionShape shape(q, k, op.getCausal(), op.getWindow(), op.getDocumentStarts() ? operands[3] : nullptr);
-  double scale = op.getScale().convertToDouble();
-  forEachRow(shape, [&](int64_t b, int64_t i, int64_t h) {
-    std::vector<double> scores(shape.S);
-    double max = -std::numeric_limits<double>::infinity(), sum = 0;
-    int64_t row = shape.queryOffset(b, i, h);
-    for (int64_t j = 0; j < shape.S; ++j)
-      if (shape.sees(b, i, j)) {
-        scores[j] = scale * dot(&q.reals[row], &k.reals[shape.keyOffset(b, j, h)], shape.D);
-        max = std::max(max, scores[j]);
+  const AttentionShape shape(op, q, k, op.getDocumentStarts() ? operands[3] : nullptr);
+  forEachHead(shape, [&](int64_t b, int64_t h) {
+    const AttentionHead head = shape.head(b, h, q, k, v);
+    for (int64_t i = 0; i < shape.S; ++i) {
+      const AttentionRow row = attentionRow(head, i);
+      double *out = &results[0].reals[shape.queryOffset(b, i, h)];
+      for (int64_t j = 0; j < shape.S; ++j) {
+        if (!head.sees(i, j))
+          continue;
+        const double p = interpreter.roundInside(row.p[j], q.elementType);
+        for (int64_t d = 0; d < shape.D; ++d)
+          out[d] += p * head.v[j][d];
       }
-    for (int64_t j = 0; j < shape.S; ++j)
-      if (shape.sees(b, i, j))
-        sum += std::exp(scores[j] - max);
-    for (int64_t j = 0; j < shape.S; ++j) {
-      if (!shape.sees(b, i, j))
-        continue;
-      double p = interpreter.roundInside(std::exp(scores[j] - max) / sum, q.elementType);
-      for (int64_t d = 0; d < shape.D; ++d)
-        results[0].reals[row + d] += p * v.reals[shape.keyOffset(b, j, h) + d];
+      if (results.size() > 1)
+        results[1].reals[shape.lseOffset(b, i, h)] = row.lse;
     }
-    if (results.size() > 1)
-      results[1].reals[shape.lseOffset(b, i, h)] = max + std::log(sum);
   });
 }
 
@@ -89,29 +93,59 @@ void runAttentionGrad(graph::AttentionGradOp op, Operands operands, Results resu
   const Tensor &q = *operands[0], &k = *operands[1], &v = *operands[2], &out = *operands[3], &lse = *operands[4],
                &dout = *operands[5];
   Tensor &dq = results[0], &dk = results[1], &dv = results[2];
-  AttentionShape shape(q, k, op.getCausal(), op.getWindow(), op.getDocumentStarts() ? operands[6] : nullptr);
-  double scale = op.getScale().convertToDouble();
-  forEachRow(shape, [&](int64_t b, int64_t i, int64_t h) {
-    int64_t row = shape.queryOffset(b, i, h);
-    double delta = dot(&dout.reals[row], &out.reals[row], shape.D);
-    for (int64_t j = 0; j < shape.S; ++j) {
-      if (!shape.sees(b, i, j))
-        continue;
-      int64_t key = shape.keyOffset(b, j, h);
-      double p = std::exp(scale * dot(&q.reals[row], &k.reals[key], shape.D) - lse.reals[shape.lseOffset(b, i, h)]);
-      double ds = p * (dot(&dout.reals[row], &v.reals[key], shape.D) - delta) * scale;
-      p = interpreter.roundInside(p, q.elementType);
-      ds = interpreter.roundInside(ds, q.elementType);
-      for (int64_t d = 0; d < shape.D; ++d) {
-        dq.reals[row + d] += ds * k.reals[key + d];
-        dk.reals[key + d] += ds * q.reals[row + d];
-        dv.reals[key + d] += p * dout.reals[row + d];
+  const AttentionShape shape(op, q, k, op.getDocumentStarts() ? operands[6] : nullptr);
+  forEachHead(shape, [&](int64_t b, int64_t h) {
+    const AttentionHead head = shape.head(b, h, q, k, v, &dout);
+    for (int64_t i = 0; i < shape.S; ++i) {
+      const int64_t row = shape.queryOffset(b, i, h);
+      const double delta = attentionDelta(head, i, &out.reals[row]);
+      for (int64_t j = 0; j < shape.S; ++j) {
+        if (!head.sees(i, j))
+          continue;
+        const int64_t key = shape.keyOffset(b, j, h);
+        PairGradient pair = pairGradient(head, i, j, lse.reals[shape.lseOffset(b, i, h)], delta);
+        pair.p = interpreter.roundInside(pair.p, q.elementType);
+        pair.ds = interpreter.roundInside(pair.ds, q.elementType);
+        for (int64_t d = 0; d < shape.D; ++d) {
+          dq.reals[row + d] += pair.ds * k.reals[key + d];
+          dk.reals[key + d] += pair.ds * q.reals[row + d];
+          dv.reals[key + d] += pair.p * dout.reals[row + d];
+        }
       }
     }
   });
 }
 
 } // namespace
+
+AttentionRow attentionRow(const AttentionHead &head, int64_t query) {
+  AttentionRow row;
+  row.p.assign(size_t(head.sequence), 0);
+  double max = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t j = 0; j < head.sequence; ++j)
+    if (head.sees(query, j)) {
+      row.p[j] = head.scale * dot(head.q[query], head.k[j], head.width);
+      max = std::max(max, row.p[j]);
+    }
+  for (int64_t j = 0; j < head.sequence; ++j)
+    if (head.sees(query, j)) {
+      row.p[j] = std::exp(row.p[j] - max);
+      sum += row.p[j];
+    }
+  for (double &p : row.p)
+    p /= sum;
+  row.lse = max + std::log(sum);
+  return row;
+}
+
+double attentionDelta(const AttentionHead &head, int64_t query, const double *out) {
+  return dot(head.dout[query], out, head.width);
+}
+
+PairGradient pairGradient(const AttentionHead &head, int64_t query, int64_t key, double lse, double delta) {
+  const double p = std::exp(head.scale * dot(head.q[query], head.k[key], head.width) - lse);
+  return {p, p * (dot(head.dout[query], head.v[key], head.width) - delta) * head.scale};
+}
 
 void addAttentionRules(RuleTable &table) {
   table.add<graph::RopeOp>(runRope);

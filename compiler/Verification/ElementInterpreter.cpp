@@ -3,6 +3,7 @@
 #include "compiler/Reference/Interpreter.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "runtime/Format/BlockState.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -107,7 +108,9 @@ private:
   }
 
   LogicalResult demand(Operation &op);
+  LogicalResult demandBlocks(graph::EncodeBlocksOp op, ArrayRef<int64_t> positions);
   LogicalResult compute(Operation &op);
+  FailureOr<Tensor> encode(graph::EncodeBlocksOp op, ArrayRef<int64_t> positions);
   Tensor moved(Operation &op, ArrayRef<int64_t> positions);
   FailureOr<Tensor> constant(graph::ConstantOp op, size_t count);
   Tensor iota(graph::IotaOp op, ArrayRef<int64_t> positions) const;
@@ -198,6 +201,24 @@ int64_t ElementRun::firstReduced(Operation &op, int64_t position) const {
   return first;
 }
 
+/// All elements of the blocks of states that `positions` are in; the last block of `length` may be short.
+Positions wholeBlocks(ArrayRef<int64_t> positions, int64_t length) {
+  constexpr auto block = int64_t(kStateBlock);
+  Positions all;
+  for (int64_t position : positions) // ascending
+    if (const int64_t first = position / block * block; all.empty() || all.back() < first)
+      for (int64_t i = first; i < std::min(first + block, length); ++i)
+        all.push_back(i);
+  return all;
+}
+
+LogicalResult ElementRun::demandBlocks(graph::EncodeBlocksOp op, ArrayRef<int64_t> positions) {
+  const Positions blocks = wholeBlocks(positions, shapeOf(op.getX()).front());
+  if (failed(want(*op, op.getX(), blocks)) || failed(want(*op, op.getOld(), blocks)))
+    return failure();
+  return want(*op, op.getProceed(), blocks);
+}
+
 LogicalResult ElementRun::demand(Operation &op) {
   const Positions positions = positionsOf(op);
   for (Value result : op.getResults())
@@ -232,6 +253,8 @@ LogicalResult ElementRun::demand(Operation &op) {
     settle(all);
     return want(op, op.getOperand(0), all);
   }
+  if (auto encoded = dyn_cast<graph::EncodeBlocksOp>(op))
+    return demandBlocks(encoded, positions);
   if (!op.hasTrait<OpTrait::Elementwise>() && op.getName().getStringRef() != "graph.accumulate")
     return refuse(op, "is not elementwise");
   for (Value operand : op.getOperands())
@@ -241,6 +264,30 @@ LogicalResult ElementRun::demand(Operation &op) {
     if (failed(want(op, operand, positions)))
       return failure();
   return success();
+}
+
+/// Those of `from` at ascending `positions`, which are among its own.
+Tensor chosenAt(const ChosenElements &from, ArrayRef<int64_t> positions) {
+  Tensor chosen({int64_t(positions.size())}, from.values.elementType);
+  for (auto [number, position] : llvm::enumerate(positions)) {
+    const auto at = size_t(from.indexOf(position));
+    if (chosen.isReal())
+      chosen.reals[number] = from.values.reals[at];
+    else
+      chosen.integers[number] = from.values.integers[at];
+  }
+  return chosen;
+}
+
+FailureOr<Tensor> ElementRun::encode(graph::EncodeBlocksOp op, ArrayRef<int64_t> positions) {
+  const Positions blocks = wholeBlocks(positions, shapeOf(op.getX()).front());
+  SmallVector<Tensor> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(chosenAt(known[operand], blocks));
+  FailureOr<SmallVector<Tensor>> results = byRule(*op, operands, /*isReduction=*/false);
+  if (failed(results))
+    return failure();
+  return chosenAt({blocks, std::move(results->front())}, positions);
 }
 
 Tensor ElementRun::moved(Operation &op, ArrayRef<int64_t> positions) {
@@ -337,6 +384,10 @@ LogicalResult ElementRun::compute(Operation &op) {
     return keep(index.getY(), iota(index, positions));
   if (isMove(op))
     return keep(op.getResult(0), moved(op, positions));
+  if (auto encoded = dyn_cast<graph::EncodeBlocksOp>(op)) {
+    FailureOr<Tensor> values = encode(encoded, positions);
+    return failed(values) ? failure() : keep(encoded.getY(), std::move(*values));
+  }
   const bool isReduction = isa<graph::ReduceSumOp, graph::ReduceMaxOp>(op);
   SmallVector<Tensor> operands;
   if (isReduction) {
@@ -353,18 +404,8 @@ LogicalResult ElementRun::compute(Operation &op) {
       }
     operands.push_back(std::move(rows));
   } else {
-    for (Value operand : op.getOperands()) { // of what others want of it too, only these
-      const ChosenElements &x = known[operand];
-      Tensor own({count}, x.values.elementType);
-      for (size_t i = 0; i < positions.size(); ++i) {
-        const size_t at = size_t(x.indexOf(positions[i]));
-        if (own.isReal())
-          own.reals[i] = x.values.reals[at];
-        else
-          own.integers[i] = x.values.integers[at];
-      }
-      operands.push_back(std::move(own));
-    }
+    for (Value operand : op.getOperands()) // of what others want of it too, only these
+      operands.push_back(chosenAt(known[operand], positions));
   }
   FailureOr<SmallVector<Tensor>> results = byRule(op, operands, isReduction);
   if (failed(results))

@@ -38,9 +38,9 @@ using WantedElements = llvm::DenseMap<mlir::Value, std::vector<int64_t>>;
 /// barrier), is a constant or an index, reduces along dimensions, or is elementwise. What moves elements is followed by
 /// position. An elementwise op computes an element of its result from the elements of its operands at the same place
 /// alone, so the interpreter runs it on the chosen elements in one dimension; a reduction it runs on a row per chosen
-/// sum. So every number comes of the rule that the interpreter has for the op, and only for positions that a chosen
-/// element depends on. `why` says what stood against it: an op that is none of these, or more elements than
-/// kMostChosen.
+/// sum, states in blocks of 8-bit codes it encodes on the whole blocks of 256 that chosen elements are in. So every
+/// number comes of the rule that the interpreter has for the op, and only for positions that a chosen element depends
+/// on. `why` says what stood against it: an op that is none of these, or more elements than kMostChosen.
 llvm::FailureOr<llvm::DenseMap<mlir::Value, ChosenElements>>
 interpretElements(mlir::Block &region, const WantedElements &wanted, const ElementSource &source, std::string &why);
 

@@ -5,6 +5,7 @@
 #include "compiler/Reference/Interpreter.h"
 #include "compiler/Reference/TensorBytes.h"
 #include "compiler/Verification/KernelImages.h"
+#include "compiler/Verification/UnitCase.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -26,20 +27,24 @@ constexpr double kWide = 1e-5, kNarrow = 0x1p-6;
 struct Case {
   std::vector<Bytes> operands;
   std::vector<Tensor> expected;
-  int64_t length = 0; ///< of a bucket, where the group works on one
+  int64_t length = 0;                  ///< of a bucket, where the group works on one
+  std::map<int64_t, unsigned> inPlace; ///< results that are written where an operand is read
 };
 
 /// What the launches of a group work on.
 struct Memory {
   std::vector<Bytes> operands, results;
   Bytes workspace;
+  const std::map<int64_t, unsigned> &inPlace;
 
   Memory(const Case &test, uint64_t workspaceBytes)
-      : operands(test.operands), workspace(workspaceBytes + 64, char(0x7f)) {
+      : operands(test.operands), workspace(workspaceBytes + 64, char(0x7f)), inPlace(test.inPlace) {
     for (const Tensor &expected : test.expected)
       results.push_back(Bytes(toBytes(expected).size(), char(0x7f)));
   }
   Bytes &of(int64_t kind, int64_t index) {
+    if (auto operand = inPlace.find(index); kind == 1 && operand != inPlace.end())
+      return operands[operand->second];
     return kind == 0 ? operands[size_t(index)] : kind == 1 ? results[size_t(index)] : workspace;
   }
 };
@@ -100,7 +105,7 @@ private:
   void runGroup(graph::FusionOp group, ArrayAttr launches);
   /// Whether the launch was made; a gap or a fault otherwise.
   bool launch(const RunnableImage &image, const KernelRun &run, bool descending);
-  void compare(const std::string &who, const Case &test, const std::vector<Bytes> &results);
+  void compare(const std::string &who, const Case &test, Memory &memory);
 
   ModuleOp module, forms;
   KernelReport report;
@@ -111,6 +116,7 @@ private:
 std::optional<Case> Runs::prepare(graph::FusionOp group, Block &meaning) {
   const Interpreter sizes({});
   Case test;
+  test.inPlace = resultsInPlace(group);
   std::vector<Tensor> tensors;
   int64_t elements = 0;
   for (auto [index, type] : llvm::enumerate(group->getOperandTypes())) {
@@ -183,16 +189,16 @@ void Runs::runGroup(graph::FusionOp group, ArrayAttr launches) {
           }))
         return;
       report.onEngine |= image.simt.has_value();
-      compare(name + " (" + image.target + ")", *test, memory.results);
+      compare(name + " (" + image.target + ")", *test, memory);
     }
 }
 
-void Runs::compare(const std::string &who, const Case &test, const std::vector<Bytes> &results) {
+void Runs::compare(const std::string &who, const Case &test, Memory &memory) {
   for (auto [number, want] : llvm::enumerate(test.expected)) {
     // What a master has below its bf16 parameter says nothing without that.
     if (want.elementType.isInteger(16))
       continue;
-    Tensor got = fromBytes(results[number], want.type());
+    Tensor got = fromBytes(memory.of(1, int64_t(number)), want.type());
     double largest = 1;
     for (double x : want.reals)
       largest = std::max(largest, std::isfinite(x) ? std::abs(x) : 0.0);

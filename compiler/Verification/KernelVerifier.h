@@ -12,10 +12,11 @@ namespace ztc::verification {
 struct KernelReport {
   unsigned groups = 0;            ///< different groups that were run
   unsigned units = 0;             ///< of verifyKernelUnits: units that were looked at
+  unsigned calls = 0;             ///< of verifyLibraryKernels: different kernels of different calls
+  unsigned callUnits = 0;         ///< their units and blocks
   bool onEngine = false;          ///< also by their kernels for GPUs, on the engine
   std::vector<std::string> wrong; ///< "rms_norm_swiglu (x86-64-v3): result 0, element 17 is ..., expected ..."
   std::vector<std::string> gaps;  ///< what could not be run, each with the reason
-  std::vector<std::string> small; ///< of verifyKernelUnits: kernels that are left to verifyKernels() and a small plan
 };
 
 /// Runs each different group of `module`, which has been through phase `codegen`, by its images for the processors that
@@ -30,5 +31,11 @@ KernelReport verifyKernels(mlir::ModuleOp module, mlir::ModuleOp forms = {});
 /// interpreter on those elements alone (ElementInterpreter.h); a kernel that reads sums of another one's from the
 /// workspace is given random ones. Of units with very many elements the first, the last and some between are looked at.
 KernelReport verifyKernelUnits(mlir::ModuleOp module, mlir::ModuleOp forms = {});
+
+/// The kernels of library calls (runtime/Format/ServiceKernels.md), at any size: each different one of each different
+/// call runs on a few rows, or on the engine on the blocks that have them, over memory of the call's real sizes. What
+/// these leave is held to what the interpreter's rule gives for those rows. Products between them are the device's own
+/// (tests/conformance holds them), and so is what it does without a kernel.
+KernelReport verifyLibraryKernels(mlir::ModuleOp module);
 
 } // namespace ztc::verification

@@ -13,7 +13,8 @@ namespace ztc::verification {
 
 /// Bytes that read as a pattern until they are written. All pages are those of one small file, copied when they are
 /// written: gigabytes take address space, memory alone what is written. The pattern's length is a prime number of
-/// pages, so neighbouring rows and blocks differ, and what is read from the wrong place is another number.
+/// pages (of states in blocks an odd one that holds whole records), so neighbouring rows and blocks differ, and what is
+/// read from the wrong place is another number.
 class PatternMemory {
 public:
   /// Random elements of `type`, as randomOperand gives them, or their magnitudes; `seed` says where in the pattern the
@@ -35,17 +36,19 @@ public:
   uint64_t size() const { return byteCount; }
   /// The elements at these positions of what it holds as a tensor of `type`, in one dimension.
   Tensor elements(mlir::Type type, llvm::ArrayRef<int64_t> positions) const;
+  /// Elements [first, first + values.count()) of that tensor become `values`; not of states in blocks.
+  void write(int64_t first, const Tensor &values);
 
 private:
   PatternMemory() = default;
-  static llvm::Expected<PatternMemory> make(int file, uint64_t bytes, uint64_t firstPage);
+  static llvm::Expected<PatternMemory> make(int file, uint64_t patternPages, uint64_t bytes, uint64_t firstPage);
 
   void *region = nullptr; ///< with room in front and behind
   uint64_t regionBytes = 0, byteCount = 0;
   char *begin = nullptr;
 };
 
-/// Bytes of an element as kernels store it.
-uint64_t storedBytes(mlir::Type type);
+/// Bytes of so many elements as kernels store them; of states in blocks those of whole records.
+uint64_t storedBytes(mlir::Type type, int64_t elements);
 
 } // namespace ztc::verification

@@ -1,5 +1,4 @@
 // Kernels of a plan at its real sizes: a few units of each.
-#include "compiler/Codegen/GroupPlan.h"
 #include "compiler/Codegen/KernelForms.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -8,6 +7,7 @@
 #include "compiler/Verification/KernelImages.h"
 #include "compiler/Verification/KernelVerifier.h"
 #include "compiler/Verification/PatternMemory.h"
+#include "compiler/Verification/UnitCase.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -22,49 +22,10 @@ using namespace mlir;
 namespace ztc::verification {
 namespace {
 
-using codegen::ColumnGroup;
-using codegen::PlannedKernel;
-using codegen::PlannedOutput;
 using codegen::PlannedPartial;
-using Shape = PlannedKernel::Shape;
 
-/// Elements that the interpreter computes for one result of a kernel, and those of a block that the engine runs.
-constexpr int64_t kMostOfResult = int64_t(1) << 21, kMostOfBlock = int64_t(1) << 23;
-/// Results in f32 and in 16 bits, as for small plans: the order of a sum, a rounding to the type.
-constexpr double kUnitWide = 1e-5, kUnitNarrow = 0x1p-6;
-
-/// What one kernel leaves in one place: a result of the group, or sums in the workspace.
-struct Writes {
-  unsigned result = 0;
-  bool isWorkspace = false;
-  Type type;
-  struct Spot {
-    int64_t unit, memory; ///< position in elements of `type`
-    int64_t value;        ///< position in `of`
-  };
-  Value of;     ///< null: `expected` of a spot is a sum over positions of `summed`
-  Value summed; ///< its elements are added up for a spot, squared for sums of squares
-  bool isSquares = false;
-  std::vector<Spot> spots;                 ///< unit by unit
-  std::vector<std::vector<int64_t>> parts; ///< of a sum: the positions that each spot adds up
-  std::vector<double> expected;            ///< by spot
-
-  std::string where() const {
-    return isWorkspace ? std::string("its partial sums") : llvm::formatv("result {0}", result).str();
-  }
-};
-
-/// One kernel of a group with everything that the plan leaves open.
-struct UnitCase {
-  Operation *region = nullptr;
-  const PlannedKernel *kernel = nullptr;
-  kernel::ScheduleAttr schedule;
-  int64_t length = 0, start = 0; ///< of a flat kernel
-  int64_t extent = 0;
-  uint64_t workspaceBytes = 0;
-  std::set<int64_t> units; ///< that some image runs
-  std::vector<Writes> writes;
-};
+/// Elements of a block that the engine runs.
+constexpr int64_t kMostOfBlock = int64_t(1) << 23;
 
 /// How a kernel runs on one image: pieces of its range (host) or of its blocks (engine), and the units in them.
 struct Way {
@@ -107,16 +68,14 @@ private:
     report.gaps.push_back(("kernel " + kernel + " at its real size: " + why).str());
   }
   void addWays(UnitCase &test, bool add, std::vector<Way> &ways);
-  /// What the units of `test` write, by the plan of its group.
-  void listWrites(UnitCase &test);
   /// False, with a gap, where the interpreter cannot say it.
   bool interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const PatternMemory *workspace);
   Tensor foldOf(const UnitCase &test, const PlannedPartial &fold, const PatternMemory &workspace,
                 ArrayRef<int64_t> positions);
   void verify(UnitCase &test);
-  /// One run of all `ways` on random operands, or on their magnitudes. False, with a finding or a gap, where there is
-  /// nothing more to see.
-  bool runAll(UnitCase &test, ArrayRef<Way> ways, bool magnitudes);
+  /// One run of all `ways`. False, with a finding or a gap, where there is nothing more to see.
+  bool runAll(UnitCase &test, ArrayRef<Way> ways);
+  llvm::Expected<PatternMemory> operandOf(const UnitCase &test, unsigned number);
   bool runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> operands, const PatternMemory *partials,
               bool descending);
   bool compare(const UnitCase &test, const Way &way, const std::string &who, const PatternMemory &memory,
@@ -142,13 +101,6 @@ void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
   if (launches.empty())
     return;
   const std::string name = cast<kernel::ScheduleAttr>(launches[0]).getKernel().getValue().str();
-  // States in blocks: an element depends on the whole block's scale, and blocks are alike at every size.
-  const auto isBlock = [](Type type) { return isa<graph::Block8Type>(getElementTypeOrSelf(type)); };
-  if (llvm::any_of(group->getOperandTypes(), isBlock) || llvm::any_of(group->getResultTypes(), isBlock)) {
-    if (seen.insert(name).second)
-      report.small.push_back(name);
-    return;
-  }
   Operation *region = group;
   if (forms)
     if (auto form = forms.lookupSymbol<kernel::FuncOp>(name))
@@ -174,6 +126,7 @@ void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
   if (failed(plan) || plan->kernels.size() != launches.size())
     return gap(name, why.empty() ? "its group takes other kernels than were planned" : why);
   ++report.groups;
+  const std::map<int64_t, unsigned> inPlace = resultsInPlace(group);
   for (auto [kernel, schedule] : llvm::zip(plan->kernels, launches.getAsRange<kernel::ScheduleAttr>())) {
     UnitCase test;
     test.region = region;
@@ -189,24 +142,11 @@ void UnitRuns::look(graph::FusionOp group, ArrayAttr launches) {
     test.extent = int64_t(schedule.getExtent());
     if (block && !test.extent)
       test.extent = (test.length + block - 1) / block;
+    test.inPlace = inPlace;
     test.workspaceBytes =
         plan->workspaceBytes + plan->workspaceBytesPerFlatBlock * llvm::divideCeil(test.length, codegen::kFlatBlock);
     verify(test);
   }
-}
-
-/// Elements of results and sums that a unit has.
-int64_t elementsOf(const UnitCase &test) {
-  const PlannedKernel &kernel = *test.kernel;
-  int64_t elements = 0;
-  for (const ColumnGroup &group : kernel.columns) {
-    const int64_t values = int64_t(group.outputs.size() + group.partials.size());
-    const int64_t columns = kernel.shape == Shape::Flat      ? codegen::kFlatBlock
-                            : kernel.shape == Shape::Columns ? kernel.unit
-                                                             : group.columns;
-    elements += values * columns * group.subRows * (kernel.shape == Shape::RowBlocks ? codegen::kRowBlock : 1);
-  }
-  return elements;
 }
 
 void UnitRuns::addWays(UnitCase &test, bool add, std::vector<Way> &ways) {
@@ -235,96 +175,6 @@ void UnitRuns::addWays(UnitCase &test, bool add, std::vector<Way> &ways) {
   }
 }
 
-/// Calls `look` for numbers below `count`: all, or of too many the first, the last and some between.
-void forSome(int64_t count, int64_t most, llvm::function_ref<void(int64_t)> look) {
-  const int64_t edge = most / 4, step = count <= most ? 1 : int64_t(llvm::divideCeil(count, most / 2)) | 1;
-  for (int64_t i = 0; i < count; i += (i < edge || i >= count - edge) ? 1 : std::min(step, count - edge - i))
-    look(i);
-}
-
-void UnitRuns::listWrites(UnitCase &test) {
-  const PlannedKernel &kernel = *test.kernel;
-  const auto yielded = codegen::resultsOf(test.region);
-  // Rows [first, last) of the kernel, columns [from, to) of each group, that a unit has.
-  struct Part {
-    int64_t first = 0, last = 1, from = 0, to = -1;
-  };
-  auto partOf = [&](int64_t unit, int64_t columns) {
-    Part part{0, 1, 0, columns};
-    switch (kernel.shape) {
-    case Shape::Rows:
-      part.first = unit, part.last = unit + 1;
-      break;
-    case Shape::RowBlocks:
-      part.first = unit * codegen::kRowBlock, part.last = std::min(part.first + codegen::kRowBlock, kernel.rows);
-      break;
-    case Shape::Columns:
-      part.from = unit * kernel.unit, part.to = std::min(part.from + kernel.unit, columns);
-      break;
-    case Shape::Flat:
-      part.from = unit * codegen::kFlatBlock, part.to = std::min(part.from + codegen::kFlatBlock, test.length);
-      break;
-    case Shape::Once:
-      break;
-    }
-    return part;
-  };
-  const int64_t most = std::max<int64_t>(kMostOfResult / std::max<int64_t>(int64_t(test.units.size()), 1), 64);
-  for (const ColumnGroup &group : kernel.columns) {
-    for (const PlannedOutput &output : group.outputs) {
-      Writes writes;
-      writes.result = output.result;
-      writes.of = output.value;
-      writes.type = getElementTypeOrSelf(yielded[output.result].getType());
-      for (int64_t unit : test.units) {
-        const Part part = partOf(unit, group.columns);
-        const int64_t width = part.to - part.from, rows = (part.last - part.first) * group.subRows;
-        forSome(rows * width, most, [&](int64_t i) {
-          const int64_t row = part.first * group.subRows + i / width, column = part.from + i % width;
-          const int64_t value = kernel.shape == Shape::Flat ? column : row * group.columns + column;
-          const int64_t memory = output.isPart() ? row / output.perRow * output.width +
-                                                       row % output.perRow * output.columns + column + output.offset
-                                                 : value;
-          writes.spots.push_back({unit, memory, value});
-        });
-      }
-      test.writes.push_back(std::move(writes));
-    }
-    for (const PlannedPartial &partial : group.partials) {
-      Writes writes;
-      writes.isWorkspace = true;
-      writes.summed = partial.op->getOperand(0);
-      writes.type = Float32Type::get(module.getContext());
-      for (int64_t unit : test.units) {
-        const Part part = partOf(unit, group.columns);
-        const int64_t first = part.first * group.subRows, last = part.last * group.subRows;
-        forSome(group.columns, std::max<int64_t>(most / (last - first), 64), [&](int64_t column) {
-          writes.spots.push_back({unit, partial.offset + unit * partial.columns + column, column});
-          std::vector<int64_t> &summed = writes.parts.emplace_back();
-          for (int64_t row = first; row < last; ++row)
-            summed.push_back(row * group.columns + column);
-        });
-      }
-      test.writes.push_back(std::move(writes));
-    }
-  }
-  for (const PlannedPartial &sum : kernel.sums) {
-    Writes writes;
-    writes.isWorkspace = writes.isSquares = true;
-    writes.summed = sum.op->getOperand(0);
-    writes.type = Float32Type::get(module.getContext());
-    for (int64_t unit : test.units) {
-      const Part part = partOf(unit, test.length);
-      writes.spots.push_back({unit, unit * int64_t(kernel.sums.size()) + sum.offset, 0});
-      std::vector<int64_t> all;
-      for (int64_t at = part.from; at < part.to; ++at)
-        all.push_back(at);
-      writes.parts.push_back(std::move(all));
-    }
-    test.writes.push_back(std::move(writes));
-  }
-}
-
 /// What a sum comes to whose partial results stand in the workspace.
 Tensor UnitRuns::foldOf(const UnitCase &test, const PlannedPartial &fold, const PatternMemory &workspace,
                         ArrayRef<int64_t> positions) {
@@ -348,12 +198,14 @@ bool UnitRuns::interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const
   Block &block = codegen::bodyOf(test.region);
   WantedElements wanted;
   for (const Writes &writes : test.writes) {
-    std::vector<int64_t> &all = wanted[writes.of ? writes.of : writes.summed];
-    if (writes.of)
-      for (const Writes::Spot &spot : writes.spots)
-        all.push_back(spot.value);
+    std::vector<int64_t> all;
+    for (const Writes::Spot &spot : writes.of ? writes.spots : std::vector<Writes::Spot>())
+      all.push_back(spot.value);
     for (const std::vector<int64_t> &part : writes.parts)
       all.insert(all.end(), part.begin(), part.end());
+    for (Value value : {writes.of ? writes.of : writes.summed, writes.coded})
+      if (value)
+        llvm::append_range(wanted[value], all);
   }
   ElementSource source;
   source.length = test.length, source.start = test.start;
@@ -388,6 +240,8 @@ bool UnitRuns::interpret(UnitCase &test, ArrayRef<PatternMemory> operands, const
         sum += writes.isSquares ? at(position) * at(position) : at(position);
       writes.expected.push_back(sum);
     }
+    if (writes.coded)
+      writes.tolerances = toleratedCodes(test, writes, (*found)[writes.coded]);
   }
   return true;
 }
@@ -402,39 +256,52 @@ void UnitRuns::verify(UnitCase &test) {
   if (ways.empty())
     return;
   listWrites(test);
-  if (!runAll(test, ways, /*magnitudes=*/false))
+  auto runs = [&](bool magnitudes, bool condition) {
+    for (Writes &writes : test.writes)
+      writes.expected.clear();
+    test.magnitudes = magnitudes, test.condition = condition;
+    return runAll(test, ways);
+  };
+  if (!runs(/*magnitudes=*/false, /*condition=*/true))
     return;
   report.units += unsigned(test.units.size());
   // A root of a negative number tells nothing of what was rooted, as in an optimizer's second moment.
   const bool isBlind = llvm::any_of(test.writes, [](const Writes &writes) {
     return llvm::any_of(writes.expected, [](double value) { return std::isnan(value); });
   });
-  for (Writes &writes : test.writes)
-    writes.expected.clear();
-  if (isBlind)
-    (void)runAll(test, ways, /*magnitudes=*/true);
+  if (isBlind && !runs(/*magnitudes=*/true, /*condition=*/true))
+    return;
+  // As an update that the step leaves out.
+  if (llvm::any_of(codegen::bodyOf(test.region).getArgumentTypes(), isCondition))
+    (void)runs(/*magnitudes=*/false, /*condition=*/false);
 }
 
-bool UnitRuns::runAll(UnitCase &test, ArrayRef<Way> ways, bool magnitudes) {
+llvm::Expected<PatternMemory> UnitRuns::operandOf(const UnitCase &test, unsigned number) {
+  auto type = cast<RankedTensorType>(codegen::bodyOf(test.region).getArgument(number).getType());
+  const int64_t elements = type.hasStaticShape() ? type.getNumElements() : test.length;
+  llvm::Expected<PatternMemory> memory =
+      PatternMemory::random(type.getElementType(), elements, number + 1, test.magnitudes);
+  if (memory && isCondition(type))
+    *memory->data() = char(test.condition);
+  return memory;
+}
+
+bool UnitRuns::runAll(UnitCase &test, ArrayRef<Way> ways) {
   const StringRef name = test.schedule.getKernel().getValue();
   std::vector<PatternMemory> operands;
-  Block &block = codegen::bodyOf(test.region);
   auto made = [&](llvm::Expected<PatternMemory> memory) {
     if (memory)
       return operands.push_back(std::move(*memory)), true;
     return gap(name, llvm::toString(memory.takeError())), false;
   };
-  for (BlockArgument argument : block.getArguments()) {
-    auto type = cast<RankedTensorType>(argument.getType());
-    const int64_t elements = type.hasStaticShape() ? type.getNumElements() : test.length;
-    if (!made(PatternMemory::random(type.getElementType(), elements, argument.getArgNumber() + 1, magnitudes)))
+  for (unsigned number = 0; number < codegen::bodyOf(test.region).getNumArguments(); ++number)
+    if (!made(operandOf(test, number)))
       return false;
-  }
   // What a kernel reads of another one's in the workspace is as good as any other number.
   std::optional<PatternMemory> partials;
   if (!test.kernel->folds.empty()) {
     if (!made(PatternMemory::random(Float32Type::get(module.getContext()), int64_t(test.workspaceBytes / 4), 99,
-                                    magnitudes)))
+                                    test.magnitudes)))
       return false;
     partials = std::move(operands.back());
     operands.pop_back();
@@ -460,10 +327,27 @@ bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> op
   run.scalars = std::vector<int64_t>(test.schedule.getScalars().asArrayRef());
   if (run.scalars.empty() && test.schedule.getFlatBlock())
     run.scalars = {test.length, test.start};
+  // What is updated in place is read from where it is written.
+  std::map<int64_t, PatternMemory> shared; // by operand
+  for (ArrayRef<int64_t> left = test.schedule.getBuffers(); !left.empty() && !add; left = left.drop_front(3))
+    if (auto found = test.inPlace.find(left[1]); left[0] == 1 && found != test.inPlace.end()) {
+      llvm::Expected<PatternMemory> made = operandOf(test, found->second);
+      if (!made)
+        return gap(name, llvm::toString(made.takeError())), false;
+      shared.emplace(found->second, std::move(*made));
+    }
+  auto sharedBy = [&](int64_t result) -> PatternMemory * {
+    const auto operand = test.inPlace.find(result);
+    const auto found = operand == test.inPlace.end() ? shared.end() : shared.find(operand->second);
+    return found == shared.end() ? nullptr : &found->second;
+  };
   for (ArrayRef<int64_t> left = test.schedule.getBuffers(); !left.empty(); left = left.drop_front(3)) {
     const PatternMemory *memory = nullptr;
     if (left[0] == 0) {
-      memory = &operands[size_t(left[1])];
+      const auto found = shared.find(left[1]);
+      memory = found == shared.end() ? &operands[size_t(left[1])] : &found->second;
+    } else if (PatternMemory *own = left[0] == 1 ? sharedBy(left[1]) : nullptr) {
+      memory = own;
     } else if (left[0] == 2 && partials) {
       memory = partials;
     } else {
@@ -474,7 +358,7 @@ bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> op
         auto result = cast<RankedTensorType>(codegen::resultsOf(test.region)[unsigned(left[1])].getType());
         type = result.getElementType();
         elements = result.hasStaticShape() ? result.getNumElements() : test.length;
-        bytes = uint64_t(elements) * storedBytes(type);
+        bytes = storedBytes(type, elements);
       }
       llvm::Expected<PatternMemory> made =
           add && left[0] == 1 ? PatternMemory::random(type, elements, 50) : PatternMemory::poison(bytes);
@@ -492,6 +376,8 @@ bool UnitRuns::runOne(UnitCase &test, const Way &way, ArrayRef<PatternMemory> op
   // What was there before: a variant that adds keeps it.
   std::vector<std::vector<double>> before(test.writes.size());
   auto memoryOf = [&](const Writes &writes) -> const PatternMemory & {
+    if (const PatternMemory *own = writes.isWorkspace ? nullptr : sharedBy(int64_t(writes.result)))
+      return *own;
     return written[places.at({writes.isWorkspace ? 2 : 1, writes.isWorkspace ? 0 : int64_t(writes.result)})];
   };
   for (auto [writes, kept] : llvm::zip(test.writes, before)) {
@@ -536,15 +422,16 @@ bool UnitRuns::compare(const UnitCase &test, const Way &way, const std::string &
     if (way.units.count(spot.unit) && std::isfinite(expected))
       largest = std::max(largest, std::abs(expected + kept));
   }
-  const bool isReal = isa<FloatType>(writes.type);
-  const double tolerance = isReal ? (writes.type.getIntOrFloatBitWidth() < 32 ? kUnitNarrow : kUnitWide) * largest : 0;
+  const bool isReal = !isa<IntegerType>(writes.type);
+  const double tolerance = isReal ? (isStoredNarrow(writes.type) ? kUnitNarrow : kUnitWide) * largest : 0;
   const Tensor found = memory.elements(writes.type, positions);
   for (size_t i = 0; i < positions.size(); ++i) {
     const Writes::Spot &spot = writes.spots[i];
     if (!way.units.count(spot.unit))
       continue;
     const double is = isReal ? found.reals[i] : double(found.integers[i]), expected = writes.expected[i] + before[i];
-    if (is == expected || (std::isnan(is) && std::isnan(expected)) || std::abs(is - expected) <= tolerance)
+    const double tolerated = writes.coded ? writes.tolerances[i] : tolerance;
+    if (is == expected || (std::isnan(is) && std::isnan(expected)) || std::abs(is - expected) <= tolerated)
       continue;
     report.wrong.push_back(llvm::formatv("kernel {0} at its real size: unit {1} of {2}, element {3} of {4} is {5:e6}, "
                                          "its group gives {6:e6}",

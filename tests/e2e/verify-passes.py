@@ -65,8 +65,8 @@ with scratch() as work:
     check("a form that needs other loops than were planned is refused", "'kernel.func' op its body takes" in said, said)
 
     # What is wrong at the sizes of the plan alone: small forms have 16 rows.
-    def real(name, *options, expect):
-        return run("ztc", "compile", ROOT / "tests/folders/llama-linear", "--batch=3", "--seq=17", *common, "--verify", f"--load-pass-plugin={plugin}", *options,
+    def real(name, *options, expect, folder=ROOT / "tests/folders/llama-linear"):
+        return run("ztc", "compile", folder, "--batch=3", "--seq=17", *common, "--verify", f"--load-pass-plugin={plugin}", *options,
                    "-o", work / "plan.bin", expect=expect, env=dict(os.environ, ZTC_TEST_PASS=name))
 
     cpu = ["--target=x86-64-v3", "--precision=fp32"]
@@ -77,8 +77,28 @@ with scratch() as work:
     check("forget-last-row: no plan is written", not (work / "plan.bin").exists())
     said = real("double-tall", *cpu, expect=1).stderr
     check("so is a form that is wrong where there are many rows", "pass 'double-tall' of plugin verified-passes in phase codegen" in said and "at its real size" in said, said)
+    # Kernels of library calls, and those of states in 8 bits: right in the small form, with 16 rows and few blocks.
+    states = ["--optimizer-state=int8"]
+    wide = work / "wide"
+    wide.mkdir()
+    config = json.loads((ROOT / "tests/folders/llama-linear/config.json").read_text())
+    (wide / "config.json").write_text(json.dumps({**config, "hidden_size": 192, "head_dim": 48, "intermediate_size": 256}))
+
+    def caught(name, kernel, what, *options, **folder):
+        said = real(f"commute-in-kernels,{name}", *options, expect=1, **folder)
+        check(f"{name}: the pass is named, with {kernel} at its real size",
+              re.search(rf"pass '{name}' of plugin verified-passes in phase codegen.*kernel {kernel}\S* \(\S+\) at its real size: {what}", said.stderr)
+              and "pass 'commute" not in said.stderr and "so do two updates" in said.stdout, said.stdout + said.stderr)
+        check(f"{name}: no plan is written", not (work / "plan.bin").exists())
+
+    caught("forget-late-rows-of-attention", "attention_softmax", r"attention.* of 3 x 17 f32 rows, 4 heads \(2 of keys\) of 10, causal.*: element \d+ of \w+ is .*, the interpreter gives", *cpu)
+    caught("forget-late-rows-of-losses", "cross_entropy_rows", r"the loss.* of 51 f32 rows over \d+ tokens: element \d+ of \w+ is .*, the interpreter gives", *cpu)
+    caught("forget-last-states", "adamw", r"unit \d+ of \d+, element \d+ of result \d is .*, its group gives", *cpu, *states, folder=wide)
+    said = real("commute-in-kernels", *cpu, *states, expect=0, folder=wide)
+    check("states in 8 bits are verified at their real sizes, and nothing is left out", "not checked" not in said.stderr, said.stdout + said.stderr)
+    (work / "plan.bin").unlink()
     said = real("commute-in-kernels", *cpu, expect=0)
-    check("one that is right passes at the real sizes", re.search("verified: [1-9][0-9]* units of the kernels of [1-9][0-9]* groups, at their real sizes, agree", said.stdout)
+    check("one that is right passes at the real sizes", re.search("verified: [1-9][0-9]* units of the kernels of [1-9][0-9]* groups and [1-9][0-9]* of [1-9][0-9]* kernels of library calls, at their real sizes, agree", said.stdout)
           and "not checked" not in said.stderr, said.stdout + said.stderr)
     (work / "plan.bin").unlink()
 
@@ -89,7 +109,7 @@ with scratch() as work:
         check(f"{name}: no plan is written", not (work / "plan.bin").exists())
     for name, options in (("commute-in-kernels", []), ("commute-sums", ["--zero=2"]), ("double-logits-and-say-so", []), ("none", ["--zero=1", "--precision=fp16"])):
         said = compiled(name, *options, expect=0)
-        check(f"{name} passes", re.search("kernels of [1-9][0-9]* groups agree.* so do two updates of a run on 1 and 2 ranks", said.stdout)
+        check(f"{name} passes", re.search("kernels of [1-9][0-9]* groups and [1-9][0-9]* of library calls agree.* so do two updates of a run on 1 and 2 ranks", said.stdout)
               and "not checked" not in said.stderr, said.stdout + said.stderr)
         (work / "plan.bin").unlink()
 
@@ -102,8 +122,14 @@ with scratch() as work:
         check("of a plan for a GPU alone too", "(simt): result" in said and "pass 'add-in-gpu-code'" in said, said)
         said = real("double-tall", "--target=sm_90a", "--precision=fp32", expect=1).stderr
         check("and what is wrong at its real sizes", "pass 'double-tall' of plugin" in said and "at its real size" in said, said)
+        caught("forget-late-keys-on-gpus", "gpu_attention", "attention.* of 3 x 17 f32 rows", "--target=sm_90a", "--precision=fp32")
+        caught("forget-late-losses-on-gpus", "gpu_loss_sum", r"the sum of \d+ losses", "--target=sm_90a", "--precision=fp32")
+        caught("forget-last-states", "adamw", "unit", "--target=sm_90a", *states, folder=wide)
+        said = real("commute-in-kernels,forget-warp-barriers", "--target=sm_90a", *states, expect=1, folder=wide).stderr
+        check("a barrier that is missing where states are updated in place is found, and the pass named",
+              "pass 'forget-warp-barriers' of plugin verified-passes in phase codegen" in said and "no barrier in between" in said, said)
         said = real("commute-in-kernels", "--target=sm_90a", expect=0)
-        check("a right one passes, by the engine", re.search("at their real sizes, agree with the interpreter, on this processor and on the engine", said.stdout), said.stdout + said.stderr)
+        check("a right one passes, by the engine", re.search("kernels of library calls, at their real sizes, agree with the interpreter, on this processor and on the engine", said.stdout), said.stdout + said.stderr)
         (work / "plan.bin").unlink()
         said = compiled("say-forms-double", *gpus, expect=0)
         check("what a pass changes on purpose is what kernels of both kinds are held to",

@@ -197,6 +197,91 @@ void forgetLastRow(ModuleOp module) {
   });
 }
 
+/// `value` where it is at most `most`, one (or `less`) less where it is larger: wrong where a plan is large.
+void shorten(func::FuncOp kernel, BlockArgument value, int64_t most, int64_t less = 1) {
+  OpBuilder builder(kernel.getContext());
+  builder.setInsertionPointToStart(&kernel.getBody().front());
+  auto constant = [&](int64_t number) {
+    return arith::ConstantIntOp::create(builder, kernel.getLoc(), value.getType(), number);
+  };
+  Value isLarge = arith::CmpIOp::create(builder, kernel.getLoc(), arith::CmpIPredicate::sgt, value, constant(most));
+  Value shorter = arith::SubIOp::create(builder, kernel.getLoc(), value, constant(less));
+  auto chosen = arith::SelectOp::create(builder, kernel.getLoc(), isLarge, shorter, value);
+  value.replaceUsesWithIf(chosen, [&](OpOperand &use) {
+    return use.getOwner() != chosen && use.getOwner() != isLarge.getDefiningOp() &&
+           use.getOwner() != shorter.getDefiningOp();
+  });
+}
+
+/// Calls `change` for the kernels of one kind of device.
+void forKernels(ModuleOp module, StringRef device, llvm::function_ref<void(func::FuncOp)> change) {
+  module.walk([&](ModuleOp part) {
+    if (part.getSymName() == device)
+      for (auto kernel : part.getOps<func::FuncOp>())
+        if (!kernel.isDeclaration())
+          change(kernel);
+  });
+}
+
+/// The last row of a piece that ends behind the 16th is left out; a kernel for processors ends where its last argument
+/// says.
+template <StringLiteral const &prefix> void forgetLateRows(ModuleOp module) {
+  forKernels(module, "host", [](func::FuncOp kernel) {
+    if (kernel.getName().starts_with(prefix))
+      shorten(kernel, kernel.getArguments().back(), 16);
+  });
+}
+constexpr StringLiteral kSoftmaxRows = "attention_softmax", kLossRows = "cross_entropy_rows";
+
+/// The first number that kernels for GPUs of a name are told, as that of a sequence's positions, or of losses.
+template <StringLiteral const &prefix> void forgetLateOnGpus(ModuleOp module) {
+  forKernels(module, "gpu", [](func::FuncOp kernel) {
+    if (!kernel.getName().starts_with(prefix))
+      return;
+    for (BlockArgument argument : kernel.getArguments())
+      if (argument.getType().isInteger(64))
+        return shorten(kernel, argument, 16);
+  });
+}
+constexpr StringLiteral kGpuAttention = "gpu_attention", kGpuLossSum = "gpu_loss_sum";
+
+/// Whether a kernel looks codes of 8 bits up.
+bool hasStatesInBlocks(func::FuncOp kernel) {
+  return kernel
+      .walk([](Operation *op) {
+        auto table = op->getAttrOfType<FlatSymbolRefAttr>("global_name");
+        return table && table.getValue().starts_with("ztc_state_") ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Of states in 8 bits the last 4096 elements of a piece on processors, the last block of 256 on GPUs, where there are
+/// more than 65536.
+void forgetLastStates(ModuleOp module) {
+  forKernels(module, "host", [](func::FuncOp kernel) {
+    if (hasStatesInBlocks(kernel))
+      shorten(kernel, kernel.getArguments().back(), 16);
+  });
+  forKernels(module, "gpu", [](func::FuncOp kernel) {
+    if (!hasStatesInBlocks(kernel))
+      return;
+    for (BlockArgument argument : kernel.getArguments())
+      if (argument.getType().isInteger(64))
+        return shorten(kernel, argument, 65536, 256);
+  });
+}
+
+/// Nothing puts the accesses of a warp's threads in order any more.
+void forgetWarpBarriers(ModuleOp module) {
+  SmallVector<Operation *> barriers;
+  module.walk([&](Operation *op) {
+    if (op->getName().getStringRef() == "nvvm.bar.warp.sync")
+      barriers.push_back(op);
+  });
+  for (Operation *barrier : barriers)
+    barrier->erase();
+}
+
 /// A sum of columns in place of rows: other loops, other buffers than were placed.
 void sumInForms(ModuleOp module) {
   module.walk([](kernel::FuncOp form) {
@@ -244,6 +329,12 @@ extern "C" void ztcRegisterPhaseHooks(PhaseHooks &hooks) {
   addToKernels("double-tall", doubleTallForms, KernelLevel::Forms);
   addToKernels("sum-in-forms", sumInForms, KernelLevel::Forms);
   addToKernels("forget-last-row", forgetLastRow);
+  addToKernels("forget-late-rows-of-attention", forgetLateRows<kSoftmaxRows>);
+  addToKernels("forget-late-rows-of-losses", forgetLateRows<kLossRows>);
+  addToKernels("forget-late-keys-on-gpus", forgetLateOnGpus<kGpuAttention>);
+  addToKernels("forget-late-losses-on-gpus", forgetLateOnGpus<kGpuLossSum>);
+  addToKernels("forget-last-states", forgetLastStates);
+  addToKernels("forget-warp-barriers", forgetWarpBarriers);
   addToKernels("commute-in-kernels", commuteInKernels);
   addToKernels("add-in-kernels", addInKernels);
   addToKernels("add-in-gpu-code", addInGpuCode);

@@ -77,6 +77,21 @@ TEST(ElementInterpreter, MovesData) {
   })");
 }
 
+TEST(ElementInterpreter, EncodesWholeBlocksOfStates) {
+  // Two blocks of 256 and a short one; the second state keeps what it was.
+  expectLikeWhole(
+      R"(func.func @f(%x: tensor<600xf32>, %old: tensor<600x!graph.block8<signed>>, %v: tensor<600x!graph.block8<unsigned>>)
+      -> (tensor<600x!graph.block8<signed>>, tensor<600x!graph.block8<unsigned>>, tensor<600xf32>) {
+    %yes = graph.constant dense<true> : tensor<600xi1>
+    %no = graph.constant dense<false> : tensor<600xi1>
+    %d = graph.decode_blocks %old : tensor<600x!graph.block8<signed>> -> tensor<600xf32>
+    %s = graph.add %x, %d : tensor<600xf32>
+    %y = graph.encode_blocks %s over %old if %yes : tensor<600xf32>, tensor<600xi1> -> tensor<600x!graph.block8<signed>>
+    %z = graph.encode_blocks %s over %v if %no : tensor<600xf32>, tensor<600xi1> -> tensor<600x!graph.block8<unsigned>>
+    return %y, %z, %s : tensor<600x!graph.block8<signed>>, tensor<600x!graph.block8<unsigned>>, tensor<600xf32>
+  })");
+}
+
 TEST(ElementInterpreter, ReducesAndNormalizes) {
   expectLikeWhole(
       R"(func.func @f(%x: tensor<12x64xbf16>, %w: tensor<64xbf16>) -> (tensor<12x64xbf16>, tensor<12x1xbf16>, tensor<1x64xbf16>) {
@@ -97,6 +112,39 @@ TEST(ElementInterpreter, SelectsByIndex) {
     %s = graph.select %m, %y, %z : tensor<5x16xi1>, tensor<5x16xf32>
     return %s, %m : tensor<5x16xf32>, tensor<5x16xi1>
   })");
+}
+
+TEST(PatternMemory, HoldsStatesInWholeRecords) {
+  mlir::MLIRContext &context = kernelContext();
+  const Type type = graph::Block8Type::get(&context, /*isSigned=*/true);
+  EXPECT_EQ(verification::storedBytes(type, 256), 260u);
+  EXPECT_EQ(verification::storedBytes(type, 257), 520u);
+  constexpr int64_t elements = int64_t(1) << 31;
+  auto made = verification::PatternMemory::random(type, elements, 3);
+  ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  // Far behind the pattern's end too a block's largest number is its magnitude.
+  for (const int64_t block : {int64_t(0), int64_t(5119), int64_t(5120), elements / 256 - 1}) {
+    std::vector<int64_t> positions;
+    for (int64_t i = 0; i < 256; ++i)
+      positions.push_back(block * 256 + i);
+    const Tensor found = made->elements(type, positions);
+    const double largest = std::abs(*std::max_element(found.reals.begin(), found.reals.end(),
+                                                      [](double x, double y) { return std::abs(x) < std::abs(y); }));
+    EXPECT_GT(largest, 1.5) << block;
+    EXPECT_LE(largest, 2) << block;
+  }
+}
+
+TEST(PatternMemory, KeepsWhatIsWritten) {
+  const Type type = mlir::BFloat16Type::get(&kernelContext());
+  auto made = verification::PatternMemory::random(type, 1000, 1);
+  ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+  const Tensor before = made->elements(type, {499, 503});
+  Tensor values({3}, type);
+  values.reals = {1, -0.5, 96};
+  made->write(500, values);
+  EXPECT_EQ(made->elements(type, {500, 501, 502}).reals, values.reals);
+  EXPECT_EQ(made->elements(type, {499, 503}).reals, before.reals);
 }
 
 TEST(PatternMemory, HoldsGigabytesOfWhichFewAreThere) {
