@@ -29,6 +29,13 @@ endforeach()
 install(FILES ${CMAKE_BINARY_DIR}/install/ZtcConfig.cmake ${CMAKE_BINARY_DIR}/install/ZtcConfigVersion.cmake
               ${CMAKE_SOURCE_DIR}/compiler/Driver/PluginStamp.cpp.in
         DESTINATION lib/cmake/Ztc COMPONENT compiler)
+# The guide to passes with its samples, and the pages that it leads to, in the folders in which their links find one another.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/samples/passes DESTINATION share/ztc/samples COMPONENT compiler USE_SOURCE_PERMISSIONS)
+file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/passes/*.md ${CMAKE_SOURCE_DIR}/compiler/*.md)
+foreach(page ${pages})
+  get_filename_component(folder ${page} DIRECTORY)
+  install(FILES ${CMAKE_SOURCE_DIR}/${page} DESTINATION share/ztc/${folder} COMPONENT compiler)
+endforeach()
 # The reference of dialects and passes as a page.
 find_program(ZTC_CMARK cmark-gfm)
 if(ZTC_CMARK)

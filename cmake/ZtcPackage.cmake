@@ -21,5 +21,5 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "ztc-run trains what ztc compiled, witho
 set(CPACK_DEBIAN_COMPILER_PACKAGE_NAME ztc)
 set(CPACK_COMPONENT_COMPILER_DESCRIPTION "ztc compiles ONNX graphs and Hugging Face folders into training steps; headers and a CMake package for plugins.")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_DEPENDS "ztc-run (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_COMPILER_PACKAGE_SUGGESTS "libmlir-22-dev, mlir-22-tools, clang-22, cmake, ninja-build") # to build plugins, to compile patterns
+set(CPACK_DEBIAN_COMPILER_PACKAGE_SUGGESTS "libmlir-22-dev, llvm-22-dev, llvm-22-tools, mlir-22-tools, clang-22, cmake, ninja-build, python3") # to build and test plugins, to compile patterns
 include(CPack)
