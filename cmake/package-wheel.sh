@@ -26,7 +26,7 @@ for library in $linked; do
   package=$({ dpkg -S "$(realpath "$library")" "$library" 2>/dev/null || true; } | head -1 | cut -d: -f1) # under one of its two names
   if [ -n "$package" ] && [ -f "/usr/share/doc/$package/copyright" ]; then cp "/usr/share/doc/$package/copyright" "$info/licenses/$package"; fi
 done
-cp LICENSE "$info/licenses/LICENSE"
+cp LICENSE NOTICES "$info/licenses"
 # By paths of their own, whatever LLVM a machine has or LD_LIBRARY_PATH says.
 chmod u+w "$libraries"/*
 for library in "$libraries"/*.so*; do patchelf --force-rpath --set-rpath '$ORIGIN' "$library"; done
