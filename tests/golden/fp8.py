@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Training in fp8 as PyTorch computes it: rewrites tests/golden/fp8/ and tests/golden/fp8_codes.safetensors.
+
+  pip install -r tests/golden/requirements.txt
+  python tests/golden/fp8.py
+
+What torchao's float8 training does with its tensorwise recipe (torchao.float8, Float8LinearConfig() and dynamic scales), written out for a processor:
+- amax = max(abs(x)); scale = largest number of the format / max(amax, 1e-12), in float64, rounded to float32;
+- code = (x.float() * scale).clamp(-largest, largest).to(format): PyTorch's own cast;
+- output = x w^T, grad_input = dy w, grad_weight = dy^T x of the codes, in float32, times both scales' inverses (float32), rounded to bfloat16;
+- x and w are e4m3; dy is e5m2 (torchao's default), or e4m3.
+It is what the linear layers of transformer blocks do; all else is bfloat16, with masters and AdamW in float32. Where this PyTorch has torch._scaled_mm for
+processors, the product is held against it.
+
+fp8/: a small Llama (config.json, model.safetensors), its data, golden.safetensors (gradients of step 0 in fp32) and, for each format of dy, gradients of step 0 in
+fp8 (e5m2.safetensors, e4m3.safetensors); fp8.json has losses and norms of each way, how far PyTorch's fp8 is off its fp32 (own_differences), and off itself where
+attention is computed by another of its ways, eager (other_attention): a rounding that falls otherwise in bfloat16 turns codes over, and those turn others.
+fp8_codes.safetensors: the codes of all bfloat16 numbers, of random float32 numbers, and the numbers of all codes, by PyTorch's casts.
+"""
+import copy
+import json
+import pathlib
+
+import torch
+import transformers
+from make import BETAS, CLIP, DECAY, HERE, LR, RATIO, SMALL, STEPS, WARMUP, fresh_model, loss_of, rate
+from safetensors.torch import save_file
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+CONFIG = transformers.LlamaConfig(**SMALL | dict(intermediate_size=96), tie_word_embeddings=False)
+FOLDER = HERE / "fp8"
+
+
+def quantize(x, kind):
+    largest = torch.finfo(kind).max
+    amax = torch.max(torch.abs(x)).to(torch.float64)
+    scale = (largest / torch.clamp(amax, min=1e-12)).to(torch.float32)
+    return (x.to(torch.float32) * scale).clamp(-largest, largest).to(kind), scale.reciprocal()
+
+
+def product(a, b):
+    """a b^T of (codes, inverse of the scale)."""
+    return ((a[0].float() @ b[0].float().t()) * (a[1] * b[1])).to(torch.bfloat16)
+
+
+def transposed(a):
+    return a[0].t().contiguous(), a[1]
+
+
+class Fp8Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, kind):
+        rows = x.reshape(-1, x.shape[-1])
+        a, b = quantize(rows, E4M3), quantize(w, E4M3)
+        ctx.save_for_backward(*a, *b)
+        ctx.kind, ctx.shape = kind, x.shape
+        return product(a, b).reshape(*x.shape[:-1], w.shape[0])
+
+    @staticmethod
+    def backward(ctx, dy):
+        a, a_scale, b, b_scale = ctx.saved_tensors
+        d = quantize(dy.reshape(-1, dy.shape[-1]), ctx.kind)
+        dx = product(d, transposed((b, b_scale))).reshape(ctx.shape)
+        return dx, product(transposed(d), transposed((a, a_scale))), None
+
+
+class Fp8Linear(torch.nn.Module):
+    def __init__(self, weight, kind):
+        super().__init__()
+        self.weight, self.kind = weight, kind
+
+    def forward(self, x):
+        return Fp8Product.apply(x, self.weight, self.kind)
+
+
+def with_fp8(model, kind):
+    for block in model.model.layers:
+        for module in list(block.modules()):
+            for name, child in list(module.named_children()):
+                if isinstance(child, torch.nn.Linear):
+                    setattr(module, name, Fp8Linear(child.weight, kind))
+    return model
+
+
+def train(start, way, ids, labels, attention="sdpa"):
+    """Losses, norms and the gradients of step 0; the optimizer works on fp32 masters."""
+    masters = {n: torch.nn.Parameter(p.detach().clone()) for n, p in start.named_parameters()}
+    model = copy.deepcopy(start)
+    model.config._attn_implementation = attention
+    if way != "fp32":
+        model = model.to(torch.bfloat16)
+    if way in ("e5m2", "e4m3"):
+        model = with_fp8(model, {"e5m2": E5M2, "e4m3": E4M3}[way])
+    groups = [{"params": [p for p in masters.values() if p.ndim >= 2], "weight_decay": DECAY},
+              {"params": [p for p in masters.values() if p.ndim < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=1e-8, foreach=False)
+    losses, norms, first = [], [], None
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        model.zero_grad()
+        logits = model(input_ids=ids[step]).logits.float()
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[step][:, 1:].flatten(), ignore_index=-100)
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            masters[name].grad = parameter.grad.float()
+        if first is None:
+            first = {n: p.grad.clone() for n, p in masters.items()}
+        norms.append(torch.nn.utils.clip_grad_norm_(masters.values(), CLIP).item())
+        losses.append(loss.item())
+        optimizer.step()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(masters[name])
+    return losses, norms, first
+
+
+def differences(run, expected):
+    (losses, norms, gradients), (l, n, g) = run, expected
+    return {"first_loss": abs(losses[0] - l[0]), "gradient": worst_difference(gradients, g), "losses": max(abs(a - b) for a, b in zip(losses, l)),
+            "norms": max(abs(a - b) / b for a, b in zip(norms, n))}
+
+
+def worst_difference(gradients, expected):
+    largest = max(g.norm().item() for g in expected.values())
+    return max(((gradients[n] - g).norm() / max(g.norm().item(), 1e-3 * largest)).item() for n, g in expected.items())
+
+
+def hold_against_scaled_mm():
+    torch.manual_seed(5)
+    a, b = quantize(torch.randn(32, 64).bfloat16(), E4M3), quantize(torch.randn(48, 64).bfloat16(), E4M3)
+    try:
+        theirs = torch._scaled_mm(a[0], b[0].t(), scale_a=a[1], scale_b=b[1], out_dtype=torch.bfloat16)
+    except (RuntimeError, NotImplementedError) as error:
+        print("torch._scaled_mm does not run here:", str(error).splitlines()[0])
+        return
+    difference = (theirs.float() - product(a, b).float()).norm() / theirs.float().norm()
+    print("product and torch._scaled_mm differ by", difference.item())
+
+
+def codes():
+    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).float()
+    torch.manual_seed(6)
+    some = torch.randn(8192) * torch.exp2(torch.randint(-20, 20, (8192,)).float())
+    near = torch.arange(256, dtype=torch.int32).to(torch.uint8)
+    tensors = {"floats": some}
+    for name, kind in (("e4m3", E4M3), ("e5m2", E5M2)):
+        largest = torch.finfo(kind).max
+        cast = lambda x: x.clamp(-largest, largest).to(kind).view(torch.uint8)
+        tensors |= {name + ".bf16": cast(every), name + ".floats": cast(some), name + ".numbers": near.view(kind).float()}
+    save_file(tensors, HERE / "fp8_codes.safetensors")
+
+
+def main():
+    torch.set_num_threads(1)
+    hold_against_scaled_mm()
+    codes()
+    FOLDER.mkdir(exist_ok=True)
+    model = fresh_model(7, CONFIG)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.bfloat16())
+    (FOLDER / "config.json").write_text(CONFIG.to_json_string())
+    save_file({n: p.detach().bfloat16() for n, p in model.named_parameters()}, FOLDER / "model.safetensors", metadata={"format": "pt"})
+    ids = torch.randint(0, CONFIG.vocab_size, (STEPS, 2, 32))
+    ids[:, :, 1::2] = (ids[:, :, 0::2] * 5 + 3) % CONFIG.vocab_size
+    labels = ids.clone()
+    labels[torch.rand(ids.shape) < 0.15] = -100
+    save_file({"input_ids": ids, "labels": labels}, FOLDER / "data.safetensors")
+    golden = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "batch": 2, "seq": 32, "steps": STEPS, "warmup": WARMUP, "lr": LR,
+              "min_lr_ratio": RATIO, "weight_decay": DECAY, "betas": BETAS, "epsilon": 1e-8, "clip": CLIP, "rates": [rate(t) for t in range(STEPS)]}
+    exact = train(model, "fp32", ids, labels)
+    golden |= {"losses": exact[0], "gradient_norms": exact[1]}
+    save_file(exact[2], FOLDER / "golden.safetensors")
+    for way in ("bf16", "e5m2", "e4m3"):
+        found = train(model, way, ids, labels)
+        golden[way] = {"losses": found[0], "gradient_norms": found[1], "own_differences": differences(found, exact),
+                       "other_attention": differences(train(model, way, ids, labels, "eager"), found)}
+        if way != "bf16":
+            save_file(found[2], FOLDER / f"{way}.safetensors")
+        print(way, golden[way]["own_differences"], golden[way]["other_attention"])
+    (FOLDER / "fp8.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
