@@ -10,12 +10,12 @@ namespace ztc {
 
 MachineRates hostRates(unsigned threads) {
   double t = threads;
-  // Of one core: f32 products with AVX2; narrow ones are widened first. Eight cores fill the memory channels.
-  return {"host", 90e9 * t, 80e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6};
+  // Of one core: f32 products with AVX2; narrow ones and codes are widened first. Eight cores fill the memory channels.
+  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6};
 }
 
 MachineRates gpuRates() {
-  return {"H100 class", 400e12, 700e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6};
+  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6};
 }
 
 MachineRates ratesOf(const PlanShape &shape) {
@@ -26,6 +26,8 @@ double workSeconds(const MachineRates &rates, Work work, double flops, double by
   double rate = rates.kernelFlops;
   if (work == Work::Product || work == Work::Attention)
     rate = rates.productFlops;
+  else if (work == Work::Fp8Product)
+    rate = rates.fp8ProductFlops;
   else if (work != Work::Kernel)
     rate = rates.narrowProductFlops;
   if (work == Work::Attention || work == Work::NarrowAttention)
@@ -61,6 +63,8 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
     return work(Work::Product);
   case StepWork::NarrowProduct:
     return work(Work::NarrowProduct);
+  case StepWork::Fp8Product:
+    return work(Work::Fp8Product);
   case StepWork::Attention:
     return work(Work::Attention);
   case StepWork::NarrowAttention:

@@ -13,6 +13,7 @@ struct MachineRates {
   const char *name;
   double productFlops;       ///< products in f32, per second
   double narrowProductFlops; ///< products in bf16 and f16
+  double fp8ProductFlops;    ///< products of fp8 codes
   double attentionShare;     ///< of these, what attention reaches
   double kernelFlops;        ///< generated kernels
   double memoryBytes;        ///< read and written per second
@@ -27,7 +28,7 @@ MachineRates gpuRates();
 MachineRates ratesOf(const PlanShape &shape);
 
 /// What kind of work the flops are.
-enum class Work { Product, NarrowProduct, Attention, NarrowAttention, Kernel };
+enum class Work { Product, NarrowProduct, Fp8Product, Attention, NarrowAttention, Kernel };
 
 /// The longer of computing and moving.
 double workSeconds(const MachineRates &rates, Work work, double flops, double bytes);

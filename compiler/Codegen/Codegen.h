@@ -132,6 +132,10 @@ public:
   KernelDescription addGpuNarrow(mlir::Type to);
   /// `columns`: of the matrix.
   KernelDescription addGpuDequantize(graph::WeightFormat format, int64_t columns, mlir::Type to);
+  /// Of a matrix of type `from`: the largest magnitudes of its parts, and its fp8 codes (e4m3, or e5m2) in the orders
+  /// asked for.
+  KernelDescription addGpuFp8Maxima(mlir::Type from);
+  KernelDescription addGpuQuantizeFp8(bool isE4m3, bool byRows, bool byColumns, mlir::Type from);
   KernelDescription addGpuCrossEntropyRows(bool training, mlir::Type type, int64_t vocabulary,
                                            const LogitForm &form = {});
   KernelDescription addGpuLossSum();

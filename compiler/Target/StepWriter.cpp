@@ -26,6 +26,10 @@ FailureOr<plan::DataType> dataType(Operation *op, Type type) {
     return plan::I16;
   if (type.isInteger(8))
     return plan::U8;
+  if (isa<Float8E4M3FNType>(type))
+    return plan::E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return plan::E5M2;
   if (auto block = dyn_cast<graph::Block8Type>(type))
     return block.getIsSigned() ? plan::BLOCK8 : plan::UBLOCK8;
   return op->emitOpError("the plan file has no type ") << type, failure();

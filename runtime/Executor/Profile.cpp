@@ -38,6 +38,7 @@ bool isProduct(const plan::Plan &plan, const plan::Step &step) {
   switch (definition ? definition->work(plan, step) : StepWork::None) {
   case StepWork::Product:
   case StepWork::NarrowProduct:
+  case StepWork::Fp8Product:
   case StepWork::Attention:
   case StepWork::NarrowAttention:
     return true;

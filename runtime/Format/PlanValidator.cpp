@@ -29,6 +29,8 @@ uint64_t dataTypeBytes(DataType type) {
     return 2;
   case I1:
   case U8:
+  case E4M3:
+  case E5M2:
     return 1;
   default:
     return 0;
@@ -40,7 +42,7 @@ bool isNarrow(DataType type) {
 }
 
 DataType productType(const Plan &plan) {
-  return plan.precision() == "bf16" ? BF16 : plan.precision() == "fp16" ? F16 : F32;
+  return plan.precision() == "bf16" || plan.precision() == "fp8" ? BF16 : plan.precision() == "fp16" ? F16 : F32;
 }
 
 const char *dataTypeName(DataType type) {
@@ -67,6 +69,10 @@ const char *dataTypeName(DataType type) {
     return "block8";
   case UBLOCK8:
     return "ublock8";
+  case E4M3:
+    return "e4m3";
+  case E5M2:
+    return "e5m2";
   default:
     return "unspecified";
   }

@@ -7,7 +7,7 @@ fail() {
   echo "$*"
   status=1
 }
-kinds=$(sed -n '/oneof kind {/,/}/p' runtime/Format/plan.proto | grep -o '[A-Z][A-Za-z]* [a-z_]* = [0-9]*;')
+kinds=$(sed -n '/oneof kind {/,/}/p' runtime/Format/plan.proto | grep -o '[A-Z][A-Za-z0-9]* [a-z0-9_]* = [0-9]*;')
 [ -n "$kinds" ] || fail "plan.proto has no kinds of steps"
 while read -r message field _; do
   grep -q "define$message()" "runtime/Format/Steps/$message.cpp" || fail "runtime/Format/Steps/$message.cpp does not define $message"

@@ -55,8 +55,10 @@ def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Graph_Tensor : StaticShapeTensorOf<[Graph_Float, Graph_Integer]>;
 /// Inside graph.fusion and on flat buckets the size may depend on the world size.
 def Graph_AnyTensor : RankedTensorOf<[Graph_Float, Graph_Integer]>;
+/// Codes of 8 bits: operands of products (GraphFp8.td).
+def Graph_Fp8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
 /// Bytes are those of a weight in fewer bits.
-def Graph_StoredTensor : RankedTensorOf<[Graph_Float, Graph_Integer, I8]>;
+def Graph_StoredTensor : RankedTensorOf<[Graph_Float, Graph_Integer, I8, Graph_Fp8]>;
 
 /// What an optimizer keeps of a flat tensor.
 def Graph_KeptTensor : RankedTensorOf<[Graph_Float, Graph_Integer, Graph_Block8Type]>;

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Expr.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -40,6 +41,10 @@ void GraphDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/Graph/GraphOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Graph/GraphFp8.cpp.inc"
       >();
 }
 

@@ -52,5 +52,13 @@ def Plan_WaitOp : Plan_Step<"wait", (ins I64Attr:$event, UnitAttr:$only_last)> {
 }
 def Plan_NarrowOp : Plan_Step<"narrow", (ins TypeAttr:$from, TypeAttr:$to, UnitAttr:$only_last, Plan_GpuKernels:$gpu_kernels)> { let summary = "A bucket or the rank's shard of it, rounded to a narrower type; from and to may begin at the same byte."; }
 def Plan_DequantizeOp : Plan_Step<"dequantize", (ins Plan_WeightFormatAttr:$format, I64Attr:$rows, I64Attr:$columns, TypeAttr:$type, Plan_GpuKernels:$gpu_kernels)> { let summary = "The numbers of a weight that is stored in fewer bits."; }
+def Plan_QuantizeFp8Op : Plan_Step<"quantize_fp8", (ins I64Attr:$rows, I64Attr:$columns, TypeAttr:$from, TypeAttr:$to, UnitAttr:$by_rows, UnitAttr:$by_columns,
+    Plan_GpuKernels:$gpu_kernels)> {
+  let summary = "The fp8 codes of a matrix, with one scale for all of it.";
+}
+def Plan_ScaledGemmOp : Plan_Step<"scaled_gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, TypeAttr:$type_a, TypeAttr:$type_b, TypeAttr:$type_c,
+    Plan_DefaultAccumulate:$accumulate)> {
+  let summary = "C = A B^T of fp8 codes, times the inverses of their scales, or added to C.";
+}
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -26,10 +26,12 @@ struct HeuristicResult { ///< cublasLtMatmulHeuristicResult_t
 
 inline constexpr Status kSuccess = 0, kNotInitialized = 1, kAllocFailed = 3, kInvalidValue = 7, kArchMismatch = 8,
                         kExecutionFailed = 13, kNotSupported = 15;
-inline constexpr int kCompute32F = 68;               ///< cublasComputeType_t: f32 sums, no TF32
-inline constexpr int kCompute32FFastTf32 = 77;       ///< the same of factors that are rounded to TF32
-inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14; ///< cudaDataType
+inline constexpr int kCompute32F = 68;         ///< cublasComputeType_t: f32 sums, no TF32
+inline constexpr int kCompute32FFastTf32 = 77; ///< the same of factors that are rounded to TF32
+inline constexpr int kF32 = 0, kF16 = 2, kBF16 = 14, kE4M3 = 28, kE5M2 = 29; ///< cudaDataType
 inline constexpr int kDescriptionTransA = 3, kDescriptionTransB = 4;
+/// Device pointers to one f32 each, by which a matrix of fp8 codes is multiplied.
+inline constexpr int kDescriptionScaleA = 17, kDescriptionScaleB = 18;
 inline constexpr int kLayoutBatchCount = 5, kLayoutStridedBatchOffset = 6;
 inline constexpr int kPreferenceMaxWorkspaceBytes = 1, kPreferenceReductionSchemes = 3, kPreferenceAlignmentA = 5,
                      kPreferenceAlignmentB = 6, kPreferenceAlignmentC = 7, kPreferenceAlignmentD = 8;

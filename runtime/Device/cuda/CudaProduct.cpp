@@ -1,6 +1,7 @@
 // cuBLASLt is column-major: a row-major matrix is its own transpose there, so that C = op(A) op(B) becomes
 // C' = op(B)' op(A)' with the operands exchanged and no data moved.
 #include "runtime/Device/cuda/CudaProduct.h"
+#include "runtime/Format/Fp8DataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,6 +19,10 @@ static StatusOr<int> libraryType(plan::DataType type) {
     return cublaslt::kBF16;
   case plan::F16:
     return cublaslt::kF16;
+  case plan::E4M3:
+    return cublaslt::kE4M3;
+  case plan::E5M2:
+    return cublaslt::kE5M2;
   default:
     return dataLoss(fmt::format("a matrix product of type {}", int(type)));
   }
@@ -32,19 +37,29 @@ static uint64_t matrixBytes(const CudaProductShape &shape, plan::DataType type, 
   const uint64_t others = shape.batch > 1 ? (shape.batch - 1) * stride : 0;
   return (others + (rows - 1) * ld + columns) * dataTypeBytes(type);
 }
+/// The type of B.
+static plan::DataType typeOfB(const CudaProductShape &shape) {
+  return shape.typeB == plan::DATA_TYPE_UNSPECIFIED ? shape.typeA : shape.typeB;
+}
+
+bool CudaProductShape::isScaled() const {
+  return fp8DataType(typeA).has_value();
+}
 uint64_t CudaProductShape::bytesA() const {
   return matrixBytes(*this, typeA, transposeA ? k : m, transposeA ? m : k, lda, strideA);
 }
 uint64_t CudaProductShape::bytesB() const {
-  return matrixBytes(*this, typeA, transposeB ? n : k, transposeB ? k : n, ldb, strideB);
+  return matrixBytes(*this, typeOfB(*this), transposeB ? n : k, transposeB ? k : n, ldb, strideB);
 }
 uint64_t CudaProductShape::bytesC() const {
   return matrixBytes(*this, typeC, m, n, ldc, strideC);
 }
 
 std::string CudaProductShape::signature() const {
-  return fmt::format("{}x{}x{} {}{} {}->{} ld {},{},{}{} align {},{},{}{}{}", m, n, k, transposeA ? "T" : "N",
-                     transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA), dataTypeName(typeC), lda, ldb, ldc,
+  const plan::DataType other = typeOfB(*this);
+  return fmt::format("{}x{}x{} {}{} {}{}->{} ld {},{},{}{} align {},{},{}{}{}", m, n, k, transposeA ? "T" : "N",
+                     transposeB ? "T" : "N", tf32 ? "tf32" : dataTypeName(typeA),
+                     other == typeA ? "" : fmt::format(",{}", dataTypeName(other)), dataTypeName(typeC), lda, ldb, ldc,
                      batch > 1 ? fmt::format(" batch {} by {},{},{}", batch, strideA, strideB, strideC) : "", alignA,
                      alignB, alignC, adds ? " add" : "",
                      workspaceBytes ? fmt::format(" workspace {}", workspaceBytes) : "");
@@ -86,7 +101,7 @@ Status CudaProductCall::describe() {
         "cublasLtMatmulDescSetAttribute"));
   // A row of the plan's matrix is a column of the library's.
   ZTC_RETURN_IF_ERROR(
-      layout(first_, shape_.typeA, tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
+      layout(first_, typeOfB(shape_), tb ? shape_.k : shape_.n, tb ? shape_.n : shape_.k, shape_.ldb, shape_.strideB));
   ZTC_RETURN_IF_ERROR(
       layout(second_, shape_.typeA, ta ? shape_.m : shape_.k, ta ? shape_.k : shape_.m, shape_.lda, shape_.strideA));
   return layout(result_, shape_.typeC, shape_.n, shape_.m, shape_.ldc, shape_.strideC);
@@ -170,6 +185,15 @@ bool CudaProductCall::choose(const cublaslt::Algorithm &algorithm) {
 
 Status CudaProductCall::execute(cuda::Stream stream, const cublaslt::Algorithm &algorithm,
                                 const CudaProductOperands &operands, float alpha, float beta) const {
+  // The library's first matrix is B. Scales are read when the product runs; which ones is said call by call, in one
+  // thread.
+  if (shape_.isScaled())
+    for (auto [attribute, scale] :
+         {std::pair{cublaslt::kDescriptionScaleA, operands.scaleB}, {cublaslt::kDescriptionScaleB, operands.scaleA}})
+      ZTC_RETURN_IF_ERROR(
+          library_->check(library_->cublasLtMatmulDescSetAttribute(description_.get(), attribute,
+                                                                   static_cast<const void *>(&scale), sizeof scale),
+                          "cublasLtMatmulDescSetAttribute"));
   return library_->check(
       library_->cublasLtMatmul(handle_, description_.get(), &alpha, operands.b, first_.get(), operands.a, second_.get(),
                                &beta, operands.c, result_.get(), operands.c, result_.get(), &algorithm,

@@ -10,13 +10,16 @@ struct CudaProductShape {
   uint64_t lda = 0, ldb = 0, ldc = 0;
   bool transposeA = false, transposeB = false;
   uint64_t batch = 1, strideA = 0, strideB = 0, strideC = 0;
-  plan::DataType typeA = plan::F32; ///< of A and B
+  plan::DataType typeA = plan::F32;                   ///< of A and B
+  plan::DataType typeB = plan::DATA_TYPE_UNSPECIFIED; ///< of B where that is another one: fp8 codes
   plan::DataType typeC = plan::F32;
   bool tf32 = false;                                 ///< of f32 factors: they are rounded to TF32
   bool adds = false;                                 ///< whether beta is 1 at times
   uint32_t alignA = 256, alignB = 256, alignC = 256; ///< bytes that all addresses are multiples of
   uint64_t workspaceBytes = 0;                       ///< without, only algorithms that need none are taken
 
+  /// Whether A and B are fp8 codes, each with a scale.
+  bool isScaled() const;
   uint64_t bytesA() const;
   uint64_t bytesB() const;
   uint64_t bytesC() const;
@@ -54,7 +57,8 @@ private:
 struct CudaProductOperands {
   const void *a = nullptr, *b = nullptr;
   void *c = nullptr;
-  void *workspace = nullptr; ///< not read where the shape has none
+  void *workspace = nullptr;                       ///< not read where the shape has none
+  const void *scaleA = nullptr, *scaleB = nullptr; ///< of fp8 codes: one f32 each, by which they are multiplied
 };
 
 /// A product as the library sees it, and its algorithm: all steps with this signature share one.

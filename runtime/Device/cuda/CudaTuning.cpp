@@ -88,6 +88,8 @@ public:
 
 private:
   static uint64_t aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+  /// A number of the arena serves as both scales.
+  static uint64_t scaleBytes(const CudaProductShape &shape) { return shape.isScaled() ? aligned(sizeof(float)) : 0; }
   /// Another piece of the arena each time: what it holds is in no cache, as in training.
   CudaProductOperands nextOperands(const CudaProductShape &shape);
   /// Shortest seconds of one candidate; infinite where the library refuses it or it is hopeless beside `best`.
@@ -109,12 +111,13 @@ Status Trials::begin() {
 
 CudaProductOperands Trials::nextOperands(const CudaProductShape &shape) {
   const uint64_t a = aligned(shape.bytesA()), b = aligned(shape.bytesB()), c = aligned(shape.bytesC());
-  const uint64_t all = a + b + c + shape.workspaceBytes;
+  const uint64_t all = a + b + c + aligned(shape.workspaceBytes) + scaleBytes(shape);
   if (next_ + all > bytes_)
     next_ = 0;
   std::byte *const at = base_ + next_;
   next_ += aligned(all);
-  return {at, at + a, at + a + b, at + a + b + c};
+  std::byte *const workspace = at + a + b + c, *const scale = workspace + aligned(shape.workspaceBytes);
+  return {at, at + a, at + a + b, workspace, scale, scale};
 }
 
 StatusOr<double> Trials::measure(const CudaProductCall &call, const cublaslt::Algorithm &algorithm, double best) {
@@ -139,7 +142,9 @@ StatusOr<double> Trials::measure(const CudaProductCall &call, const cublaslt::Al
 
 StatusOr<bool> Trials::choose(CudaProductCall &call) {
   const CudaProductShape &shape = call.shape();
-  if (aligned(shape.bytesA()) + aligned(shape.bytesB()) + aligned(shape.bytesC()) + shape.workspaceBytes > bytes_)
+  if (aligned(shape.bytesA()) + aligned(shape.bytesB()) + aligned(shape.bytesC()) + aligned(shape.workspaceBytes) +
+          scaleBytes(shape) >
+      bytes_)
     return false;
   size_t chosen = 0;
   double first = 0, best = std::numeric_limits<double>::infinity();

@@ -32,20 +32,22 @@ private:
 
 /// A small product for each combination of types that the plan multiplies.
 Status multiply(CudaResources &resources, const Scratch &scratch, cuda::Stream stream) {
-  std::set<std::tuple<plan::DataType, plan::DataType, bool>> types;
+  std::set<std::tuple<plan::DataType, plan::DataType, plan::DataType, bool>> types;
   for (const auto &[signature, call] : resources.products)
     if (const auto live = call.lock())
-      types.emplace(live->shape().typeA, live->shape().typeC, live->shape().tf32);
-  for (const auto &[typeA, typeC, tf32] : types) {
+      types.emplace(live->shape().typeA, live->shape().typeB, live->shape().typeC, live->shape().tf32);
+  for (const auto &[typeA, typeB, typeC, tf32] : types) {
     CudaProductShape shape;
     shape.m = shape.n = shape.k = shape.lda = shape.ldb = shape.ldc = kSize;
-    shape.typeA = typeA, shape.typeC = typeC, shape.tf32 = tf32;
+    shape.typeA = typeA, shape.typeB = typeB, shape.typeC = typeC, shape.tf32 = tf32;
+    shape.transposeB = shape.isScaled(); // the one form that fp8 codes have
     const auto call = CudaProductCall::find(resources, shape);
     if (!call.isOk()) // without workspace the library may have none: its code is then loaded later
       continue;
     const uint64_t bytes = kSize * kSize * sizeof(float);
-    ZTC_RETURN_IF_ERROR((*call)->execute(stream, (*call)->algorithm(),
-                                         {scratch.at(0), scratch.at(bytes), scratch.at(2 * bytes), nullptr}, 1, 0));
+    ZTC_RETURN_IF_ERROR((*call)->execute(
+        stream, (*call)->algorithm(),
+        {scratch.at(0), scratch.at(bytes), scratch.at(2 * bytes), nullptr, scratch.at(0), scratch.at(0)}, 1, 0));
   }
   return Status::ok();
 }

@@ -1,7 +1,9 @@
 #include "runtime/Device/host/Product.h"
+#include "runtime/Format/Fp8DataType.h"
 #include "runtime/Format/NarrowDataType.h"
 #include "runtime/Format/PlanValidator.h"
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <map>
 #include <utility>
@@ -46,6 +48,24 @@ void widenRows(float *panel, uint64_t ldPanel, const uint16_t *from, uint64_t ld
     widen(panel + row * ldPanel, from + row * ld, columns, type);
 }
 
+/// The numbers of all codes of a format.
+std::array<float, 256> numbersOf(Fp8Format format) {
+  std::array<float, 256> numbers;
+  for (unsigned code = 0; code < 256; ++code)
+    numbers[code] = fromFp8(uint8_t(code), format);
+  return numbers;
+}
+
+/// The same of codes, whose numbers f32 holds exactly.
+void decodeRows(float *panel, uint64_t ldPanel, const uint8_t *from, uint64_t ld, uint64_t rows, uint64_t columns,
+                Fp8Format format) {
+  static const std::array<float, 256> kNumbers[] = {numbersOf(Fp8Format::E4m3), numbersOf(Fp8Format::E5m2)};
+  const float *numbers = kNumbers[format == Fp8Format::E5m2].data();
+  for (uint64_t row = 0; row < rows; ++row)
+    for (uint64_t column = 0; column < columns; ++column)
+      panel[row * ldPanel + column] = numbers[from[row * ld + column]];
+}
+
 /// One operand of a product: where its blocks lie, in memory or in a panel.
 struct Operand {
   const std::byte *base; ///< of the batch's item
@@ -60,6 +80,11 @@ struct Operand {
   /// f32 elements of [first, first + side) along the tile and [begin, begin + depth) along k.
   const float *block(uint64_t first, uint64_t side, uint64_t begin, uint64_t depth, float *panel) const {
     const uint64_t offset = crossed ? begin * ld + first : first * ld + begin;
+    if (const std::optional<Fp8Format> format = fp8DataType(type)) {
+      decodeRows(panel, panelStride(crossed, side, depth), reinterpret_cast<const uint8_t *>(base) + offset, ld,
+                 crossed ? depth : side, crossed ? side : depth, *format);
+      return panel;
+    }
     const std::optional<NarrowType> narrow = narrowDataType(type);
     if (!narrow)
       return reinterpret_cast<const float *>(base) + offset;
@@ -81,12 +106,12 @@ StatusOr<std::vector<WidenedMatmul::Block>> WidenedMatmul::prepareBlocks(MatmulC
     part.m = rows;
     part.n = columns;
     part.k = depth;
-    part.add = problem_.add || begin > 0;
+    part.add = (problem_.add && !scaled_) || begin > 0;
     if (std::exchange(part.typeA, plan::F32) != plan::F32)
       part.lda = Operand::panelStride(problem_.transposeA, rows, depth);
     if (std::exchange(part.typeB, plan::F32) != plan::F32)
       part.ldb = Operand::panelStride(!problem_.transposeB, columns, depth);
-    if (std::exchange(part.typeC, plan::F32) != plan::F32)
+    if (std::exchange(part.typeC, plan::F32) != plan::F32 || scaled_)
       part.ldc = scratchRowElements(columns);
     ZTC_ASSIGN_OR_RETURN(const Matmul *matmul, cache.get(part));
     blocks.push_back({begin, depth, matmul});
@@ -96,7 +121,17 @@ StatusOr<std::vector<WidenedMatmul::Block>> WidenedMatmul::prepareBlocks(MatmulC
 
 StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem,
                                                ParallelMatmul::Batch batch, WidenedTile largest) {
+  return prepare(cache, problem, batch, largest, /*scaled=*/false);
+}
+
+StatusOr<WidenedMatmul> WidenedMatmul::prepareScaled(MatmulCache &cache, const MatmulProblem &problem) {
+  return prepare(cache, problem, ParallelMatmul::Batch(), {}, /*scaled=*/true);
+}
+
+StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulProblem &problem,
+                                               ParallelMatmul::Batch batch, WidenedTile largest, bool scaled) {
   WidenedMatmul result;
+  result.scaled_ = scaled;
   result.problem_ = problem;
   result.batch_ = batch;
   result.size_ = chooseTile(problem, batch.count, largest);
@@ -123,8 +158,8 @@ StatusOr<WidenedMatmul> WidenedMatmul::prepare(MatmulCache &cache, const MatmulP
   return result;
 }
 
-void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c,
-                        std::byte *panels) const {
+void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels,
+                        float scale) const {
   const MatmulProblem &p = problem_;
   const Operand left{static_cast<const std::byte *>(a) + tile.item * batch_.strideA * dataTypeBytes(p.typeA), p.lda,
                      p.typeA, p.transposeA};
@@ -138,7 +173,8 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
   const std::optional<NarrowType> narrowC = narrowDataType(p.typeC);
   const uint64_t ldPanel = scratchRowElements(tile.columns);
   auto *rounded = static_cast<uint16_t *>(c) + offsetC;
-  float *sum = narrowC ? panelC : static_cast<float *>(c) + offsetC;
+  float *const wide = static_cast<float *>(c) + offsetC;
+  float *sum = narrowC || scaled_ ? panelC : wide;
   if (narrowC && p.add)
     widenRows(panelC, ldPanel, rounded, p.ldc, tile.rows, tile.columns, *narrowC);
   for (const Block &block : blocks_[tile.blocks]) {
@@ -146,13 +182,22 @@ void WidenedMatmul::run(const Tile &tile, uint32_t worker, const void *a, const 
     const float *blockB = right.block(tile.column, tile.columns, block.begin, block.depth, panelB);
     block.matmul->execute(worker, blockA, blockB, sum);
   }
+  for (uint64_t row = 0; scaled_ && row < tile.rows; ++row) {
+    float *sums = panelC + row * ldPanel, *to = wide + row * p.ldc;
+    for (uint64_t column = 0; column < tile.columns; ++column)
+      sums[column] *= scale;
+    for (uint64_t column = 0; !narrowC && column < tile.columns; ++column)
+      to[column] = p.add ? to[column] + sums[column] : sums[column];
+  }
   for (uint64_t row = 0; narrowC && row < tile.rows; ++row)
     narrow(rounded + row * p.ldc, panelC + row * ldPanel, tile.columns, *narrowC);
 }
 
 void WidenedMatmul::execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels,
-                            uint64_t panelBytes) const {
-  auto work = [&](uint32_t worker, size_t index) { run(tiles_[index], worker, a, b, c, panels + worker * panelBytes); };
+                            uint64_t panelBytes, float scale) const {
+  auto work = [&](uint32_t worker, size_t index) {
+    run(tiles_[index], worker, a, b, c, panels + worker * panelBytes, scale);
+  };
   if (parallel_)
     pool.forEach(tiles_.size(), work);
   else

@@ -17,16 +17,21 @@ bool multipliesNatively(plan::DataType type);
 /// panels".
 std::string productPath(plan::DataType type);
 
-/// A product (or a batch of equal ones) whose narrow matrices pass through f32: tiles of the output, blocks of k one
-/// after the other, added up in f32 and rounded to nearest even once. A matrix that is f32 is read and written where it
-/// lies. How it is cut depends on the problem alone: the bits are the same for any number of threads.
+/// A product (or a batch of equal ones) whose narrow matrices, or fp8 codes, pass through f32: tiles of the output,
+/// blocks of k one after the other, added up in f32 and rounded to nearest even once. A matrix that is f32 is read and
+/// written where it lies. How it is cut depends on the problem alone: the bits are the same for any number of threads.
 class WidenedMatmul {
 public:
   /// `largest`: no tile is larger; panels have matmulScratchBytes(m, n, k, largest) per worker.
   static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
                                          WidenedTile largest = {});
-  /// `panels`: for each worker `panelBytes`, one after the other.
-  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes) const;
+  /// The same of matrices of fp8 codes, whose sums are multiplied by a number that is known when the product runs. C is
+  /// f32 where `problem.add`.
+  static StatusOr<WidenedMatmul> prepareScaled(MatmulCache &cache, const MatmulProblem &problem);
+  /// `panels`: for each worker `panelBytes`, one after the other. `scale`: of what prepareScaled has made, by which
+  /// each sum is multiplied before it is rounded or added.
+  void execute(ThreadPool &pool, const void *a, const void *b, void *c, std::byte *panels, uint64_t panelBytes,
+               float scale = 1) const;
 
 private:
   /// A block of k: elements [begin, begin + depth), and its product for a tile.
@@ -38,7 +43,10 @@ private:
     uint64_t item, row, rows, column, columns;
     size_t blocks; ///< index into blocks_
   };
-  void run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels) const;
+  void run(const Tile &tile, uint32_t worker, const void *a, const void *b, void *c, std::byte *panels,
+           float scale) const;
+  static StatusOr<WidenedMatmul> prepare(MatmulCache &cache, const MatmulProblem &problem, ParallelMatmul::Batch batch,
+                                         WidenedTile largest, bool scaled);
   StatusOr<std::vector<Block>> prepareBlocks(MatmulCache &cache, uint64_t rows, uint64_t columns) const;
 
   MatmulProblem problem_;
@@ -47,6 +55,7 @@ private:
   std::vector<Tile> tiles_;
   std::vector<std::vector<Block>> blocks_; ///< by size of tile
   bool parallel_ = false;                  ///< worth waking the other workers
+  bool scaled_ = false;                    ///< sums are multiplied by a number, in panels
 };
 
 class Product {

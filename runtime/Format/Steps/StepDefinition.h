@@ -20,6 +20,7 @@ enum class StepWork {
   Attention,       ///< products between which rows are worked on
   NarrowAttention, ///< the same in bf16 and f16
   Wire,            ///< what ranks send one another
+  Fp8Product,      ///< products of fp8 codes
 };
 
 /// Who executes a library call on the host or on a GPU, and why it is that one.

@@ -37,6 +37,12 @@ int main(int argc, char **argv) {
     for (auto [format, columns] :
          {std::pair(graph::WeightFormat::Nf4, 64), {graph::WeightFormat::Nf4, 96}, {graph::WeightFormat::Int8, 64}})
       kernels.push_back(module.addGpuDequantize(format, columns, type));
+  for (mlir::Type type : {f32, bf16}) {
+    kernels.push_back(module.addGpuFp8Maxima(type));
+    for (bool isE4m3 : {true, false})
+      for (auto [byRows, byColumns] : {std::pair(true, false), {false, true}, {true, true}})
+        kernels.push_back(module.addGpuQuantizeFp8(isE4m3, byRows, byColumns, type));
+  }
   for (mlir::Type type : {f32, bf16, f16})
     for (int64_t lanes : {1, 2, 4, 8}) {
       if (lanes > (type == f32 ? 4 : 8))

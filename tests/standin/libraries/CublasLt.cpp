@@ -7,6 +7,7 @@
 // events the one with this number takes a millisecond, the others more, in the order of their numbers. Without it there
 // is one.
 #include "runtime/Core/FloatTypes.h"
+#include "runtime/Core/Fp8.h"
 #include "runtime/Device/cuda/CublasLtApi.h"
 #include "tests/standin/libraries/StandIn.h"
 #include <algorithm>
@@ -27,9 +28,14 @@ struct cublasLtContext {
 
 namespace {
 
+bool isFp8(int type) {
+  return type == cublaslt::kE4M3 || type == cublaslt::kE5M2;
+}
+
 struct MatmulDescription {
   int computeType = cublaslt::kCompute32F;
   int32_t operations[2] = {0, 0};
+  const float *scales[2] = {nullptr, nullptr}; ///< of fp8 codes, on the device; read when the product runs
 };
 struct MatrixLayout {
   int type = 0;
@@ -38,7 +44,7 @@ struct MatrixLayout {
   int32_t batch = 1;
   int64_t stride = 0;
 
-  uint64_t elementBytes() const { return type == cublaslt::kF32 ? 4 : 2; }
+  uint64_t elementBytes() const { return type == cublaslt::kF32 ? 4 : isFp8(type) ? 1 : 2; }
   uint64_t bytes() const {
     return (uint64_t(batch - 1) * uint64_t(stride) + (columns - 1) * uint64_t(leading) + rows) * elementBytes();
   }
@@ -97,8 +103,18 @@ std::string mismatch(const MatmulDescription &description, const MatrixLayout &a
   const uint64_t k2 = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
   if (m != c.rows || n != c.columns || k != k2)
     return "sizes do not fit";
-  if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32))
+  if (isFp8(a.type) || isFp8(b.type)) {
+    // What cuBLASLt's table of types and its "TN" rule say of GPUs before sm_100.
+    if (!isFp8(a.type) || !isFp8(b.type) || (a.type == cublaslt::kE5M2 && b.type == cublaslt::kE5M2) || isFp8(c.type))
+      return "types do not fit";
+    if (!ta || tb)
+      return "fp8 codes in another form than TN";
+    for (uint64_t size : {m, n, k, uint64_t(a.leading), uint64_t(b.leading)})
+      if (size % 16)
+        return "sizes of fp8 codes that are no multiples of 16";
+  } else if (a.type != b.type || (c.type != a.type && c.type != cublaslt::kF32)) {
     return "types do not fit";
+  }
   if (a.batch != b.batch || a.batch != c.batch)
     return "batch counts differ";
   for (const MatrixLayout *layout : {&a, &b, &c})
@@ -120,6 +136,9 @@ float readElement(const void *from, uint64_t index, int type, bool tf32 = false)
     const float value = static_cast<const float *>(from)[index];
     return tf32 ? toTf32(value) : value;
   }
+  if (isFp8(type))
+    return fromFp8(static_cast<const uint8_t *>(from)[index],
+                   type == cublaslt::kE4M3 ? Fp8Format::E4m3 : Fp8Format::E5m2);
   const uint16_t bits = static_cast<const uint16_t *>(from)[index];
   return type == cublaslt::kBF16 ? fromBf16(bits) : fromF16(bits);
 }
@@ -160,6 +179,7 @@ private:
       for (uint64_t i = 0; i < m; ++i)
         columns[l * m + i] =
             readElement(first, at + (ta ? i * uint64_t(a.leading) + l : l * uint64_t(a.leading) + i), a.type, tf32);
+    const float scale = isFp8(a.type) ? *description.scales[0] * *description.scales[1] : 1.0f;
     if (std::ranges::all_of(columns, [](float value) { return value == 0; }))
       standin::countCall("products of zeros");
     for (uint64_t j = 0; j < n; ++j) {
@@ -183,7 +203,7 @@ private:
         const uint64_t place = ct + j * uint64_t(c.leading) + i;
         // Beta 0 does not read: what was there may be no number.
         const float before = beta == 0 ? 0 : beta * readElement(result, place, c.type);
-        writeElement(result, place, c.type, alpha * sums[i] + before);
+        writeElement(result, place, c.type, alpha * (isFp8(a.type) ? sums[i] * scale : sums[i]) + before);
       }
     }
   }
@@ -236,13 +256,19 @@ Status cublasLtMatmulDescDestroy(Description description) {
 }
 Status cublasLtMatmulDescSetAttribute(Description description, int attribute, const void *value, size_t bytes) {
   auto *to = static_cast<MatmulDescription *>(description);
+  if (attribute == kDescriptionScaleA || attribute == kDescriptionScaleB) {
+    if (bytes != sizeof(void *))
+      return refuse("a scale's pointer of another size");
+    std::memcpy(&to->scales[attribute - kDescriptionScaleA], value, bytes);
+    return kSuccess;
+  }
   if (bytes != sizeof(int32_t) || (attribute != kDescriptionTransA && attribute != kDescriptionTransB))
     return refuse("an attribute of a product that the stand-in does not know");
   std::memcpy(&to->operations[attribute - kDescriptionTransA], value, bytes);
   return kSuccess;
 }
 Status cublasLtMatrixLayoutCreate(Layout *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
-  if (type != kF32 && type != kBF16 && type != kF16)
+  if (type != kF32 && type != kBF16 && type != kF16 && !isFp8(type))
     return refuse("a matrix of an unknown type");
   *layout = new MatrixLayout{type, rows, columns, leading};
   return kSuccess;
@@ -370,6 +396,10 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   for (int i = 0; i < 3; ++i)
     if (!standin::isDeviceMemory(addresses[i], layouts[i]->bytes()))
       return refuse("an operand leaves device memory");
+  if (isFp8(product.a.type))
+    for (const float *scale : product.description.scales)
+      if (!scale || !standin::isDeviceMemory(scale, sizeof *scale))
+        return refuse("fp8 codes without a scale in device memory");
   static std::once_flag once;
   if (!standin::takeLibraryMemory(once))
     return kAllocFailed;

@@ -747,6 +747,96 @@ func.func @dequantize(%x: tensor<1140xi8>) {
 
 // -----
 
+// quantize_fp8 (C1)
+func.func @quantize_fp8(%x: tensor<32x8xbf16>) {
+  // expected-error @+1 {{reads 'tensor<32x8xbf16>', which is no matrix of sizes that are multiples of 16}}
+  %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x8xbf16> -> tensor<2xf32>, tensor<32x8xf8E5M2>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C2)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives 'tensor<1xf32>' as scale and inverse, not two elements}}
+  %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x16xbf16> -> tensor<1xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C3)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives 1 matrices of codes, 2 are asked for}}
+  %s, %q = graph.quantize_fp8 %x {by_rows, by_columns} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C4)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives codes 'tensor<32x16xf8E5M2>' of 'tensor<32x16xbf16>'}}
+  %s, %q = graph.quantize_fp8 %x {by_columns} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>
+  return
+}
+
+// -----
+
+// quantize_fp8 (C5)
+func.func @quantize_fp8(%x: tensor<32x16xbf16>) {
+  // expected-error @+1 {{gives codes of two formats: 'tensor<32x16xf8E5M2>', 'tensor<16x32xf8E4M3FN>'}}
+  %s, %q:2 = graph.quantize_fp8 %x {by_rows, by_columns} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E4M3FN>
+  return
+}
+
+// -----
+
+// scaled_matmul (C1)
+func.func @scaled_matmul(%a: tensor<2x32x16xf8E4M3FN>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{multiplies no matrices: lhs 'tensor<2x32x16xf8E4M3FN>', rhs 'tensor<2x32x16xf8E4M3FN>', result 'tensor<2x32x32xbf16>'}}
+  %y = graph.scaled_matmul %a, %a scales %s, %s : tensor<2x32x16xf8E4M3FN>, tensor<2x32x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<2x32x32xbf16>
+  return
+}
+
+// -----
+
+// scaled_matmul (C2)
+func.func @scaled_matmul(%a: tensor<32x16xf8E4M3FN>, %b: tensor<16x32xf8E4M3FN>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{contraction sizes differ: lhs 16, rhs 32}}
+  %y = graph.scaled_matmul %a, %b scales %s, %s : tensor<32x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x16xbf16>
+  return
+}
+
+// -----
+
+// scaled_matmul (C3)
+func.func @scaled_matmul(%a: tensor<32x16xf8E4M3FN>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{result shape differs from that of the product: 'tensor<32x16xbf16>' of 'tensor<32x16xf8E4M3FN>' and 'tensor<32x16xf8E4M3FN>'}}
+  %y = graph.scaled_matmul %a, %a scales %s, %s : tensor<32x16xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x16xbf16>
+  return
+}
+
+// -----
+
+// scaled_matmul (C4)
+func.func @scaled_matmul(%a: tensor<32x16xf8E5M2>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{multiplies e5m2 by e5m2, which libraries do not}}
+  %y = graph.scaled_matmul %a, %a scales %s, %s : tensor<32x16xf8E5M2>, tensor<32x16xf8E5M2>, tensor<2xf32>, tensor<2xf32> -> tensor<32x32xbf16>
+  return
+}
+
+// -----
+
+// scaled_matmul (C5)
+func.func @scaled_matmul(%a: tensor<32x16xf8E4M3FN>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{reads 'tensor<3xf32>' as scale and inverse, not two elements}}
+  %y = graph.scaled_matmul %a, %a scales %s, %s : tensor<32x16xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<3xf32>, tensor<3xf32> -> tensor<32x32xbf16>
+  return
+}
+
+// -----
+
 // random_bits (C1)
 func.func @random_bits(%w: tensor<8xf32>, %i: tensor<8xi64>) {
   // expected-error @+1 {{result type 'i64' should be 'i32' (C1)}}

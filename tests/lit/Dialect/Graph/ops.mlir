@@ -206,6 +206,17 @@ func.func @quantized(%w: tensor<1140xi8>) -> tensor<4x8xbf16> {
   return %0 : tensor<4x8xbf16>
 }
 
+// CHECK-LABEL: func @fp8
+func.func @fp8(%x: tensor<32x16xbf16>, %w: tensor<48x16xbf16>) -> tensor<32x48xf32> {
+  // CHECK: %{{.*}}, %{{.*}}:2 = graph.quantize_fp8 %{{.*}} {by_columns, by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
+  %s, %q:2 = graph.quantize_fp8 %x {by_columns, by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E5M2>, tensor<16x32xf8E5M2>
+  // CHECK: graph.quantize_fp8 %{{.*}} {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+  %t, %p = graph.quantize_fp8 %w {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+  // CHECK: graph.scaled_matmul %{{.*}}, %{{.*}} scales %{{.*}}, %{{.*}} : tensor<32x16xf8E5M2>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xf32>
+  %y = graph.scaled_matmul %q#0, %p scales %s, %t : tensor<32x16xf8E5M2>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xf32>
+  return %y : tensor<32x48xf32>
+}
+
 // CHECK-LABEL: func @fusion
 func.func @fusion(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.fusion "gate"(%{{.*}}, %{{.*}}) is chain : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

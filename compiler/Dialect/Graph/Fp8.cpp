@@ -1,0 +1,103 @@
+// Products in fp8: constraints, policy, workspace and cost.
+#include "compiler/Dialect/Graph/Fp8.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "runtime/Core/Fp8.h"
+#include "runtime/Format/ScratchSizes.h"
+
+using namespace mlir;
+using namespace ztc::graph;
+using ztc::PrecisionRule;
+using enum ztc::Storage;
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Graph/GraphFp8.cpp.inc"
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+LogicalResult QuantizeFp8Op::verify() {
+  const RankedTensorType x = tensorOf(getX());
+  // (C1)
+  if (x.getRank() != 2 || x.getDimSize(0) % int64_t(ztc::kFp8Tile) || x.getDimSize(1) % int64_t(ztc::kFp8Tile))
+    return emitOpError("reads ") << x << ", which is no matrix of sizes that are multiples of "
+                                 << int64_t(ztc::kFp8Tile);
+  // (C2)
+  if (tensorOf(getScale()).getDimSize(0) != 2)
+    return emitOpError("gives ") << getScale().getType() << " as scale and inverse, not two elements";
+  // (C3)
+  const size_t wanted = size_t(getByRows()) + size_t(getByColumns());
+  if (wanted == 0 || getCodes().size() != wanted)
+    return emitOpError("gives ") << getCodes().size() << " matrices of codes, " << wanted << " are asked for";
+  // (C4)
+  const int64_t transposed[] = {x.getDimSize(1), x.getDimSize(0)};
+  for (auto [index, codes] : llvm::enumerate(getCodes())) {
+    const ArrayRef<int64_t> expected = index == 0 && getByRows() ? x.getShape() : ArrayRef<int64_t>(transposed);
+    if (tensorOf(codes).getShape() != expected)
+      return emitOpError("gives codes ") << codes.getType() << " of " << x;
+    // (C5)
+    if (tensorOf(codes).getElementType() != tensorOf(getCodes()[0]).getElementType())
+      return emitOpError("gives codes of two formats: ") << getCodes()[0].getType() << ", " << codes.getType();
+  }
+  return success();
+}
+
+PrecisionRule QuantizeFp8Op::getPrecisionRule() {
+  PrecisionRule rule{{Narrow}, {Wide}};
+  rule.results.append(getCodes().size(), Free);
+  return rule;
+}
+
+ztc::Workspace QuantizeFp8Op::getWorkspace(const ztc::WorkspaceLimits &) {
+  return {{{"partials", /*isPerThread=*/false, ztc::kFp8Partials * sizeof(float)}}};
+}
+
+StringRef QuantizeFp8Op::getTransientResult() {
+  return getWeight() ? "the fp8 codes of a weight" : "";
+}
+
+// A comparison, a product and a rounding.
+int64_t QuantizeFp8Op::getFlops() {
+  return 3 * elementCount(getX());
+}
+
+LogicalResult ScaledMatmulOp::verify() {
+  const RankedTensorType a = tensorOf(getA()), b = tensorOf(getB()), y = tensorOf(getY());
+  // (C1)
+  if (a.getRank() != 2 || b.getRank() != 2 || y.getRank() != 2)
+    return emitOpError("multiplies no matrices: lhs ") << a << ", rhs " << b << ", result " << y;
+  // (C2)
+  if (a.getDimSize(1) != b.getDimSize(1))
+    return emitOpError("contraction sizes differ: lhs ") << a.getDimSize(1) << ", rhs " << b.getDimSize(1);
+  // (C3)
+  if (y.getDimSize(0) != a.getDimSize(0) || y.getDimSize(1) != b.getDimSize(0))
+    return emitOpError("result shape differs from that of the product: ") << y << " of " << a << " and " << b;
+  // (C4)
+  if (isa<Float8E5M2Type>(a.getElementType()) && isa<Float8E5M2Type>(b.getElementType()))
+    return emitOpError("multiplies e5m2 by e5m2, which libraries do not");
+  // (C5)
+  for (Value scale : {getScaleA(), getScaleB()})
+    if (tensorOf(scale).getDimSize(0) != 2)
+      return emitOpError("reads ") << scale.getType() << " as scale and inverse, not two elements";
+  return success();
+}
+
+// The gradient of a weight is f32, as that of a product in bf16 is.
+PrecisionRule ScaledMatmulOp::getPrecisionRule() {
+  return {{Free, Free, Wide, Wide}, {Asked}};
+}
+
+bool ScaledMatmulOp::canAccumulate(unsigned) {
+  return true;
+}
+
+ztc::Workspace ScaledMatmulOp::getWorkspace(const ztc::WorkspaceLimits &) {
+  const RankedTensorType a = tensorOf(getA()), b = tensorOf(getB());
+  const uint64_t bytes = ztc::matmulScratchBytes(a.getDimSize(0), b.getDimSize(0), a.getDimSize(1));
+  return {{{"panels", /*isPerThread=*/true, bytes, ztc::kGpuProductWorkspaceBytes}}};
+}
+
+int64_t ScaledMatmulOp::getFlops() {
+  return 2 * elementCount(getY()) * tensorOf(getA()).getDimSize(1);
+}
