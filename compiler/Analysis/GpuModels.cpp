@@ -13,13 +13,13 @@ static const GpuModel kModels[] = {
     {"H100-PCIE-80GB", "sm_90a", 79.1, 756, 51, 2.0, 64},
     {"A100-80GB", "sm_80", 79.1, 312, 19.5, 2.04, 300},
     {"RTX-A6000-48GB", "sm_80", 47.4, 155, 38.7, 0.77, 32},
-    {"RTX-6000-ADA-48GB", "sm_80", 47.4, 364, 91, 0.96, 32},
-    {"L40S-48GB", "sm_80", 44.3, 362, 91, 0.86, 32},
+    {"RTX-6000-ADA-48GB", "sm_89", 47.4, 364, 91, 0.96, 32},
+    {"L40S-48GB", "sm_89", 44.3, 362, 91, 0.86, 32},
     {"A100-40GB", "sm_80", 39.3, 312, 19.5, 1.56, 300},
     {"RTX-3090-24GB", "sm_80", 23.5, 71, 35.6, 0.94, 32},
-    {"RTX-4090-24GB", "sm_80", 23.5, 165, 82.6, 1.0, 32},
+    {"RTX-4090-24GB", "sm_89", 23.5, 165, 82.6, 1.0, 32},
     {"A10G-24GB", "sm_80", 22.0, 70, 31.5, 0.6, 32},
-    {"L4-24GB", "sm_80", 21.9, 121, 30, 0.3, 32},
+    {"L4-24GB", "sm_89", 21.9, 121, 30, 0.3, 32},
 };
 
 llvm::ArrayRef<GpuModel> allGpuModels() {
@@ -42,6 +42,7 @@ MachineRates ratesOf(const GpuModel &model) {
   rates.name = model.name;
   rates.productFlops *= model.tensorTeraflops / known.tensorTeraflops;
   rates.narrowProductFlops *= model.tensorTeraflops / known.tensorTeraflops;
+  rates.fp8ProductFlops *= model.tensorTeraflops / known.tensorTeraflops; // twice those of bf16 wherever there are any
   rates.kernelFlops *= model.vectorTeraflops / known.vectorTeraflops;
   rates.memoryBytes *= model.memoryTerabytes / known.memoryTerabytes;
   rates.wireBytes *= model.linkGigabytes / known.linkGigabytes;

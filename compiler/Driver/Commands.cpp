@@ -52,6 +52,16 @@ static std::string unusable(const CompileOptions &o) {
     if (target != "host" && !llvm::is_contained(kHostTargets, target) && !isDeviceTarget(target))
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4), " +
              deviceTargetNames();
+  if (o.precision != StoragePrecision::Fp8)
+    return o.given.count("fp8-gradients") ? "--fp8-gradients: is of --precision=fp8, this is " + wordOf(o.precision)
+                                          : "";
+  for (const std::string &target : o.targets)
+    if (const DeviceTarget *device = findDeviceTarget(target); device && !(device->products & kFp8Products))
+      return "--target=" + target + ": has no products in fp8 (" + device->devices.str() +
+             "); sm_89 and later have, and the host computes them in fp32: --precision=bf16 is for " + target;
+  if (o.quantize != FrozenFormat::Plain)
+    return "--precision=fp8 beside --quantize=" + wordOf(o.quantize) +
+           ": weights in fewer bits are multiplied in 16 bits; --precision=bf16 is for them";
   return {};
 }
 
@@ -118,18 +128,24 @@ static std::string readPolicy(CompileOptions &o) {
   llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
     return place + "is not JSON: " + llvm::toString(json.takeError());
-  const std::string shape = "expected {\"fp32\": [\"regular expression\", ...]}";
+  const bool isFp8 = o.precision == StoragePrecision::Fp8;
+  const std::string shape = std::string("expected {\"fp32\": [\"regular expression\", ...]") +
+                            (isFp8 ? ", \"bf16\": [...]}, or one of the two" : "}");
   const llvm::json::Object *object = json->getAsObject();
-  const llvm::json::Array *patterns = object ? object->getArray("fp32") : nullptr;
-  if (!patterns || object->size() != 1)
+  if (!object || object->empty())
     return place + shape;
-  for (const llvm::json::Value &pattern : *patterns) {
-    std::optional<StringRef> text = pattern.getAsString();
-    if (!text)
+  for (const auto &[type, list] : *object) {
+    const llvm::json::Array *patterns = list.getAsArray();
+    if (!patterns || (type != "fp32" && !(isFp8 && type == "bf16")))
       return place + shape;
-    o.keptFp32.push_back(text->str());
+    for (const llvm::json::Value &pattern : *patterns) {
+      std::optional<StringRef> text = pattern.getAsString();
+      if (!text)
+        return place + shape;
+      (type == "fp32" ? o.keptFp32 : o.keptBf16).push_back(text->str());
+    }
   }
-  return patterns->empty() ? place + "names no layer" : std::string();
+  return o.keptFp32.empty() && o.keptBf16.empty() ? place + "names no layer" : std::string();
 }
 
 /// What this machine has; 0 where it does not say.

@@ -28,11 +28,13 @@ struct CompileOptions {
   MasterFormat masters = MasterFormat::Fp32; ///< of bf16 weights
   std::string precisionPolicy;               ///< JSON file with the layers that stay fp32
   std::vector<std::string>
-      keptFp32;                    ///< what that file says: regular expressions over checkpoint names and module paths
-  std::string recompute = "auto";  ///< none, auto, or a name of passes/Recompute/Policies.h
-  RecomputeChoice recomputeChoice; ///< with auto: what the search chose
-  uint64_t memoryBudget = 0;       ///< per rank
-  uint64_t memoryReserve = 0;      ///< per rank, for what lies outside the arena
+      keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths
+  std::vector<std::string> keptBf16;                    ///< the same of precision fp8: layers whose products stay bf16
+  CotangentFormat fp8Gradients = CotangentFormat::E5m2; ///< of precision fp8
+  std::string recompute = "auto";                       ///< none, auto, or a name of passes/Recompute/Policies.h
+  RecomputeChoice recomputeChoice;                      ///< with auto: what the search chose
+  uint64_t memoryBudget = 0;                            ///< per rank
+  uint64_t memoryReserve = 0;                           ///< per rank, for what lies outside the arena
 
   std::vector<unsigned> gpus{1}; ///< world sizes for the report; the budget holds for the first
   bool gpusGiven = false;       ///< whether `gpus` was asked for; if not, the budget holds for the usual ones of a node

@@ -16,7 +16,7 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
   Option<StoragePrecision> precisionType{
       *this, "precision-type", llvm::cl::desc("what is stored and computed in"), llvm::cl::init(StoragePrecision::Bf16),
       llvm::cl::values(clEnumValN(StoragePrecision::Fp32, "fp32", ""), clEnumValN(StoragePrecision::Bf16, "bf16", ""),
-                       clEnumValN(StoragePrecision::Fp16, "fp16", ""))};
+                       clEnumValN(StoragePrecision::Fp16, "fp16", ""), clEnumValN(StoragePrecision::Fp8, "fp8", ""))};
   Option<std::string> recomputeLevel{*this, "recompute-level", llvm::cl::desc("none, cheap or layer"),
                                      llvm::cl::init("none")};
   ListOption<std::string> targets{

@@ -36,8 +36,8 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     return populateAutodiffPipeline(pm, autodiff);
   }
   case Phase::Precision:
-    return populatePrecisionPipeline(pm,
-                                     {options.precision, options.optimizerState, options.keptFp32, options.masters});
+    return populatePrecisionPipeline(pm, {options.precision, options.optimizerState, options.keptFp32, options.masters,
+                                          options.fp8Gradients, options.keptBf16});
   case Phase::Shard:
     if (options.quantize != FrozenFormat::Plain)
       pm.addPass(createQuantizeWeights());

@@ -1,5 +1,6 @@
 // `ztc plan`: which ways of training a model fit a GPU, what each needs and how fast it will be.
 #include "compiler/Analysis/GpuModels.h"
+#include "compiler/Codegen/DeviceTargets.h"
 #include "compiler/Driver/Commands.h"
 #include "compiler/Driver/Trial.h"
 #include "compiler/Report/Choices.h"
@@ -46,7 +47,7 @@ struct Method {
       words.push_back("no masters");
     return words;
   }
-  bool isFor(const CompileOptions &options) const { return !masters || options.precision == StoragePrecision::Bf16; }
+  bool isFor(const CompileOptions &options) const { return !masters || storesBf16(options.precision); }
 };
 constexpr Method kMethods[] = {
     {.name = TrainingMethod::Full},
@@ -400,6 +401,8 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
     options.stages = {0, 1, 2, 3};
   std::set<unsigned> worlds(options.gpus.begin(), options.gpus.end());
   options.gpus.assign(worlds.begin(), worlds.end());
+  if (gpu && options.precision == StoragePrecision::Fp8 && !(findDeviceTarget(gpu->target)->products & kFp8Products))
+    return fail(std::string("--gpu=") + gpu->name + ": has no products in fp8, --precision=bf16 is for it", 2);
   report::ChoiceTable table;
   table.model = llvm::sys::path::filename(StringRef(options.input).rtrim('/')).str();
   table.device = gpu ? gpu->name : "this host";

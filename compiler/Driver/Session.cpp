@@ -43,6 +43,8 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"prefetch", o.prefetch ? std::to_string(*o.prefetch) : ""},
       {"precision", wordOf(o.precision)},
       {"precision-policy", join(o.keptFp32)},
+      {"bf16-policy", join(o.keptBf16)},
+      {"fp8-gradients", o.precision == StoragePrecision::Fp8 ? wordOf(o.fp8Gradients) : ""},
       {"recompute", o.recompute},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},

@@ -39,6 +39,9 @@ struct Limits {
 };
 Limits limitsOf(StoragePrecision precision, bool isContinuous) {
   Limits limits = precision == StoragePrecision::Fp32 ? Limits{1e-5, 1e-4, 1e-3} : Limits{2e-2, 1e-1, 2e-1};
+  // Codes round the factors of products to three or four binary digits.
+  if (precision == StoragePrecision::Fp8)
+    limits = {5e-2, 4e-1, 6e-1};
   // By a sign an element moves by 2 where it should move by -2: one in 1600 of them may, or one in 16 in 16 bits.
   if (!isContinuous)
     limits.update = precision == StoragePrecision::Fp32 ? 0.05 : 0.5;

@@ -61,11 +61,15 @@ void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
   app.add_option("--batch", o.batch, "micro-batch per rank")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
   app.add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
-  addChoice(app, "--precision", o.precision, "storage and compute types");
+  addChoice(app, "--precision", o.precision,
+            "storage and compute types; fp8: as bf16, but products of the blocks read 8 bits with a scale a tensor");
+  addChoice(app, "--fp8-gradients", o.fp8Gradients,
+            "of fp8: the format of cotangents, e5m2 (the default: more range) or e4m3 (more digits)");
   app.add_flag("--tf32", o.tf32,
                "of fp32: products on GPUs round their factors to TF32 (10 bits after the leading one)");
   app.add_option("--precision-policy", o.precisionPolicy,
-                 "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}")
+                 "layers that stay fp32: {\"fp32\": [regular expressions over checkpoint names and module paths]}; of "
+                 "fp8 also layers whose products stay bf16: {\"bf16\": [...]}")
       ->type_name("FILE");
   app.add_option("--optimizer", o.optimizer, "what updates the weights: adamw, lion, sgd, or a plugin's optimizer")
       ->type_name("NAME");

@@ -23,9 +23,19 @@ template <typename Enum> std::optional<Enum> fromWord(std::string_view word) {
   return std::nullopt;
 }
 
-/// What weights and activations are stored and computed in.
-enum class StoragePrecision { Fp32, Bf16, Fp16 };
-template <> inline constexpr std::array<std::string_view, 3> kWords<StoragePrecision>{"fp32", "bf16", "fp16"};
+/// What weights and activations are stored and computed in. Fp8: as Bf16, but products of the blocks read codes of 8
+/// bits.
+enum class StoragePrecision { Fp32, Bf16, Fp16, Fp8 };
+template <> inline constexpr std::array<std::string_view, 4> kWords<StoragePrecision>{"fp32", "bf16", "fp16", "fp8"};
+
+/// Whether weights and activations are stored in bf16.
+constexpr bool storesBf16(StoragePrecision precision) {
+  return precision == StoragePrecision::Bf16 || precision == StoragePrecision::Fp8;
+}
+
+/// The codes of cotangents in precision fp8: E5m2 has more range, E4m3 more digits.
+enum class CotangentFormat { E5m2, E4m3 };
+template <> inline constexpr std::array<std::string_view, 2> kWords<CotangentFormat>{"e5m2", "e4m3"};
 
 /// What the optimizer's states are stored in. Int8: codes with a scale for each 256 elements.
 enum class StateFormat { Fp32, Bf16, Int8 };

@@ -54,6 +54,9 @@ double unitOf(StoragePrecision precision) {
     return 0x1p-8;
   case StoragePrecision::Fp16:
     return 0x1p-11;
+  case StoragePrecision::Fp8:
+    // Codes round each factor of a product to 2^-4, or 2^-3, at random: of a sum of many products this is left.
+    return 0x1p-7;
   }
   llvm_unreachable("every precision is above");
 }

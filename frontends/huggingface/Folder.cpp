@@ -64,7 +64,7 @@ const Family *familyOf(Config &config, const std::string &modelType) {
 
 /// How the model's type rounds a number.
 double roundedTo(StoragePrecision precision, double value) {
-  if (precision == StoragePrecision::Bf16)
+  if (storesBf16(precision))
     return fromBf16(toBf16(float(value)));
   return precision == StoragePrecision::Fp16 ? fromF16(toF16(float(value))) : float(value);
 }

@@ -16,8 +16,10 @@ namespace ztc {
 struct PrecisionOptions {
   StoragePrecision precision = StoragePrecision::Fp32;
   StateFormat optimizerState = StateFormat::Fp32;
-  std::vector<std::string> keep = {};        ///< regular expressions: layers that stay f32
-  MasterFormat masters = MasterFormat::Fp32; ///< of bf16 parameters
+  std::vector<std::string> keep = {};                   ///< regular expressions: layers that stay f32
+  MasterFormat masters = MasterFormat::Fp32;            ///< of bf16 parameters
+  CotangentFormat fp8Gradients = CotangentFormat::E5m2; ///< of fp8
+  std::vector<std::string> keepBf16 = {};               ///< of fp8: layers whose products stay bf16
 };
 
 /// Adds the passes of phase `precision`, without its verifier.

@@ -28,11 +28,39 @@ def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
         %dw = graph.matmul %dy, %x {transpose_a} : tensor<8x6xbf16>, tensor<8x4xbf16> -> tensor<6x4xf32>
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
-  let options = [Option<"precision", "precision", "::ztc::StoragePrecision", "::ztc::StoragePrecision::Fp32", "fp32, bf16 or fp16", [{
+  let options = [Option<"precision", "precision", "::ztc::StoragePrecision", "::ztc::StoragePrecision::Fp32", "fp32, bf16, fp16 or fp8 (storage is that of bf16)", [{
                    ::llvm::cl::values(clEnumValN(::ztc::StoragePrecision::Fp32, "fp32", ""), clEnumValN(::ztc::StoragePrecision::Bf16, "bf16", ""),
-                                      clEnumValN(::ztc::StoragePrecision::Fp16, "fp16", ""))
+                                      clEnumValN(::ztc::StoragePrecision::Fp16, "fp16", ""), clEnumValN(::ztc::StoragePrecision::Fp8, "fp8", ""))
                  }]>,
                  ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: f32">];
+}
+
+def QuantizeProducts : Pass<"ztc-quantize-products", "mlir::ModuleOp"> {
+  let summary = "In precision fp8 products of the blocks read codes of 8 bits.";
+  let description = [{
+    Afterwards a product of `@microstep` that is a linear layer of a transformer block, or a gradient of one, is a `graph.scaled_matmul` where its sizes
+    are multiples of 16, and the codes of its operands are made by `graph.quantize_fp8`:
+    - of an activation or a cotangent once, in front of the first product that reads it, in the orders that products ask for; what the backward part
+      reads of an activation are then its codes;
+    - of a weight in front of each product, marked `weight`: its codes are not kept for the backward part.
+
+    Activations and weights are e4m3, cotangents have the format `gradients`. Attention, the head, embeddings, routers, experts, adapters, norms and
+    layers that `keep` or the policy for fp32 excepts stay as they are, and so do evaluation and generation, whose results then do not depend on which
+    rows are computed together.
+
+        %y = graph.matmul %x, %w {transpose_b} : tensor<32x16xbf16>, tensor<48x16xbf16> -> tensor<32x48xbf16>
+
+    becomes
+
+        %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<32x16xbf16> -> tensor<2xf32>, tensor<32x16xf8E4M3FN>
+        %t, %p = graph.quantize_fp8 %w {by_rows, weight} : tensor<48x16xbf16> -> tensor<2xf32>, tensor<48x16xf8E4M3FN>
+        %y = graph.scaled_matmul %q, %p scales %s, %t : tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>, tensor<2xf32>, tensor<2xf32> -> tensor<32x48xbf16>
+  }];
+  let dependentDialects = ["::ztc::graph::GraphDialect"];
+  let options = [Option<"gradients", "gradients", "::ztc::CotangentFormat", "::ztc::CotangentFormat::E5m2", "format of cotangents: e5m2 or e4m3", [{
+                   ::llvm::cl::values(clEnumValN(::ztc::CotangentFormat::E5m2, "e5m2", ""), clEnumValN(::ztc::CotangentFormat::E4m3, "e4m3", ""))
+                 }]>,
+                 ListOption<"keep", "keep", "std::string", "regular expressions over checkpoint names and module paths: bf16">];
 }
 
 def StoreMasters : Pass<"ztc-store-masters", "mlir::ModuleOp"> {

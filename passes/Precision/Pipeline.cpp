@@ -10,6 +10,12 @@ void ztc::populatePrecisionPipeline(mlir::OpPassManager &pm, const PrecisionOpti
   masters.state = options.optimizerState;
   masters.masters = options.masters;
   pm.addPass(createStoreMasters(masters));
+  if (options.precision == StoragePrecision::Fp8) {
+    QuantizeProductsOptions products;
+    products.gradients = options.fp8Gradients;
+    products.keep.assign(options.keepBf16.begin(), options.keepBf16.end());
+    pm.addPass(createQuantizeProducts(products));
+  }
   // In fp32 there is nothing to fold, and nothing may move.
   if (options.precision != StoragePrecision::Fp32)
     pm.addPass(mlir::createCanonicalizerPass());

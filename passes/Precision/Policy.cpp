@@ -14,6 +14,7 @@ Type narrowTypeOf(StoragePrecision precision, MLIRContext *context) {
   case StoragePrecision::Fp32:
     return {};
   case StoragePrecision::Bf16:
+  case StoragePrecision::Fp8:
     return BFloat16Type::get(context);
   case StoragePrecision::Fp16:
     return Float16Type::get(context);

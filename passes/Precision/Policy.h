@@ -11,7 +11,7 @@ namespace ztc {
 /// Module attribute, strings: the patterns of layers that stay f32, where there are any.
 inline constexpr llvm::StringLiteral kKeptFp32 = "graph.kept_fp32";
 
-/// The narrow type of a precision; null for fp32.
+/// The narrow type of a precision, that of what is stored: bf16 for fp8; null for fp32.
 mlir::Type narrowTypeOf(StoragePrecision precision, mlir::MLIRContext *context);
 
 /// One number a row, or one in all, as a reduction gives it: not worth rounding. An element of a row that was taken

@@ -37,8 +37,8 @@ struct StoreMasters : impl::StoreMastersBase<StoreMasters> {
       module.emitError("has no ") << graph::kPrecision << ": no precision was chosen";
       return signalPassFailure();
     }
-    if (masters == MasterFormat::None && precision != StoragePrecision::Bf16) {
-      module.emitError("weights can be without masters in precision bf16 only, not in ") << word.getValue();
+    if (masters == MasterFormat::None && !storesBf16(*precision)) {
+      module.emitError("weights can be without masters in precision bf16 and fp8 only, not in ") << word.getValue();
       return signalPassFailure();
     }
     if (precision == StoragePrecision::Fp32 && state == StateFormat::Fp32)

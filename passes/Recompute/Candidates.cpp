@@ -2,7 +2,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 
 using namespace mlir;
 
@@ -11,8 +11,8 @@ namespace {
 
 /// Parameters, also those in fewer bits, and constants are there in backward too, whatever is recomputed.
 bool isAlwaysAvailable(Value source) {
-  return isa<BlockArgument>(source) ||
-         isa<graph::ConstantOp, dist::AllGatherOp, graph::DequantizeOp>(source.getDefiningOp());
+  return isa<BlockArgument>(source) || isa<graph::ConstantOp, dist::AllGatherOp>(source.getDefiningOp()) ||
+         graph::isMadeOfWeight(source.getDefiningOp());
 }
 
 bool isAttention(Operation *op) {
@@ -44,7 +44,7 @@ void RecomputeCandidates::findNeighbours() {
         continue;
       const Neighbours before = found->second;
       here.afterAttention |= before.afterAttention || isAttention(source);
-      here.afterProjection |= before.afterProjection || (before.afterAttention && isa<graph::MatmulOp>(source));
+      here.afterProjection |= before.afterProjection || (before.afterAttention && graph::isProduct(source));
     }
   }
   for (Operation *op : llvm::reverse(forward))
@@ -54,7 +54,7 @@ void RecomputeCandidates::findNeighbours() {
         continue;
       const Neighbours after = found->second;
       neighbours[op].beforeAttention |= after.beforeAttention || isAttention(user);
-      neighbours[op].beforeProduct |= after.beforeProduct || isa<graph::MatmulOp>(user);
+      neighbours[op].beforeProduct |= after.beforeProduct || graph::isProduct(user);
     }
 }
 
@@ -75,7 +75,7 @@ void RecomputeCandidates::findGroups() {
     if (&op == lossOp)
       break;
     bool isOutside = blocks.layerOf(&op) < 0 && isLibraryCall(&op);
-    if (!isOutside && !isa<graph::DequantizeOp>(op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
+    if (!isOutside && !graph::isMadeOfWeight(&op) && !isFree(&op) && !isCollective(&op) && op.getNumOperands() != 0 &&
         !isReadByAnotherLayer(&op))
       open.push_back(&op);
   }
@@ -86,8 +86,10 @@ void RecomputeCandidates::findGroups() {
       if (groups.contains(op))
         continue;
       auto group = RecomputeGroup(g);
-      bool isIts = isLibraryCall(op) ? groupOfCall(op) == group
-                                     : llvm::all_of(op->getOperands(), [&](Value value) { return isThere(value); });
+      // Codes are worth what they are made of, as an elementwise op's results are.
+      bool isIts = isLibraryCall(op) && !isa<graph::QuantizeFp8Op>(op)
+                       ? groupOfCall(op) == group
+                       : llvm::all_of(op->getOperands(), [&](Value value) { return isThere(value); });
       if (isIts)
         groups[op] = found[op] = group;
     }

@@ -1,7 +1,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Recompute/Passes.h"
 
@@ -52,6 +52,9 @@ private:
       if (!latest || latest.getDefiningOp()->isBeforeInBlock(definition))
         latest = source;
     }
+    // What gives codes and scale has read the gradient itself.
+    if (auto quantize = latest ? latest.getDefiningOp<graph::QuantizeFp8Op>() : graph::QuantizeFp8Op())
+      latest = gradientOf(quantize);
     // A barrier only waits: it must not be why a narrow gradient is stored in f32 too.
     while (auto widening = latest ? latest.getDefiningOp<graph::CastOp>() : graph::CastOp()) {
       Value narrow = resolveAlias(widening.getX()).source;
@@ -69,8 +72,10 @@ private:
     Operation *definition = value.getDefiningOp();
     if (!definition)
       return {};
-    // A weight's numbers are never kept: its bytes are there.
-    if (definition->hasAttr(kRecomputed) || isa<graph::DequantizeOp>(definition)) {
+    // What is made of a weight is never kept: the weight is there. The backward part's own codes stand where they are
+    // read.
+    const bool isOwn = isa<graph::QuantizeFp8Op>(definition) && !definition->isBeforeInBlock(lossOp);
+    if (definition->hasAttr(kRecomputed) || (graph::isMadeOfWeight(definition) && !isOwn)) {
       cloneOp(definition);
     } else if (std::optional<Alias> alias = aliasOf(definition)) {
       Value source = recomputed(alias->source);

@@ -1,6 +1,6 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Dist/Dist.h"
-#include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Positions.h"
 
@@ -36,7 +36,7 @@ bool isInBucket(Operation *op) {
 
 /// A product that is only (a part of) a gradient runs as soon as it can: activations die early.
 void hoistProduct(Value gradient) {
-  if (Operation *producer = soleProducer(gradient); isa_and_nonnull<graph::MatmulOp>(producer))
+  if (Operation *producer = soleProducer(gradient); graph::isProduct(producer))
     hoist(producer);
 }
 

@@ -1,5 +1,6 @@
 #include "compiler/Analysis/StepKinds.h"
 #include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Fp8.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
@@ -20,11 +21,12 @@ Type elementOf(Value value) {
   return getElementTypeOrSelf(value.getType());
 }
 bool isReal(Value value) {
-  return isa<FloatType>(elementOf(value));
+  return isa<FloatType>(elementOf(value)) && !graph::isFp8(value.getType()); // codes stand for numbers
 }
 
 struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
   Type narrow, f32;
+  bool isFp8Precision = false;
 
   void runOnOperation() override {
     markAllAnalysesPreserved(); // it only looks: MLIR need not verify the module again
@@ -33,10 +35,11 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
     auto word = module->getAttrOfType<StringAttr>(graph::kPrecision);
     const auto precision = word ? fromWord<StoragePrecision>(word.getValue()) : std::nullopt;
     if (!precision) {
-      module.emitError("N1: ") << graph::kPrecision << " is not fp32, bf16 or fp16";
+      module.emitError("N1: ") << graph::kPrecision << " is not fp32, bf16, fp16 or fp8";
       return signalPassFailure();
     }
     narrow = narrowTypeOf(*precision, &getContext());
+    isFp8Precision = precision == StoragePrecision::Fp8;
     PrecisionOverrides overrides = PrecisionOverrides::of(module);
     llvm::StringMap<Type> parameters;
     for (auto function : module.getOps<func::FuncOp>()) {
@@ -90,6 +93,9 @@ struct VerifyPrecision : impl::VerifyPrecisionBase<VerifyPrecision> {
 
   /// (N1)
   LogicalResult checkTypes(Operation &op) {
+    for (Value value : op.getResults())
+      if (graph::isFp8(value.getType()) && !isFp8Precision)
+        return op.emitOpError("N1: gives fp8 codes in another precision than fp8: ") << value.getType();
     for (Value value : op.getResults())
       if (isReal(value) && elementOf(value) != f32 && elementOf(value) != narrow)
         return op.emitOpError("N1: gives ") << value.getType() << " in precision " << (narrow ? narrow : f32);

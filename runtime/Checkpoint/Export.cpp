@@ -47,7 +47,9 @@ StatusOr<std::map<std::string, plan::DataType>> typesOfWeights(const plan::Plan 
 }
 
 static plan::DataType computeType(const plan::Plan &plan) {
-  return plan.precision() == "bf16" ? plan::BF16 : plan.precision() == "fp16" ? plan::F16 : plan::F32;
+  return plan.precision() == "bf16" || plan.precision() == "fp8" ? plan::BF16
+         : plan.precision() == "fp16"                            ? plan::F16
+                                                                 : plan::F32;
 }
 
 /// The type that a parameter is exported in.

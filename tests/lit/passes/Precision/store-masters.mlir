@@ -9,7 +9,7 @@
 // RUN: not ztc-opt %s --ztc-build-update --ztc-assign-storage --ztc-store-masters=state=fp8 2>&1 | FileCheck %s --check-prefix=STATE
 // NONE: has no graph.precision: no precision was chosen
 // STATE: for the --state option: Cannot find option named 'fp8'!
-// ONLY: weights can be without masters in precision bf16 only, not in fp16
+// ONLY: weights can be without masters in precision bf16 and fp8 only, not in fp16
 // MASTERS: for the --masters option: Cannot find option named 'fp64'!
 
 // The kept parameter has no master; its gradient comes in f32.

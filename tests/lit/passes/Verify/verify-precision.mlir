@@ -1,8 +1,18 @@
 // Each post-condition of phase `precision`, broken once.
 // RUN: ztc-opt %s --ztc-verify-precision -verify-diagnostics -split-input-file
 
-// expected-error @+1 {{N1: graph.precision is not fp32, bf16 or fp16}}
-module attributes {graph.precision = "fp8"} {
+// expected-error @+1 {{N1: graph.precision is not fp32, bf16, fp16 or fp8}}
+module attributes {graph.precision = "fp4"} {
+}
+
+// -----
+
+module attributes {graph.precision = "bf16"} {
+  func.func @microstep(%x: tensor<16x16xbf16>) attributes {graph.entry = #graph.entry<microstep>} {
+    // expected-error @+1 {{N1: gives fp8 codes in another precision than fp8: 'tensor<16x16xf8E4M3FN>'}}
+    %s, %q = graph.quantize_fp8 %x {by_rows} : tensor<16x16xbf16> -> tensor<2xf32>, tensor<16x16xf8E4M3FN>
+    return
+  }
 }
 
 // -----

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Training in fp8 against PyTorch's (tests/golden/fp8, made by fp8.py there); stages, micro-steps and recomputation; what evaluation does; a GPU of the stand-ins;
+what is refused."""
+import json
+import math
+import os
+
+from support import BUILD, GOLDEN, check, finish, optimizer_arguments, read_log, read_safetensors, run, scratch
+
+FOLDER = GOLDEN / "fp8"
+golden = json.loads((FOLDER / "fp8.json").read_text())
+SIZES = (f"--batch={golden['batch']}", f"--seq={golden['seq']}")
+KEYS = ("first_loss", "gradient", "losses")
+# First loss, worst gradient, losses of the run: twice what PyTorch's fp8 is off its fp32; and off itself where attention is computed by another of its ways.
+LIMITS = {kind: [2 * golden[kind]["own_differences"][key] for key in KEYS] for kind in ("e5m2", "e4m3")}
+NEAR = {kind: [2 * golden[kind]["other_attention"][key] for key in KEYS] for kind in ("e5m2", "e4m3")}
+STAND_INS = {**os.environ, "ZTC_STAND_INS": str(BUILD / "lib/standin"), "ZTC_STAND_IN_GPUS": "2", "ZTC_CUDNN": "0"}
+
+
+def l2(values):
+    return math.sqrt(sum(x * x for x in values))
+
+
+def compile_plan(work, name, *arguments, model=FOLDER, **expected):
+    plan = work / f"{name}.bin"
+    batch = golden["batch"] if not any(str(x).startswith("--batch") for x in arguments) else None
+    done = run("ztc", "compile", model, *([f"--batch={batch}"] if batch else []), SIZES[1], "--precision=fp8", "-o", plan, *arguments, **expected)
+    return done if expected else plan
+
+
+def train(work, plan, *more, steps=golden["steps"], **environment):
+    gradients, log = work / "gradients", work / "log"
+    log.unlink(missing_ok=True)
+    arguments = [x for x in optimizer_arguments(golden) if "--device" not in x]
+    if not any(str(x).startswith("--gpus") for x in more):
+        arguments.append("--device=cpu")
+    done = run("ztc-run", plan, f"--data={FOLDER / 'data.safetensors'}", f"--steps={steps}", f"--log-json={log}", f"--dump-gradients={gradients}",
+               *arguments, *more, **environment)
+    if done.returncode:
+        return {}, []
+    return read_safetensors(gradients), read_log(log)[1]
+
+
+def worst(mine, want):
+    largest = max(l2(v) for _, v in want.values())
+    return max((l2([a - b for a, b in zip(mine[n][1], w)]) / max(l2(w), 1e-3 * largest), n) for n, (_, w) in want.items())
+
+
+def close(case, mine, steps, want, losses, limits):
+    check(f"{case}: first loss", abs(steps[0]["loss"] - losses[0]) <= limits[0], abs(steps[0]["loss"] - losses[0]))
+    check(f"{case}: worst gradient", worst(mine, want)[0] <= limits[1], worst(mine, want))
+    drift = max(abs(s["loss"] - w) for s, w in zip(steps, losses))
+    check(f"{case}: losses over {len(steps)} steps", len(steps) == len(losses) and drift <= limits[2], drift)
+
+
+def numbers(steps):
+    return [(x["loss"], x["grad_norm"]) for x in steps]
+
+
+exact = read_safetensors(FOLDER / "golden.safetensors")
+with scratch() as work:
+    for kind in ("e5m2", "e4m3"):
+        plan = compile_plan(work, kind, f"--fp8-gradients={kind}")
+        mine, steps = train(work, plan)
+        if not steps:
+            continue
+        check(f"{kind}: gradients have PyTorch's names", set(mine) == set(exact), sorted(set(mine) ^ set(exact))[:4])
+        close(f"{kind} beside fp32", mine, steps, exact, golden["losses"], LIMITS[kind])
+        close(f"{kind} beside PyTorch's fp8", mine, steps, read_safetensors(FOLDER / f"{kind}.safetensors"), golden[kind]["losses"], NEAR[kind])
+        check(f"{kind}: the precision is used", worst(mine, exact)[0] > LIMITS[kind][1] / 10, worst(mine, exact))
+
+    # Stages, recomputation and threads change no bit.
+    base = numbers(train(work, compile_plan(work, "base"), "--ranks=2", "--threads=1", steps=3)[1])
+    for zero in (1, 2, 3):
+        found = numbers(train(work, compile_plan(work, f"zero{zero}", f"--zero={zero}"), "--ranks=2", "--threads=1", steps=3)[1])
+        check(f"stage {zero}: the bits of stage 0 on two ranks", found == base and found, (found, base))
+    for level in ("cheap", "layer"):
+        found = numbers(train(work, compile_plan(work, level, f"--recompute={level}", "--zero=3"), "--ranks=2", "--threads=1", steps=3)[1])
+        check(f"recomputation {level}: the same bits", found == base and found, (found, base))
+    one = numbers(train(work, work / "base.bin", "--threads=1", steps=3)[1])
+    check("threads: the same bits", numbers(train(work, work / "base.bin", "--threads=2", steps=3)[1]) == one and one)
+    halves = compile_plan(work, "halves", "--batch=1")
+    found = train(work, halves, "--accumulate=2", steps=3)[1]
+    check("two micro-steps: nearly the losses of one", found and all(abs(a["loss"] - b[0]) < 2e-2 for a, b in zip(found, one)), (numbers(found), one))
+
+    # What backward keeps of linear layers is a byte an element.
+    def activations(precision):
+        plan = work / f"memory-{precision}.bin"
+        run("ztc", "compile", FOLDER, "--batch=16", SIZES[1], f"--precision={precision}", "-o", plan)
+        report = json.loads(run("ztc", "inspect", plan, "--json", "--threads=1").stdout)
+        return (report["memory"] if "memory" in report else report)["by_class"]["activations"]
+
+    check("activations are fewer bytes than in bf16", activations("fp8") < activations("bf16"), (activations("fp8"), activations("bf16")))
+    text = run("ztc", "inspect", work / "base.bin", "--text").stdout
+    check("inspect shows products of codes", " bT e4m3 e4m3 -> bf16" in text and "e5m2" in text and "quantize" in text, text[:2000])
+
+    # Evaluation and text are those of bf16.
+    wide = work / "bf16.bin"
+    run("ztc", "compile", FOLDER, *SIZES, "--precision=bf16", "-o", wide)
+    losses = []
+    for plan in (work / "base.bin", wide):
+        log = work / "eval.log"
+        log.unlink(missing_ok=True)
+        run("ztc-run", plan, "--eval-only", f"--eval-data={FOLDER / 'data.safetensors'}", "--device=cpu", f"--log-json={log}")
+        losses.append([json.loads(x).get("eval_loss") for x in log.read_text().splitlines() if "eval_loss" in x])
+    check("evaluation has the bits of bf16", losses[0] == losses[1] and losses[0], losses)
+
+    # Low-rank adapters: the frozen layers' products are in fp8, those of the adapter are not.
+    lora = compile_plan(work, "lora", "--lora=r=16,alpha=32,targets=all-linear")
+    found = train(work, lora, "--threads=1", steps=3)[1]
+    check("adapters: the first loss is that of the model alone", found and abs(found[0]["loss"] - one[0][0]) < 1e-3, (numbers(found), one))
+    text = run("ztc", "inspect", lora, "--text").stdout
+    check("adapters: products of both kinds", "e4m3 e4m3 -> bf16" in text and " bf16" in text)
+
+    # A GPU of the stand-ins: codes and scales are the host's, sums have another order.
+    both = compile_plan(work, "simt", "--target=x86-64-v3,simt", "--batch=1")
+    want, host = train(work, both, "--threads=1", steps=2)
+    mine, gpu = train(work, both, "--gpus=1", steps=2, env=STAND_INS)
+    if host and gpu:
+        check("simt: loss", abs(gpu[0]["loss"] - host[0]["loss"]) <= 4e-3, (gpu[0]["loss"], host[0]["loss"]))
+        check("simt: worst gradient", worst(mine, want)[0] <= NEAR["e5m2"][1], worst(mine, want))
+    shards = compile_plan(work, "shards", "--target=x86-64-v3,simt", "--batch=1", "--zero=3")
+    found = train(work, shards, "--gpus=2", steps=2, env=STAND_INS)[1]
+    check("simt: shards on two", len(found) == 2 and all(math.isfinite(x["loss"]) for x in found), found)
+
+    # Refused.
+    for target in ("sm_80", "sm_86"):
+        done = compile_plan(work, "refused", f"--target={target}", expect=2)
+        check(f"{target}: no products in fp8", f"--target={target}: has no products in fp8" in done.stderr, done.stderr)
+    done = compile_plan(work, "refused", "--lora=r=4,alpha=8,targets=all-linear", "--quantize=nf4", expect=2)
+    check("beside weights in fewer bits", "--precision=fp8 beside --quantize=nf4" in done.stderr, done.stderr)
+    done = run("ztc", "compile", FOLDER, *SIZES, "--precision=bf16", "--fp8-gradients=e4m3", "-o", work / "refused.bin", expect=2)
+    check("formats of gradients without fp8", "--fp8-gradients: is of --precision=fp8" in done.stderr, done.stderr)
+    done = run("ztc", "compile", FOLDER, "--batch=1", "--seq=9", "--precision=fp8", "-o", work / "refused.bin", expect=1)
+    check("sizes that no product has", "no product of a transformer block can be in fp8" in done.stderr, done.stderr)
+    policy = work / "policy.json"
+    policy.write_text(json.dumps({"bf16": ["mlp"], "fp32": ["layers.0.self_attn"]}))
+    kept = run("ztc", "inspect", compile_plan(work, "kept", f"--precision-policy={policy}"), "--text").stdout
+    products = [x for x in kept.splitlines() if "e4m3 e4m3" in x]
+    check("a policy names layers for bf16 and fp32", products and all("layer 1" in x and "mlp" not in x for x in products), products)
+    policy.write_text(json.dumps({"fp16": ["mlp"]}))
+    done = compile_plan(work, "refused", f"--precision-policy={policy}", expect=1)
+    check("a policy of another type", "expected {\"fp32\"" in done.stderr, done.stderr)
+finish()
