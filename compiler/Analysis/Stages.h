@@ -1,6 +1,7 @@
 // What the ZeRO stages mean for the arguments of a step's functions (RationaleDist.md, "The stages").
 #pragma once
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Dialect/Graph/UpdateTime.h"
 
 namespace ztc::dist {
 
@@ -12,13 +13,15 @@ inline bool isShardedAt(unsigned stage, mlir::func::FuncOp function, graph::Role
   if (role == graph::Role::ParameterBucket)
     return stage == 3;
   if (role == graph::Role::GradientBucket) // an update sees what has been reduced, wherever that lies
-    return stage >= 2 || graph::isEntry(function, graph::Entry::Update);
+    return stage >= 2 || graph::isEntry(function, graph::Entry::Update) ||
+           graph::updatesInBackward(function->getParentOfType<mlir::ModuleOp>());
   return stage >= 1;
 }
 
-/// Whether a local gradient adds up over the micro-steps before it is reduced, once; else each is reduced at once.
-inline bool reducesOnlyLast(unsigned stage) {
-  return stage <= 1;
+/// Whether a local gradient adds up over the micro-steps before it is reduced, once; else each is reduced at once: so
+/// it is at every stage where updates are in the backward, of one micro-step.
+inline bool reducesOnlyLast(unsigned stage, mlir::ModuleOp module) {
+  return stage <= 1 && !graph::updatesInBackward(module);
 }
 
 } // namespace ztc::dist

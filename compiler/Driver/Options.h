@@ -26,6 +26,7 @@ struct CompileOptions {
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   StateFormat optimizerState = StateFormat::Fp32;
   MasterFormat masters = MasterFormat::Fp32; ///< of bf16 weights
+  UpdateTime updateTime = UpdateTime::After; ///< of a bucket
   std::string precisionPolicy;               ///< JSON file with the layers that stay fp32
   std::vector<std::string>
       keptFp32; ///< what that file says: regular expressions over checkpoint names and module paths

@@ -30,6 +30,7 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     autodiff.freeze = options.freezePattern;
     autodiff.noDecay = options.noDecayPattern;
     autodiff.optimizer = options.optimizer;
+    autodiff.updateInBackward = options.updateTime == UpdateTime::InBackward;
     autodiff.decode = options.generate;
     autodiff.pack = options.pack;
     autodiff.afterLoss = within.afterLoss;

@@ -50,6 +50,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
       {"optimizer-state", wordOf(o.optimizerState)},
       {"master", o.masters == MasterFormat::Fp32 ? "" : wordOf(o.masters)},
+      {"update", o.updateTime == UpdateTime::After ? "" : wordOf(o.updateTime)},
       {"target", join(o.targets)},
       {"weights", o.weights},
       {"padding-token", o.paddingToken},

@@ -12,6 +12,7 @@
 #include "runtime/Format/Safetensors.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StochasticRounding.h"
+#include "runtime/Format/UpdateTime.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -212,6 +213,7 @@ FailureOr<Outcome> interpreted(const Problem &problem, verification::StepInputs 
         set(StepParameter::Momentum, kMomentum);
         set(StepParameter::LossScale, 1);
         set(StepParameter::InverseLossScale, 1);
+        set(StepParameter::KnownScale, 1);
         set(StepParameter::RandomSeed, randomField(kSeed));
         set(StepParameter::RandomStep, randomField(update));
         return step;
@@ -343,9 +345,9 @@ struct Way {
 class Runs {
 public:
   Runs(const ScratchFolder &folder, const Problem &problem, std::string runner, StoragePrecision precision,
-       const Limits &limits, bool hasNoMasters)
+       const Limits &limits, bool hasNoMasters, bool hasGradients)
       : folder(folder), problem(problem), runner(std::move(runner)), precision(precision), limits(limits),
-        hasNoMasters(hasNoMasters) {}
+        hasNoMasters(hasNoMasters), hasGradients(hasGradients) {}
 
   /// False where something is wrong, or nothing can be run.
   bool hold(const Outcome &expected, const Way &way, PlanReport &report);
@@ -364,6 +366,7 @@ private:
   StoragePrecision precision;
   Limits limits;
   bool hasNoMasters;
+  bool hasGradients; ///< all at once, so that they can be written
 };
 
 std::vector<std::string> Runs::commandLine(const Way &way) const {
@@ -380,11 +383,11 @@ std::vector<std::string> Runs::commandLine(const Way &way) const {
                                  file(way, ""),
                                  "--log-json",
                                  file(way, ".jsonl"),
-                                 "--dump-gradients",
-                                 file(way, ".safetensors"),
                                  llvm::formatv("--seed={0}", kSeed),
                                  llvm::formatv("--steps={0}", kUpdates)};
   words.push_back(llvm::formatv("--{0}={1}", way.onGpus ? "gpus" : "ranks", way.world));
+  if (hasGradients)
+    words.insert(words.end(), {"--dump-gradients", file(way, ".safetensors")});
   if (problem.isAdapter())
     words.insert(words.end(), {"--adapter", folder / Problem::kAdapter});
   if (!way.onGpus)
@@ -436,7 +439,8 @@ bool Runs::hold(const Outcome &expected, const Way &way, PlanReport &report) {
           llvm::formatv("the loss of step {0} is {1:e6}, the interpreter gives {2:e6}", i, losses[i], want).str());
   if (status != 0 || losses.size() != kUpdates)
     return differs(llvm::formatv("it ends with status {0}: {1}", status, why).str());
-  const verification::NamedValues gradients = readTensors(file(way, ".safetensors"), expected.gradients);
+  const verification::NamedValues gradients =
+      hasGradients ? readTensors(file(way, ".safetensors"), expected.gradients) : expected.gradients;
   const verification::NamedValues weights =
       readTensors(file(way, "") + "/step-00000002", expected.weights, problem.isAdapter() ? kAdapterStem : "model");
   (way.onGpus ? report.gpuRuns : report.runs) += 1;
@@ -482,7 +486,7 @@ PlanReport verifyPlan(const plan::Plan &plan, ModuleOp reference, StoragePrecisi
   if (const auto states = plan.options().find("optimizer-state");
       states != plan.options().end() && states->second == "int8")
     limits.update = std::max(limits.update, 0.2);
-  Runs runs(folder, problem, runner, precision, limits, hasNoMasters);
+  Runs runs(folder, problem, runner, precision, limits, hasNoMasters, !updatesInBackward(plan));
   for (unsigned world = 1; world <= kMostRanks; ++world) {
     FailureOr<Outcome> expected = interpreted(problem, inputs, world);
     if (failed(expected)) {

@@ -78,6 +78,9 @@ void addCommon(CLI::App &app, CompileOptions &o) {
             "tensors of fewer than 4096 elements");
   addChoice(app, "--master", o.masters,
             "of weights in bf16: fp32, or none (4 bytes an element less; updates are rounded stochastically)");
+  addChoice(app, "--update", o.updateTime,
+            "after: when all gradients are there; in-backward: each bucket as soon as its gradient is, so that "
+            "gradients never exist all at once (steps of one micro-step, no norm of all gradients)");
   app.add_option("--recompute", o.recompute,
                  "what to compute again instead of keeping: none, cheap, layer, auto, or a plugin's policy")
       ->type_name("NAME");
@@ -263,6 +266,19 @@ int usageError(const std::string &what) {
   return 2;
 }
 
+/// What --update=in-backward cannot be together with; empty where nothing is.
+std::string conflictOfUpdate(const CompileOptions &o) {
+  if (o.updateTime != UpdateTime::InBackward)
+    return {};
+  if (o.precision == StoragePrecision::Fp16)
+    return "--update=in-backward: in fp16 a step is dropped where gradients overflow, which is not known before the "
+           "last of them: take --precision=bf16";
+  if (o.accumulate > 1)
+    return "--update=in-backward: a step is one micro-step, --accumulate=" + std::to_string(o.accumulate) +
+           " makes several: take a larger --batch instead";
+  return {};
+}
+
 std::vector<std::string> optionNames(const CLI::App &command) {
   std::vector<std::string> names;
   for (const CLI::Option *option : command.get_options())
@@ -434,6 +450,8 @@ int run(int argc, char **argv, CompileOptions o) {
       if (!o.given.count("target"))
         chooseTargets(o);
       dropUnused(o);
+      if (const std::string conflict = conflictOfUpdate(o); !conflict.empty())
+        return usageError(conflict);
     }
   if (*inspect && o.given.count("sort") && !r.kernels)
     std::cerr << "ztc: note: --sort has no effect without --kernels\n";

@@ -45,6 +45,10 @@ template <> inline constexpr std::array<std::string_view, 3> kWords<StateFormat>
 enum class MasterFormat { Fp32, None };
 template <> inline constexpr std::array<std::string_view, 2> kWords<MasterFormat>{"fp32", "none"};
 
+/// When the optimizer updates a bucket: after the micro-steps, or as soon as its gradient is complete.
+enum class UpdateTime { After, InBackward };
+template <> inline constexpr std::array<std::string_view, 2> kWords<UpdateTime>{"after", "in-backward"};
+
 /// What the frozen weights of linear modules are stored in; Plain: as all others. The numbers are those of
 /// #graph.weight_format.
 enum class FrozenFormat { Plain, Nf4, Int8 };

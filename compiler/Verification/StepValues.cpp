@@ -13,6 +13,7 @@
 #include "runtime/Format/StepParameters.h"
 #include "llvm/Support/xxhash.h"
 #include <cmath>
+#include <limits>
 #include <random>
 
 using namespace mlir;
@@ -62,6 +63,8 @@ double stepParameter(StepParameter which) {
     return 5;
   case StepParameter::InverseNormLimit:
     return 0;
+  case StepParameter::KnownScale:
+    return 0.75;
   }
   return 1;
 }
@@ -221,7 +224,9 @@ void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &n
                 cast<RankedTensorType>(function.getResultTypes()[i]), each, named);
       continue;
     }
-    if (isMicrostep) {
+    // What a step's update gives is the same everywhere, in whichever function it stands.
+    const bool isOfUpdate = key == "gradient_norm" || key == "finite";
+    if (isMicrostep && !isOfUpdate) {
       Tensor &sum = named[key];
       for (const Tensor &value : each) {
         if (!sum.elementType)
@@ -235,7 +240,7 @@ void Evaluation::nameResults(ArrayRef<SmallVector<Tensor>> ranks, NamedValues &n
     // The update is the same everywhere; of what only goes forward each rank has its own.
     named[key] = each.front();
     for (unsigned rank = 1; rank < each.size(); ++rank)
-      if (!graph::isEntry(function, graph::Entry::Update))
+      if (!isOfUpdate && !graph::isEntry(function, graph::Entry::Update))
         named[key + " of rank " + std::to_string(rank)] = each[rank];
   }
 }
@@ -342,7 +347,8 @@ Tensor StepInputs::value(StringRef role, StringRef name, RankedTensorType type, 
       generatorOf(role, name, role == "tokens" || role == "targets" || role == "document_starts" ? batch : 0);
   if (role == "step") {
     for (auto [index, x] : llvm::enumerate(tensor.reals))
-      x = stepParameter(StepParameter(index));
+      x = StepParameter(index) == StepParameter::Clip && !clips ? std::numeric_limits<double>::infinity()
+                                                                : stepParameter(StepParameter(index));
     return tensor;
   }
   if (role == "first_token") { // as the trainer counts them, in a step of one micro-step

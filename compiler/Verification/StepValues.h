@@ -37,6 +37,8 @@ public:
   /// States are numbers that blocks of 8-bit codes can hold, wherever they are stored: the same before and after the
   /// pass that stores them so.
   bool statesInBlocks = false;
+  /// Gradients are clipped. Not where each bucket is clipped by its own norm: parameters are not in buckets at first.
+  bool clips = true;
 
 private:
   int64_t vocabulary = 2, positions = 1, tokens = 1;

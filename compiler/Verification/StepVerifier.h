@@ -53,6 +53,9 @@ private:
 
   std::optional<NamedValues> evaluate(mlir::ModuleOp module, llvm::StringRef function, Precision precision,
                                       unsigned world);
+  /// What @microstep gives, and @update makes of its gradients: what one function computes where updates are in the
+  /// backward.
+  std::optional<NamedValues> evaluateJoined(mlir::ModuleOp module, unsigned world);
   std::optional<StepDifference> compareFunction(mlir::ModuleOp module, llvm::StringRef name, Keeps keeps,
                                                 mlir::ModuleOp before);
   std::optional<StepDifference> compareOnRanks(mlir::ModuleOp module, llvm::StringRef name, unsigned world);

@@ -1,4 +1,5 @@
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/UpdateTime.h"
 #include "passes/Autodiff/Functions.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Autodiff/UpdateFunction.h"
@@ -27,6 +28,8 @@ struct BuildUpdate : impl::BuildUpdateBase<BuildUpdate> {
     }
     if (optimizer != "adamw")
       getOperation()->setAttr(graph::kOptimizer, StringAttr::get(&getContext(), optimizer.getValue()));
+    if (inBackward)
+      getOperation()->setAttr(graph::kUpdateInBackward, UnitAttr::get(&getContext()));
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     buildUpdateFunction(builder, microstep, UpdateStorage());
   }

@@ -16,6 +16,7 @@ struct AutodiffOptions {
   std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
+  bool updateInBackward = false;   ///< each bucket is updated as soon as its gradient is complete
   bool decode = false;             ///< a program that generates text with a key/value cache
   bool pack = false;               ///< rows hold several documents
   std::function<void(mlir::OpPassManager &)> afterLoss =

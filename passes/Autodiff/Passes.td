@@ -136,8 +136,11 @@ def BuildUpdate : Pass<"ztc-build-update", "mlir::ModuleOp"> {
     Afterwards `@update` takes step, and the parameter, gradient and optimizer states of each trainable parameter; it returns parameters and
     states, the gradient norm before clipping, and whether that is finite. Where it is not, nothing changes. `optimizer` is one that is
     registered (compiler/Dialect/Graph/Optimizers.h); where it is not adamw it stands as `graph.optimizer` in the module.
+    With `in-backward` each parameter, later each bucket, is clipped by its own norm and tested by itself, and the module has
+    `graph.update_in_backward`: what ztc-update-in-backward needs.
   }];
-  let options = [Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "name of a registered optimizer">];
+  let options = [Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "name of a registered optimizer">,
+                 Option<"inBackward", "in-backward", "bool", "false", "each bucket is updated as soon as its gradient is complete">];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }
 

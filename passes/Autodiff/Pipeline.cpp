@@ -20,7 +20,7 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   pm.addPass(createDropForward());
   pm.addPass(createDifferentiate());
   pm.addPass(createExpandDropout());
-  pm.addPass(createBuildUpdate({options.optimizer}));
+  pm.addPass(createBuildUpdate({options.optimizer, options.updateInBackward}));
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());
 }

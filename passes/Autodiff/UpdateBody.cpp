@@ -1,5 +1,6 @@
 #include "passes/Autodiff/UpdateBody.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/UpdateTime.h"
 #include "compiler/Support/Formats.h"
 #include "passes/Autodiff/Functions.h"
 #include "runtime/Core/Random.h"
@@ -39,16 +40,16 @@ bool isLossScaled(OpBuilder &builder) {
   return precision && fromWord<StoragePrecision>(precision.getValue()) == StoragePrecision::Fp16;
 }
 
-/// What is common to all entries: norm, whether it lets the update be made, and the factor min(1, clip / (norm + 1e-6))
-/// of torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where the norm is not finite the
-/// factor may be NaN, and nothing reads it.
-struct Clipping {
-  Value norm, finite, scale;
+/// Of all entries, or of one that is updated by itself: norm, whether it lets the update be made, and the factor
+/// min(1, clip / (norm + 1e-6)) of torch.nn.utils.clip_grad_norm_. clip = +inf gives inf / finite = inf, hence 1; where
+/// the norm is not finite the factor may be NaN, and nothing reads it.
+class Clipping {
+public:
+  Value norm, finite;
 
-  Clipping(OpBuilder &builder, Location loc, Value step, Value sumOfSquares) {
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  Clipping(OpBuilder &builder, Location loc, Value step, Value sumOfSquares)
+      : builder(builder), loc(loc), step(step), scalar(RankedTensorType::get({}, builder.getF32Type())) {
     norm = graph::SqrtOp::create(builder, loc, scalar, sumOfSquares);
-    Value unscale;
     if (isLossScaled(builder)) {
       unscale = stepField(builder, loc, step, StepParameter::InverseLossScale);
       norm = graph::MulOp::create(builder, loc, scalar, norm, unscale);
@@ -58,13 +59,21 @@ struct Clipping {
                                        stepField(builder, loc, step, StepParameter::InverseNormLimit));
     finite = graph::CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()), share,
                                       scalarConstant(builder, loc, 1.0), graph::Comparison::Less);
+  }
+
+  Value scale() {
     Value clip = stepField(builder, loc, step, StepParameter::Clip);
     Value guarded = graph::AddOp::create(builder, loc, scalar, norm, scalarConstant(builder, loc, 1e-6));
     Value ratio = graph::DivOp::create(builder, loc, scalar, clip, guarded);
-    scale = graph::MinimumOp::create(builder, loc, scalar, scalarConstant(builder, loc, 1.0), ratio);
-    if (unscale)
-      scale = graph::MulOp::create(builder, loc, scalar, scale, unscale);
+    Value scale = graph::MinimumOp::create(builder, loc, scalar, scalarConstant(builder, loc, 1.0), ratio);
+    return unscale ? graph::MulOp::create(builder, loc, scalar, scale, unscale).getResult() : scale;
   }
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  Value step, unscale;
+  RankedTensorType scalar;
 };
 
 /// Whether something of the entry is stored in fewer bits than the update gives: what it is rounded by needs the
@@ -109,34 +118,57 @@ OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::Op
 
 UpdateValues buildUpdateBody(OpBuilder &builder, Location loc, Value step, ArrayRef<UpdateEntry> entries) {
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  Value sum;
-  for (const UpdateEntry &entry : entries) {
-    Location entryLoc = entry.gradient.getLoc();
-    Value squares = graph::SumSquaresOp::create(builder, entryLoc, scalar, flatten(builder, entryLoc, entry.gradient));
-    sum = sum ? graph::AddOp::create(builder, loc, scalar, sum, squares).getResult() : squares;
-  }
-  if (!sum)
-    sum = scalarConstant(builder, loc, 0.0);
-  Clipping clipping(builder, loc, step, sum);
-
   const graph::OptimizerRule &rule = graph::optimizerOf(moduleOf(builder));
   UpdateValues values;
-  values.gradientNorm = clipping.norm;
-  values.finite = clipping.finite;
-  for (const UpdateEntry &entry : entries) {
+  auto sumOfSquares = [&](const UpdateEntry &entry) -> Value {
+    Location entryLoc = entry.gradient.getLoc();
+    return graph::SumSquaresOp::create(builder, entryLoc, scalar, flatten(builder, entryLoc, entry.gradient));
+  };
+  auto added = [&](Value sum, Value squares) {
+    return sum ? graph::AddOp::create(builder, loc, scalar, sum, squares).getResult() : squares;
+  };
+  auto update = [&](const UpdateEntry &entry, Value scale, Value proceed) {
     Location entryLoc = entry.parameter.getLoc();
     auto restore = [&](Value value, Value original) {
       return reshapeTo(builder, entryLoc, value, cast<RankedTensorType>(original.getType()).getShape());
     };
-    OptimizerOpInterface update = buildStep(builder, entryLoc, rule, entry, step, clipping.scale, clipping.finite);
+    OptimizerOpInterface op = buildStep(builder, entryLoc, rule, entry, step, scale, proceed);
     UpdatedEntry &updated = values.entries.emplace_back();
-    updated.parameter = restore(update.getNewParameter(), entry.parameter);
-    SmallVector<Value> kept = update.newKeptValues();
+    updated.parameter = restore(op.getNewParameter(), entry.parameter);
+    SmallVector<Value> kept = op.newKeptValues();
     if (entry.master)
       updated.master = restore(kept.pop_back_val(), entry.master);
     for (auto [old, value] : llvm::zip_equal(entry.states, kept))
       updated.states.push_back(restore(value, old));
+  };
+
+  Value sum;
+  if (graph::updatesInBackward(moduleOf(builder))) {
+    // What belongs to one entry stands together: it moves into the backward part as one piece.
+    SmallVector<Value> squares;
+    for (const UpdateEntry &entry : entries) {
+      squares.push_back(sumOfSquares(entry));
+      Clipping own(builder, loc, step, squares.back());
+      Value scale = own.scale();
+      Value known = stepField(builder, loc, step, StepParameter::KnownScale);
+      update(entry, graph::MulOp::create(builder, loc, scalar, scale, known), own.finite);
+    }
+    for (Value one : squares)
+      sum = added(sum, one);
+  } else {
+    for (const UpdateEntry &entry : entries)
+      sum = added(sum, sumOfSquares(entry));
   }
+  if (!sum)
+    sum = scalarConstant(builder, loc, 0.0);
+  Clipping all(builder, loc, step, sum);
+  values.gradientNorm = all.norm;
+  values.finite = all.finite;
+  if (graph::updatesInBackward(moduleOf(builder)))
+    return values;
+  Value scale = all.scale();
+  for (const UpdateEntry &entry : entries)
+    update(entry, scale, all.finite);
   return values;
 }
 

@@ -36,7 +36,9 @@ struct UpdateValues {
 /// Emits clipping and the update of all entries by the optimizer of the module (optimizerOf); `step` is the vector of
 /// runtime/Format/StepParameters.h. Squares are summed per entry, then over entries in their order. Values of rank 1
 /// are used as they are, others through a 1-D reshape. In a module of precision fp16 gradients are those of the loss
-/// times the loss scale: the norm and the update divide by it.
+/// times the loss scale: the norm and the update divide by it. In a module that updates in the backward
+/// (UpdateTime.h) each entry is clipped by its own norm, times the scale that is known before, and is left as it is
+/// where that norm is not finite; what an entry needs is computed right before its update.
 UpdateValues buildUpdateBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value step,
                              llvm::ArrayRef<UpdateEntry> entries);
 

@@ -1,6 +1,7 @@
 #include "passes/Placement/BucketSlots.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
+#include "compiler/Dialect/Graph/UpdateTime.h"
 
 using namespace mlir;
 
@@ -11,7 +12,7 @@ using plan_ir::SlotClass;
 BucketSlots::BucketSlots(ModuleOp module, SlotTable &slots) : module(module), slots(slots), buckets(module) {
   if (auto stage = module->getAttrOfType<IntegerAttr>(dist::kZero))
     zero = stage.getInt();
-  if (graph::findEntry(module, graph::Entry::Update))
+  if (graph::findEntry(module, graph::Entry::Update) || graph::updatesInBackward(module))
     for (const graph::OptimizerState &state : graph::optimizerOf(module).states)
       states.push_back(state.name);
   for (auto function : module.getOps<func::FuncOp>())
@@ -80,7 +81,9 @@ SlotPlace BucketSlots::slotOf(dist::BucketOp bucket, StringRef kind) {
 void BucketSlots::addAll() {
   SmallVector<StringRef> kinds{"parameter"};
   kinds.append(states.begin(), states.end());
-  kinds.append({"master", "gradient"});
+  kinds.push_back("master");
+  if (!graph::updatesInBackward(module)) // then a gradient lives as long as its bucket's backward part
+    kinds.push_back("gradient");
   for (StringRef kind : kinds)
     for (auto bucket : module.getOps<dist::BucketOp>())
       if ((kind == "parameter" || bucket.getTrainable()) && elementType(bucket, kind))

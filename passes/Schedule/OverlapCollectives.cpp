@@ -133,6 +133,13 @@ private:
       }
   }
 
+  static bool hasOperandsBefore(Operation *op, Operation *position) {
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      Operation *definition = operand.getDefiningOp();
+      return !definition || definition->isBeforeInBlock(position);
+    });
+  }
+
   /// Everything that is made of `done`, in order, without the return.
   static SmallVector<Operation *> followers(Operation *done) {
     llvm::SetVector<Operation *> ops;
@@ -168,7 +175,8 @@ private:
     for (auto [index, reduction] : llvm::enumerate(reductions)) {
       Operation *next = index + 1 < reductions.size() ? reductions[index + 1].start : block.getTerminator();
       for (Operation *op : followers(reduction.done))
-        op->moveBefore(next);
+        if (hasOperandsBefore(op, next)) // a sum over buckets waits for the last of them
+          op->moveBefore(next);
     }
   }
 

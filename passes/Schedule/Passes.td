@@ -3,6 +3,22 @@
 #define ZTC_PASSES_SCHEDULE
 include "mlir/Pass/PassBase.td"
 
+def UpdateInBackward : Pass<"ztc-update-in-backward", "mlir::ModuleOp"> {
+  let summary = "@microstep is the whole step: it updates each bucket.";
+  let description = [{
+    In a module with `graph.update_in_backward`, whose buckets are reduced, the ops of `@update` stand behind those of `@microstep`, and there is no
+    `@update`: the gradient that an update reads is what the reduction gives, and is no longer returned; states and masters are
+    arguments and results of `@microstep`. Other modules stay as they are.
+
+        func.func @microstep(..., %p, %g) { ... %own = dist.reduce_scatter %pack ...; %sum = graph.accumulate %g, %own {first_writes}; return %loss, %sum }
+        func.func @update(%step, %p, %g, %m) { ...; return %new, %new_m, %norm, %finite }
+
+    becomes
+
+        func.func @microstep(..., %p, %m) { ... %own = dist.reduce_scatter %pack ...; ...; return %loss, %new, %new_m, %norm, %finite }
+  }];
+}
+
 def OrderSteps : Pass<"ztc-order-steps", "mlir::ModuleOp"> {
   let summary = "Puts the ops of each function into the order in which they run.";
   let description = [{
@@ -35,6 +51,15 @@ def OverlapCollectives : Pass<"ztc-overlap-collectives", "mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::ztc::dist::DistDialect"];
   let options = [Option<"prefetch", "prefetch", "unsigned", "1", "gathers that run ahead of the one that is used">];
+}
+
+def PlaceUpdates : Pass<"ztc-place-updates", "mlir::ModuleOp"> {
+  let summary = "A bucket's update in @microstep stands as early as it may: no gradient waits for another.";
+  let description = [{
+    Where updates are in the backward, what is made of a bucket's reduced gradient (its norm, the new parameters and states, at stages 1 and 2 the start of
+    the gather of the parameters) stands right behind the reduction and the last op that reads the bucket's old parameters, and a
+    gather of new parameters is done at the function's end. What needs several buckets, the norm of all gradients, stands behind the last of them.
+  }];
 }
 
 def OrderCollectives : Pass<"ztc-order-collectives", "mlir::ModuleOp"> {

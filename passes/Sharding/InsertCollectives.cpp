@@ -77,21 +77,32 @@ void reduceGradients(func::FuncOp function, bool onlyLast) {
   }
 }
 
-/// Each rank has summed the squares of its own shards; the norm is that of all.
+/// What the ranks have of a sum becomes that of all.
+void reduceSum(Value sum) {
+  OpBuilder builder(sum.getContext());
+  builder.setInsertionPointAfterValue(sum);
+  Value total = dist::AllReduceOp::create(builder, sum.getLoc(), sum.getType(), sum, dist::kDataAxis);
+  sum.replaceAllUsesExcept(total, total.getDefiningOp());
+}
+
+/// Each rank has summed the squares of its own shards; the norm is that of all. Where buckets are updated one by one,
+/// each has a norm of its own.
 void reduceNorm(func::FuncOp function) {
   auto squares = function.getBody().front().getOps<graph::SumSquaresOp>();
   if (squares.empty())
     return;
+  if (graph::updatesInBackward(function->getParentOfType<ModuleOp>())) {
+    for (graph::SumSquaresOp one : llvm::make_early_inc_range(squares))
+      reduceSum(one.getY());
+    return;
+  }
   Value sum = (*squares.begin()).getY();
   while (sum.hasOneUse())
     if (auto add = dyn_cast<graph::AddOp>(*sum.user_begin()))
       sum = add.getY();
     else
       break;
-  OpBuilder builder(sum.getContext());
-  builder.setInsertionPointAfterValue(sum);
-  Value total = dist::AllReduceOp::create(builder, sum.getLoc(), sum.getType(), sum, dist::kDataAxis);
-  sum.replaceAllUsesExcept(total, total.getDefiningOp());
+  reduceSum(sum);
 }
 
 /// A copy of the aliases that lead from a gather to `value`, standing on the gather `to`.
@@ -160,7 +171,7 @@ struct InsertCollectives : impl::InsertCollectivesBase<InsertCollectives> {
         reduceNorm(function);
         continue;
       }
-      reduceGradients(function, dist::reducesOnlyLast(stage.getInt()));
+      reduceGradients(function, dist::reducesOnlyLast(stage.getInt(), getOperation()));
       placeGathers(function);
     }
   }

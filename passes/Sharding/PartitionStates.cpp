@@ -149,7 +149,7 @@ LogicalResult StatePartitioner::partitionGradients() {
     // The complete local gradient is rounded once, to the type in which the parameter is stored.
     Type wide = getElementTypeOrSelf(pack.getType()), wire = wireTypes.lookup(bucket.getValue());
     Value own = ownShard(builder, converted(builder, pack, wire ? wire : wide));
-    if (dist::reducesOnlyLast(stage)) {
+    if (dist::reducesOnlyLast(stage, function->getParentOfType<ModuleOp>())) {
       returnReduced(bucket, own);
       continue;
     }

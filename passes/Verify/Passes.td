@@ -66,7 +66,8 @@ def VerifyShard : Pass<"ztc-verify-shard", "mlir::ModuleOp"> {
     rounded form. Nothing else is reduced.
     (S6) a layout names a bucket, views and packs stay within theirs, and an axis is one of the mesh.
     (S7) nothing after a second gather of a bucket reads the first: gathered parameters are not kept from forward to backward where two are planned.
-    (S8) the squares that give the norm are those of shards, and their sum goes through one all_reduce.
+    (S8) the squares that give the norm are those of shards, and their sum goes through one all_reduce; that of each bucket through its own where
+    updates are in the backward. Then gradients are as at stage 2 whatever the stage.
     (S9) a bucket's parameters have one type everywhere. A local gradient of a wider type is rounded to it before it is reduced, and `@update`
     takes it in that type; beside bf16 parameters stand i16 masters, beside f16 ones f32 masters.
   }];

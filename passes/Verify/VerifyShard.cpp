@@ -142,7 +142,7 @@ LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, 
       Type held = parameterType(function, bucket);
       return held && held != getElementTypeOrSelf(results.find("gradient", bucket).getType());
     };
-    if (sharded.stage && dist::reducesOnlyLast(stage))
+    if (sharded.stage && dist::reducesOnlyLast(stage, sharded.module))
       return results.check(sharded, "reduced_gradient", true);
     if (sharded.stage)
       return results.check(sharded, "reduced_gradient", true, isRounded);
@@ -161,7 +161,7 @@ LogicalResult checkResults(const ShardedModule &sharded, func::FuncOp function, 
 LogicalResult checkReductions(const ShardedModule &sharded, func::FuncOp function, const BucketResults &results) {
   if (!sharded.stage)
     return success();
-  bool onlyLast = dist::reducesOnlyLast(*sharded.stage);
+  bool onlyLast = dist::reducesOnlyLast(*sharded.stage, sharded.module);
   llvm::StringMap<dist::ReduceScatterOp> reductions;
   for (auto reduce : function.getBody().front().getOps<dist::ReduceScatterOp>()) {
     FlatSymbolRefAttr name = dist::bucketOf(reduce.getFull().getType());
@@ -325,14 +325,19 @@ LogicalResult checkNorm(func::FuncOp function) {
       return squares.emitOpError("S8: sums the squares of ") << squares.getX().getType() << ", which is not a shard";
   auto reductions = body.getOps<dist::AllReduceOp>();
   auto count = std::distance(reductions.begin(), reductions.end());
-  bool needsOne = !body.getOps<graph::SumSquaresOp>().empty();
-  if (count != int64_t(needsOne))
-    return function.emitOpError("S8: the norm takes one all_reduce, found ") << count;
+  auto squares = body.getOps<graph::SumSquaresOp>();
+  const bool isOfEach = graph::updatesInBackward(function->getParentOfType<ModuleOp>());
+  const int64_t needed = isOfEach ? std::distance(squares.begin(), squares.end()) : int64_t(!squares.empty());
+  if (count != needed)
+    return function.emitOpError("S8: the norm takes one all_reduce")
+           << (isOfEach ? " of each bucket" : "") << ", found " << count;
   for (auto squares : body.getOps<graph::SumSquaresOp>()) {
     // Sums of scalars lead to the one all_reduce and nowhere else.
     Operation *user = squares;
     while (user && !isa<dist::AllReduceOp>(user))
-      user = user->hasOneUse() && isa<graph::SumSquaresOp, graph::AddOp>(user) ? *user->user_begin() : nullptr;
+      user = user->hasOneUse() && (isa<graph::SumSquaresOp>(user) || (!isOfEach && isa<graph::AddOp>(user)))
+                 ? *user->user_begin()
+                 : nullptr;
     if (!user)
       return squares.emitOpError("S8: does not end in the all_reduce of the norm alone");
   }

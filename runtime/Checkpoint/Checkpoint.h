@@ -24,14 +24,15 @@ struct TrainerState {
   uint64_t globalBatch = 0; ///< rows per optimizer step, W * M * B
   uint64_t seed = 0;
   bool shuffle = false;
-  double lossScale = 1;             ///< fp16
-  uint64_t goodSteps = 0;           ///< since the scale last changed
-  uint64_t skippedInARow = 0;       ///< fp16
-  std::string run;                  ///< which run this is, the same in its log and export; empty: of an older ztc-run
-  std::optional<double> evalLoss;   ///< of an evaluation after these steps
-  BestEvaluation bestEvaluation;    ///< of the run so far
-  std::vector<float> gradientNorms; ///< of --skip-spikes: the last ones, oldest first
-  uint64_t droppedInARow = 0;       ///< of --skip-spikes
+  double lossScale = 1;              ///< fp16
+  uint64_t goodSteps = 0;            ///< since the scale last changed
+  uint64_t skippedInARow = 0;        ///< fp16
+  std::string run;                   ///< which run this is, the same in its log and export; empty: of an older ztc-run
+  std::optional<double> evalLoss;    ///< of an evaluation after these steps
+  BestEvaluation bestEvaluation;     ///< of the run so far
+  std::vector<float> gradientNorms;  ///< of --skip-spikes: the last ones, oldest first
+  uint64_t droppedInARow = 0;        ///< of --skip-spikes
+  std::optional<float> gradientNorm; ///< of the last update: what --clip=previous goes on from
   std::map<std::string, std::string> settings; ///< by option: what decides how the run learns; a resume names changes
   std::map<std::string, std::string>
       environment;             ///< what bits depend on: versions, instruction set, threads; a resume names what differs

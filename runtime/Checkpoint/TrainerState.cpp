@@ -30,6 +30,8 @@ std::string printTrainerState(const TrainerState &state) {
                                {"loss", best.loss ? Json(*best.loss) : Json()},
                                {"step", best.step},
                                {"since", best.since}};
+  if (state.gradientNorm)
+    json["gradient_norm"] = *state.gradientNorm;
   if (!state.gradientNorms.empty()) {
     json["gradient_norms"] = state.gradientNorms;
     json["dropped_in_a_row"] = state.droppedInARow;
@@ -101,6 +103,11 @@ StatusOr<TrainerState> parseTrainerState(std::string_view text, const std::strin
   readTexts(json, "environment", state.environment);
   readTexts(json, "settings", state.settings);
   // These came later than the rest: a state without them is of an older program.
+  if (const auto norm = json.find("gradient_norm"); norm != json.end()) {
+    if (!norm->is_number() || !std::isfinite(norm->get<float>()))
+      return dataLoss(fmt::format("'{}' is not a valid trainer state: 'gradient_norm' is no number", path));
+    state.gradientNorm = norm->get<float>();
+  }
   if (const auto norms = json.find("gradient_norms"); norms != json.end() && norms->is_array()) {
     for (const Json &norm : *norms) {
       if (!norm.is_number() || !std::isfinite(norm.get<float>()))

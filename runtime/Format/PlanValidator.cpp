@@ -4,6 +4,7 @@
 #include "runtime/Format/QuantizedWeight.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StepValidator.h"
+#include "runtime/Format/UpdateTime.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -305,7 +306,7 @@ private:
       if (bucket.trainable())
         ZTC_RETURN_IF_ERROR(checkStates(bucket, where));
       std::vector<Use> uses{{"parameter", bucket.parameter_slot(), true},
-                            {"gradient", bucket.gradient_slot(), bucket.trainable()},
+                            {"gradient", bucket.gradient_slot(), bucket.trainable() && !updatesInBackward(plan_)},
                             {"master", bucket.master_slot(), hasMaster(bucket)}};
       for (const Bucket::State &state : bucket.states())
         uses.push_back({state.name(), state.slot(), bucket.trainable()});

@@ -25,7 +25,8 @@ enum class StepParameter : uint32_t {
   InverseNormLimit = 15, ///< 1 / the gradient norm from which on nothing is updated; 0: any finite one updates
   WeightDecay = 16,
   Momentum = 17,
-  Nesterov = 18, ///< 1: Nesterov's momentum; else 0
+  Nesterov = 18,   ///< 1: Nesterov's momentum; else 0
+  KnownScale = 19, ///< of gradients, where updates are in the backward: what the norm of the step before clips to, or 1
 };
 inline constexpr uint32_t kStepParameterCount = 20;
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <type_traits>
 
 namespace ztc {
@@ -83,6 +84,16 @@ struct OptionGroup {
         throw CLI::ValidationError(names, "a share is 0% to 100%");
     };
     return app.add_option_function<std::string>(names, parse, help)->type_name("N|P%")->group(name);
+  }
+  /// A largest norm, with what it is the norm of.
+  CLI::Option *clip(const char *names, OptimizerSettings &optimizer, const char *help) const {
+    const auto parse = [&optimizer, names](const std::string &value) {
+      const StatusOr<std::pair<ClipBy, double>> clip = parseClip(value);
+      if (!clip.isOk())
+        throw CLI::ValidationError(names, clip.status().message());
+      std::tie(optimizer.clipBy, optimizer.clip) = *clip;
+    };
+    return app.add_option_function<std::string>(names, parse, help)->type_name("X|block|previous")->group(name);
   }
   /// A time with its unit, in seconds.
   CLI::Option *duration(const char *names, std::optional<double> &target, const char *help) const {
@@ -168,7 +179,10 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
   training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9)");
   training.flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
   training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (sgd: 0)");
-  training.option("--clip", o.optimizer.clip, "X", "largest gradient norm (default 1; 0: no clipping)");
+  training.clip(
+      "--clip", o.optimizer,
+      "largest gradient norm (default 1; 0: no clipping); of a plan that updates in the backward 0, block[:X] "
+      "(each bucket's own norm) or previous[:X] (the norm of the step before)");
   training.option("--loss-scale", o.lossScale, "X", "first loss scale, fp16 only");
   training.option("--skip-spikes", o.skipSpikes, "SIGMA",
                   "drop the update of a step whose gradient norm is more than SIGMA deviations over the mean of the "

@@ -106,6 +106,7 @@ StatusOr<RunEnd> runRank(const RunOptions &given, const Environment &environment
                          ControlChannel &control, std::unique_ptr<Communicator> &communicator) {
   ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(given.plan));
   const RunOptions options = withOptimizerDefaults(given, loaded.plan);
+  ZTC_RETURN_IF_ERROR(checkUpdateTime(options, loaded.plan));
   if (options.pack && !loaded.plan.bindings().has_document_starts())
     return invalidArgument(
         fmt::format("--pack: the rows of {} hold one document each: compile it again with --pack", options.plan));

@@ -1,4 +1,5 @@
 #include "runtime/Train/Options.h"
+#include "runtime/Format/UpdateTime.h"
 #include "runtime/Train/EvaluationFiles.h"
 #include <algorithm>
 #include <array>
@@ -119,8 +120,6 @@ Status checkRanges(const RunOptions &o) {
       {!(o.optimizer.epsilon >= 0 && std::isfinite(o.optimizer.epsilon)), "--epsilon: a finite number, not negative"},
       {!(o.optimizer.weightDecay >= 0 && std::isfinite(o.optimizer.weightDecay)),
        "--weight-decay: a finite number, not negative"},
-      {!(o.optimizer.clip >= 0 && std::isfinite(o.optimizer.clip)),
-       "--clip: a finite number, not negative; 0 turns clipping off"},
       {o.lossScale && !(*o.lossScale > 0 && std::isfinite(*o.lossScale) &&
                         std::exp2(std::round(std::log2(*o.lossScale))) == *o.lossScale),
        "--loss-scale: a power of two"},
@@ -245,6 +244,40 @@ void addUnreached(const RunOptions &o, std::vector<std::string> &unused) {
 std::string optimizerName(const plan::Plan &plan) {
   const auto name = plan.options().find("optimizer");
   return name == plan.options().end() || name->second.empty() ? "adamw" : name->second;
+}
+
+Status checkUpdateTime(const RunOptions &o, const plan::Plan &plan) {
+  if (!o.trains())
+    return Status::ok();
+  const std::string clip = fmt::format("--clip={}", clipText(o.optimizer.clipBy, o.optimizer.clip));
+  if (!updatesInBackward(plan)) {
+    if (o.optimizer.clipBy == ClipBy::Norm)
+      return Status::ok();
+    return invalidArgument(
+        fmt::format("{}: {} updates after the backward, where the norm of all gradients is known: give "
+                    "--clip={}, or compile with --update=in-backward",
+                    clip, o.plan, o.optimizer.clip));
+  }
+  const std::string reason = fmt::format("{} was compiled with --update=in-backward, ", o.plan);
+  if (o.accumulate.value_or(1) > 1)
+    return invalidArgument(
+        fmt::format("--accumulate={}: {}so a step is one micro-step: compile with a larger --batch, or "
+                    "take more ranks",
+                    *o.accumulate, reason));
+  if (o.optimizer.clipBy == ClipBy::Norm && o.optimizer.clip > 0)
+    return invalidArgument(
+        fmt::format("{}{}: {}where the norm of all gradients is not known before the first update: give "
+                    "--clip=0, --clip=block (each bucket's own norm) or --clip=previous (the norm of "
+                    "the step before)",
+                    clip, o.given.contains("--clip") ? "" : " (the default)", reason));
+  if (o.skipSpikes)
+    return invalidArgument(fmt::format("--skip-spikes: {}where the norm of all gradients is not known before the first "
+                                       "update: leave it out",
+                                       reason));
+  if (!o.dumpGradients.empty())
+    return invalidArgument(
+        fmt::format("--dump-gradients: {}where gradients never exist all at once: compile without it", reason));
+  return Status::ok();
 }
 
 RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan) {

@@ -128,6 +128,10 @@ StatusOr<double> parseInit(const std::string &init);
 Status checkOptions(const RunOptions &options);
 /// The name that the plan was compiled with as --optimizer.
 std::string optimizerName(const plan::Plan &plan);
+/// InvalidArgument where a run that trains asks for what this plan's kind of update cannot do: where buckets are
+/// updated in the backward, several micro-steps or what takes the norm of all gradients before the update; else a norm
+/// of each bucket.
+Status checkUpdateTime(const RunOptions &options, const plan::Plan &plan);
 /// The options with the defaults of the plan's optimizer where the command line says nothing.
 RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan);
 /// A sentence for each option that this run of `plan` does not look at, and that does no harm: notes, not errors.

@@ -39,7 +39,7 @@ ComparedLines linesOfOptions(const RunOptions &o, const std::string &plan) {
           {"--momentum", fmt::format("{}", s.momentum)},
           {"--nesterov", s.nesterov ? "on" : "off"},
           {"--weight-decay", fmt::format("{}", s.weightDecay)},
-          {"--clip", fmt::format("{}", s.clip)},
+          {"--clip", clipText(s.clipBy, s.clip)},
           {"--loss-scale", fmt::format("{}", o.lossScale.value_or(0))},
           {"--skip-spikes", fmt::format("{}", o.skipSpikes.value_or(0))},
           {"--stop-after", count(o.stopAfter)},

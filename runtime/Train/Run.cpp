@@ -65,6 +65,8 @@ StatusOr<RunEnd> RunStages::train(LoadedPlan loaded, std::unique_ptr<Device> dev
   position.lossScale = firstLossScale();
   if (resumed_)
     position.bestEvaluation = resumed_->state.bestEvaluation;
+  if (resumed_)
+    position.gradientNorm = resumed_->state.gradientNorm;
   position.guard = firstGuard();
   if (resumed_ && options_.keepBest) {
     ZTC_ASSIGN_OR_RETURN(settings.bestEvalLoss, output_.bestEvalLoss());

@@ -56,8 +56,9 @@ std::map<std::string, std::string> learningSettings(const RunOptions &options, u
   for (const auto &[name, value] :
        {std::pair("--lr", options.learningRate), std::pair("--min-lr-ratio", minRatio), std::pair("--beta1", o.beta1),
         std::pair("--beta2", o.beta2), std::pair("--epsilon", o.epsilon), std::pair("--momentum", o.momentum),
-        std::pair("--weight-decay", o.weightDecay), std::pair("--clip", o.clip)})
+        std::pair("--weight-decay", o.weightDecay)})
     settings[name] = fmt::format("{}", value);
+  settings["--clip"] = clipText(o.clipBy, o.clip);
   settings["--nesterov"] = o.nesterov ? "on" : "off";
   if (options.skipSpikes)
     settings["--skip-spikes"] = fmt::format("{}", *options.skipSpikes);
@@ -237,6 +238,8 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
                        {"nesterov", options.optimizer.nesterov},
                        {"weight_decay", options.optimizer.weightDecay},
                        {"clip", options.optimizer.clip}};
+  if (options.optimizer.clipBy != ClipBy::Norm)
+    head["optimizer"]["clip_by"] = options.optimizer.clipBy == ClipBy::Bucket ? "block" : "previous";
   // Names come from files: bytes that are no UTF-8 must not end the run.
   return head.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

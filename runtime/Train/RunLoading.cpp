@@ -4,6 +4,7 @@
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/SteadyClock.h"
+#include "runtime/Format/UpdateTime.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/RunStages.h"
 #include <algorithm>
@@ -58,6 +59,12 @@ Status RunStages::chooseBatch(const plan::Plan &plan) {
                                           wanted, split, wanted, together,
                                           world > 1 ? "take another number of ranks or " : ""));
   accumulate_ = wanted / together;
+  if (accumulate_ > 1 && updatesInBackward(plan))
+    return failedPrecondition(
+        fmt::format("--resume: the run has global batches of {} rows, {} micro-steps of {}, and {} "
+                    "was compiled with --update=in-backward, of one micro-step: compile with a "
+                    "larger --batch, or without it",
+                    wanted, accumulate_, split, options_.plan));
   if (accumulate_ > UINT32_MAX)
     return failedPrecondition(fmt::format("--resume: {} micro-steps are too many", accumulate_));
   return Status::ok();

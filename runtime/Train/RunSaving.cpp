@@ -1,6 +1,7 @@
 // What a run leaves behind: checkpoints, the export, and a place for the state where neither is taken.
 #include "runtime/Core/File.h"
 #include "runtime/Core/SteadyClock.h"
+#include "runtime/Format/UpdateTime.h"
 #include "runtime/Train/Rescue.h"
 #include "runtime/Train/RunStages.h"
 #include "runtime/Train/Signals.h"
@@ -23,6 +24,7 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.skippedInARow = position.lossScale.skippedInARow;
   state.gradientNorms = position.guard.window();
   state.droppedInARow = position.guard.droppedInARow;
+  state.gradientNorm = position.gradientNorm;
   state.run = output_.run();
   state.evalLoss = position.evalLoss;
   state.bestEvaluation = position.bestEvaluation;
@@ -56,7 +58,9 @@ Status RunStages::finishSave() {
 
 Status RunStages::saveDiverged(const LoopPosition &position) {
   ZTC_RETURN_IF_ERROR(finishSave());
-  if (output_.saveFolder().empty() || position.step == facts_.firstStep || (saved_ && saved_->first == position.step))
+  // With updates in the backward the weights before the step are gone: the last checkpoint is what there is.
+  if (updatesInBackward(session_->plan()) || output_.saveFolder().empty() || position.step == facts_.firstStep ||
+      (saved_ && saved_->first == position.step))
     return Status::ok();
   ZTC_RETURN_IF_ERROR(beginSave(position, SaveKind::Diverged));
   control_.progress().enterPhase("saving");

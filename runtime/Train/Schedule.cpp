@@ -1,7 +1,9 @@
 #include "runtime/Train/Schedule.h"
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <numbers>
 #include <string>
@@ -18,6 +20,33 @@ StatusOr<ScheduleKind> parseScheduleKind(std::string_view name) {
   if (name == "wsd")
     return ScheduleKind::WarmupStableDecay;
   return invalidArgument("--schedule: expected cosine, linear, constant or wsd, found '" + std::string(name) + "'");
+}
+
+StatusOr<std::pair<ClipBy, double>> parseClip(std::string_view text) {
+  ClipBy by = ClipBy::Norm;
+  std::string_view number = text;
+  for (const auto &[name, kind] : {std::pair(std::string_view("block"), ClipBy::Bucket),
+                                   std::pair(std::string_view("previous"), ClipBy::PreviousNorm)})
+    if (text == name || (text.starts_with(name) && text.substr(name.size()).starts_with(":"))) {
+      by = kind;
+      number = text == name ? "1" : text.substr(name.size() + 1);
+    }
+  double clip = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), clip);
+  if (number.empty() || error != std::errc() || end != number.data() + number.size() || !std::isfinite(clip) ||
+      clip < 0)
+    return invalidArgument(
+        fmt::format("'{}' is none of X, block, block:X, previous and previous:X, where X is a finite "
+                    "number, not negative; 0 turns clipping off",
+                    text));
+  if (by != ClipBy::Norm && clip == 0)
+    return invalidArgument(fmt::format("{}: a norm to clip to is more than 0; --clip=0 turns clipping off", text));
+  return std::pair(by, clip);
+}
+
+std::string clipText(ClipBy by, double clip) {
+  const char *name = by == ClipBy::Bucket ? "block:" : by == ClipBy::PreviousNorm ? "previous:" : "";
+  return fmt::format("{}{}", name, clip);
 }
 
 double Schedule::rate(uint64_t t) const {
@@ -39,7 +68,8 @@ double Schedule::rate(uint64_t t) const {
 }
 
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
-                                  uint64_t countedTargets, double lossScale, uint64_t seed, double normLimit) {
+                                  uint64_t countedTargets, double lossScale, uint64_t seed, double normLimit,
+                                  std::optional<float> previousNorm) {
   StepParameterArray values{};
   auto set = [&](StepParameter which, double value) { values[uint32_t(which)] = float(value); };
   double rate = schedule.rate(t);
@@ -54,7 +84,11 @@ StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSetti
   set(StepParameter::Beta2, optimizer.beta2);
   set(StepParameter::OneMinusBeta2, 1 - optimizer.beta2);
   set(StepParameter::Epsilon, optimizer.epsilon);
-  set(StepParameter::Clip, optimizer.clip > 0 ? optimizer.clip : std::numeric_limits<double>::infinity());
+  const bool clipsByPrevious = optimizer.clip > 0 && optimizer.clipBy == ClipBy::PreviousNorm && previousNorm;
+  const bool clips = optimizer.clip > 0 && !clipsByPrevious;
+  set(StepParameter::Clip, clips ? optimizer.clip : std::numeric_limits<double>::infinity());
+  set(StepParameter::KnownScale,
+      clipsByPrevious ? std::min(1.0, optimizer.clip / (double(*previousNorm) + 1e-6)) : 1.0);
   set(StepParameter::LossScale, lossScale);
   set(StepParameter::InverseLossScale, 1 / lossScale);
   set(StepParameter::InverseNormLimit, 1 / normLimit);

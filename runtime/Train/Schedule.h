@@ -5,7 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace ztc {
 
@@ -33,6 +36,18 @@ struct Schedule {
   double rate(uint64_t t) const;
 };
 
+/// Which norm is held against `clip`.
+enum class ClipBy {
+  Norm,         ///< that of all gradients
+  Bucket,       ///< of each bucket by itself, where updates are in the backward
+  PreviousNorm, ///< that of all gradients of the step before; in a run's first step as Bucket
+};
+
+/// Parses X, block, block:X, previous and previous:X: 0 is no clipping, X alone goes with Norm.
+StatusOr<std::pair<ClipBy, double>> parseClip(std::string_view text);
+/// The other way round.
+std::string clipText(ClipBy by, double clip);
+
 /// What a run may set of its optimizer; each reads its own of these.
 struct OptimizerSettings {
   double beta1 = 0.9;    ///< adamw, lion
@@ -42,14 +57,17 @@ struct OptimizerSettings {
   bool nesterov = false; ///< sgd
   double weightDecay = 0.1;
   double clip = 1.0; ///< largest gradient norm; 0 or less: no clipping
+  ClipBy clipBy = ClipBy::Norm;
 };
 
 using StepParameterArray = std::array<float, kStepParameterCount>;
 
 /// The step-parameter slot for update t (from 0). `countedTargets` is N of the whole global batch, at least 1. `seed`
-/// is that of stochastic rounding. From a gradient norm of `normLimit` on nothing is updated.
+/// is that of stochastic rounding. From a gradient norm of `normLimit` on nothing is updated. `previousNorm` is that of
+/// the step before, nothing in a run's first one.
 StepParameterArray stepParameters(const Schedule &schedule, const OptimizerSettings &optimizer, uint64_t t,
                                   uint64_t countedTargets, double lossScale = 1.0, uint64_t seed = 0,
-                                  double normLimit = std::numeric_limits<double>::infinity());
+                                  double normLimit = std::numeric_limits<double>::infinity(),
+                                  std::optional<float> previousNorm = std::nullopt);
 
 } // namespace ztc

@@ -1,5 +1,6 @@
 #include "runtime/Train/StepRunner.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/UpdateTime.h"
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -36,7 +37,7 @@ StatusOr<StepRunner> StepRunner::create(const plan::Plan &plan, Executor &execut
     if (slot == kAbsent || slot >= uint32_t(plan.slots_size()))
       return invalidArgument(fmt::format("the plan has no slot for {}: it cannot be trained", name));
   for (const char *program : {"microstep", "update"})
-    if (!executor.hasProgram(program))
+    if (!executor.hasProgram(program) && !updatesInBackward(plan))
       return invalidArgument(fmt::format("the plan has no program {}: it cannot be trained", program));
   ZTC_ASSIGN_OR_RETURN(std::unique_ptr<ReadBack> results, executor.createReadBack(sizeof(Results)));
   return StepRunner(plan, executor, std::move(results));
@@ -68,7 +69,8 @@ Status StepRunner::begin(const GlobalBatch &batch, const StepParameterArray &par
 }
 
 Status StepRunner::update() {
-  ZTC_RETURN_IF_ERROR(executor_->execute("update"));
+  if (!updatesInBackward(*plan_)) // else the micro-step has done it
+    ZTC_RETURN_IF_ERROR(executor_->execute("update"));
   // The next step's programs take the place of these slots.
   const plan::Bindings &b = plan_->bindings();
   ZTC_RETURN_IF_ERROR(executor_->readLater(b.loss(), 0, sizeof(float), *results_, offsetof(Results, loss)));
@@ -87,7 +89,10 @@ StatusOr<StepResult> StepRunner::result() const {
     std::memcpy(&value, results.finite, sizeof value);
     updated = value != 0;
   }
-  const bool finite = std::isfinite(results.gradientNorm);
+  // With updates in the backward each bucket was tested before its own; a loss that overflows may have finite
+  // gradients.
+  const bool finite =
+      std::isfinite(results.gradientNorm) && (!updatesInBackward(*plan_) || std::isfinite(results.loss));
   return StepResult{
       .lossSum = results.loss, .gradientNorm = results.gradientNorm, .finite = finite, .updated = updated && finite};
 }

@@ -17,7 +17,7 @@ namespace ztc {
 struct StepResult {
   float lossSum = 0;      ///< over this rank's counted targets
   float gradientNorm = 0; ///< of all ranks together, before clipping, unscaled
-  bool finite = true;     ///< the norm is
+  bool finite = true;     ///< the norm is; where updates are in the backward, the loss too
   bool updated = true;    ///< it was below its limit; otherwise @update wrote nothing
 };
 
@@ -32,7 +32,7 @@ public:
   /// Feeds and executes the micro-steps. The global batch counts at least one target; it is free when this returns. May
   /// be called again with other parameters: the gradients are then those of the last call.
   Status begin(const GlobalBatch &batch, const StepParameterArray &parameters);
-  /// Executes the update with the parameters of begin().
+  /// Executes the update with the parameters of begin(), unless the micro-step has (UpdateTime.h).
   Status update();
   /// Of the last update.
   StatusOr<StepResult> result() const;

@@ -2,6 +2,7 @@
 #include "runtime/Collective/Communicator.h"
 #include "runtime/Core/NamedRange.h"
 #include "runtime/Core/SteadyClock.h"
+#include "runtime/Format/UpdateTime.h"
 #include "runtime/Ranks/Agreement.h"
 #include "runtime/Train/Signals.h"
 #include <algorithm>
@@ -37,7 +38,7 @@ TrainingLoop::TrainingLoop(const plan::Plan &plan, StepRunner &runner, RowSource
     : batchRows_(plan.model().batch()), seq_(plan.model().seq()), runner_(runner), rows_(rows), settings_(settings),
       hooks_(std::move(hooks)), ranks_(ranks), log_(log), progress_(progress),
       batch_(settings_.accumulate, batchRows_, seq_, {ranks.rank(), ranks.world()}), next_(batch_),
-      evaluation_(plan, runner, ranks, std::move(evaluation)) {}
+      evaluation_(plan, runner, ranks, std::move(evaluation)), updatesInBackward_(ztc::updatesInBackward(plan)) {}
 
 Status TrainingLoop::prepareBatch(uint64_t row) {
   const Status filled = next_.fill(rows_, row);
@@ -134,10 +135,12 @@ Status TrainingLoop::runMicrosteps(StepInFlight &step) {
   report.normLimit = step.start.guard.limit();
   if (report.skipped)
     return Status::ok();
+  if (updatesInBackward_ && hooks_.beforeUpdate)
+    hooks_.beforeUpdate();
   const uint64_t before = sentBytes();
-  ZTC_RETURN_IF_ERROR(
-      runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates, report.targets,
-                                           report.lossScale, settings_.seed, report.normLimit)));
+  ZTC_RETURN_IF_ERROR(runner_.begin(batch_, stepParameters(settings_.schedule, settings_.optimizer, step.start.updates,
+                                                           report.targets, report.lossScale, settings_.seed,
+                                                           report.normLimit, step.start.gradientNorm)));
   report.sentBytes = sentBytes() - before;
   return Status::ok();
 }
@@ -156,7 +159,7 @@ Status TrainingLoop::updateStep(StepInFlight &step, const LoopPosition &position
     return Status::ok();
   if (first_ && hooks_.dumpGradients)
     ZTC_RETURN_IF_ERROR(hooks_.dumpGradients(float(1 / step.report.lossScale)));
-  if (hooks_.beforeUpdate)
+  if (!updatesInBackward_ && hooks_.beforeUpdate)
     hooks_.beforeUpdate();
   const uint64_t before = sentBytes();
   ZTC_RETURN_IF_ERROR(runner_.update());
@@ -337,6 +340,8 @@ LoopPosition TrainingLoop::expectedAfter(const StepInFlight &step) const {
 }
 
 bool TrainingLoop::mayOverlap(const StepInFlight &step) const {
+  if (updatesInBackward_) // the next micro-step would change weights before this one is judged
+    return false;
   // Evaluations and samples take the memory that gradients are in.
   const uint64_t done = step.start.step + 1;
   const bool evaluates = !evaluation_.isEmpty() && isDue(settings_.evalEvery, done);
@@ -360,6 +365,8 @@ StatusOr<std::optional<LoopEnd>> TrainingLoop::finishStep(StepInFlight step, Loo
     dropSpike(judged, position);
   else if (!judged.skipped)
     position.guard.add(judged.gradientNorm);
+  if (!judged.skipped)
+    position.gradientNorm = judged.gradientNorm;
   advance(position, !judged.skipped);
   if (position.lossScale.isExhausted())
     return std::optional(LoopEnd::Overflowed);

@@ -32,6 +32,7 @@ struct LoopPosition {
   std::optional<double> evalLoss = {}; ///< of an evaluation at this step, of the set that decides
   BestEvaluation bestEvaluation = {};  ///< of that set
   SpikeGuard guard = {};
+  std::optional<float> gradientNorm = {}; ///< of the last update
 };
 
 struct LoopSettings {
@@ -87,7 +88,8 @@ struct LoopHooks {
 enum class LoopEnd {
   Finished,   ///< stopAt steps are done
   Signalled,  ///< a signal asked for a stop
-  Diverged,   ///< the gradient norm was not finite: `position` and weights are those before that step
+  Diverged,   ///< the gradient norm was not finite: `position` is that before that step, and so are the weights unless
+              ///< updates are in the backward: then some may be updated
   Overflowed, ///< fp16: too many steps in a row were skipped
 };
 
@@ -209,11 +211,12 @@ private:
   LoopTotals totals_;
   std::optional<double> evalLoss_;
   std::optional<uint64_t> evaluatedAt_, sampledAt_;
-  int stopSignal_ = 0;    ///< agreed by all ranks
-  bool first_ = true;     ///< no step was updated yet
-  bool overlaps_ = false; ///< see agreeOnOverlap
-  double lastSaved_ = 0;  ///< the last checkpoint was begun, in seconds of a steady clock
-  double lastJudged_ = 0; ///< when the last loss was there, in seconds of a steady clock
+  int stopSignal_ = 0;     ///< agreed by all ranks
+  bool first_ = true;      ///< no step was updated yet
+  bool overlaps_ = false;  ///< see agreeOnOverlap
+  bool updatesInBackward_; ///< the micro-step is the whole step
+  double lastSaved_ = 0;   ///< the last checkpoint was begun, in seconds of a steady clock
+  double lastJudged_ = 0;  ///< when the last loss was there, in seconds of a steady clock
   bool endedByRows_ = false;
 };
 

@@ -83,6 +83,41 @@ TEST(TrainSchedule, NoClippingIsInfinity) {
   EXPECT_EQ(at(values, StepParameter::Clip), std::numeric_limits<float>::infinity());
 }
 
+TEST(TrainSchedule, ClippingSaysOfWhatTheNormIs) {
+  for (const auto &[text, by, clip] :
+       {std::tuple("1", ClipBy::Norm, 1.0), std::tuple("0", ClipBy::Norm, 0.0), std::tuple("1e-2", ClipBy::Norm, 0.01),
+        std::tuple("block", ClipBy::Bucket, 1.0), std::tuple("block:0.25", ClipBy::Bucket, 0.25),
+        std::tuple("previous", ClipBy::PreviousNorm, 1.0), std::tuple("previous:2", ClipBy::PreviousNorm, 2.0)}) {
+    const auto parsed = parseClip(text);
+    ASSERT_TRUE(parsed.isOk()) << text;
+    EXPECT_EQ(parsed->first, by) << text;
+    EXPECT_EQ(parsed->second, clip) << text;
+    EXPECT_EQ(*parseClip(clipText(by, clip)), *parsed) << text;
+  }
+  for (const char *text : {"", "-1", "nan", "inf", "block:", "block:0", "blocks", "previous:-1", "1x", "0x1p2", ":1"})
+    EXPECT_FALSE(parseClip(text).isOk()) << text;
+}
+
+TEST(TrainSchedule, TheNormOfTheStepBeforeClipsThisOne) {
+  OptimizerSettings optimizer;
+  optimizer.clip = 0.5;
+  const auto parameters = [&](std::optional<float> previous) {
+    return stepParameters(Schedule{.steps = 10}, optimizer, 3, 1, 1.0, 0, std::numeric_limits<double>::infinity(),
+                          previous);
+  };
+  const auto clip = uint32_t(StepParameter::Clip), known = uint32_t(StepParameter::KnownScale);
+  optimizer.clipBy = ClipBy::Bucket;
+  EXPECT_EQ(parameters(2.0F)[clip], 0.5F);
+  EXPECT_EQ(parameters(2.0F)[known], 1.0F);
+  optimizer.clipBy = ClipBy::PreviousNorm;
+  EXPECT_EQ(parameters(2.0F)[clip], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(parameters(2.0F)[known], float(0.5 / (2.0 + 1e-6)));
+  EXPECT_EQ(parameters(0.25F)[known], 1.0F);
+  // A run's first step has none before it.
+  EXPECT_EQ(parameters(std::nullopt)[clip], 0.5F);
+  EXPECT_EQ(parameters(std::nullopt)[known], 1.0F);
+}
+
 TEST(TrainSchedule, TheLossScaleEntersWithTheCount) {
   auto values = stepParameters(schedule(ScheduleKind::Constant), {}, 0, 4, 65536);
   EXPECT_EQ(at(values, StepParameter::InverseCount), 16384.0f);
