@@ -45,6 +45,11 @@ struct TrainingRequest {
   TrainingMethod method = TrainingMethod::Auto; ///< auto: all, and the first that fits is recommended
   uint64_t globalBatch = 0;                     ///< rows of a step over all ranks; 0: as many as are usual
   bool longest = false;                         ///< also how long rows may be
+  std::vector<std::string> configs;             ///< files of other trainers: see TrainingConfig.h
+  std::vector<std::string> ignored; ///< fields of them that ztc has nothing for, and that are to be left out
+  std::string runOptions;           ///< what they say to ztc-run
+  unsigned verified = 0;            ///< so many of the best are run here
+  std::string runsFile;             ///< what runs of before have measured; empty: nothing is kept
 };
 
 /// A table of the ways to train a model that fit; 1 where none does.

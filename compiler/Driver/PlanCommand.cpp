@@ -1,7 +1,9 @@
 // `ztc plan`: which ways of training a model fit a GPU, what each needs and how fast it will be.
 #include "compiler/Analysis/GpuModels.h"
 #include "compiler/Codegen/DeviceTargets.h"
+#include "compiler/Driver/ChoiceRuns.h"
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/TrainingConfig.h"
 #include "compiler/Driver/Trial.h"
 #include "compiler/Report/Choices.h"
 #include "compiler/Report/Report.h"
@@ -37,6 +39,7 @@ struct Method {
   FrozenFormat quantize = FrozenFormat::Plain;
   std::optional<StateFormat> optimizerState = std::nullopt;
   std::optional<MasterFormat> masters = std::nullopt;
+  bool updatesInBackward = false;
 
   /// Of the numbers, in words.
   std::vector<std::string> changes() const {
@@ -45,16 +48,26 @@ struct Method {
       words.push_back("optimizer states in " + wordOf(*optimizerState));
     if (masters)
       words.push_back("no masters");
+    if (updatesInBackward)
+      words.push_back("updates in the backward");
     return words;
   }
-  bool isFor(const CompileOptions &options) const { return !masters || storesBf16(options.precision); }
+  bool isFor(const CompileOptions &options) const {
+    return (!masters || storesBf16(options.precision)) &&
+           !(updatesInBackward && options.precision == StoragePrecision::Fp16);
+  }
 };
 constexpr Method kMethods[] = {
     {.name = TrainingMethod::Full},
     {.name = TrainingMethod::Full, .optimizerState = StateFormat::Bf16},
     {.name = TrainingMethod::Full, .optimizerState = StateFormat::Int8},
+    {.name = TrainingMethod::Full, .updatesInBackward = true},
     {.name = TrainingMethod::Full, .optimizerState = StateFormat::Bf16, .masters = MasterFormat::None},
     {.name = TrainingMethod::Full, .optimizerState = StateFormat::Int8, .masters = MasterFormat::None},
+    {.name = TrainingMethod::Full,
+     .optimizerState = StateFormat::Int8,
+     .masters = MasterFormat::None,
+     .updatesInBackward = true},
     {.name = TrainingMethod::Lora, .lora = "r=16,alpha=32,targets=all-linear"},
     {.name = TrainingMethod::Qlora, .lora = "r=16,alpha=32,targets=all-linear", .quantize = FrozenFormat::Nf4},
 };
@@ -103,9 +116,13 @@ CompileOptions Search::optionsOf(const Method &method, uint64_t batch) const {
     used.lora = method.lora;
   if (!method.lora)
     used.lora = used.adapter = "";
-  used.quantize = method.quantize;
+  // A format that was asked for stands, where the method has one.
+  if (method.quantize == FrozenFormat::Plain || used.quantize == FrozenFormat::Plain)
+    used.quantize = method.quantize;
   used.optimizerState = method.optimizerState.value_or(used.optimizerState);
   used.masters = method.masters.value_or(used.masters);
+  if (method.updatesInBackward)
+    used.updateTime = UpdateTime::InBackward;
   used.recompute = "auto";
   used.memoryBudget = table.availableBytes;
   used.memoryReserve = table.reserveBytes;
@@ -124,6 +141,8 @@ std::string given(const CompileOptions &o) {
   add("--weights", o.weights);
   add("--freeze", o.freezePattern);
   add("--padding-token", o.paddingToken);
+  if (o.pack)
+    text += " --pack";
   add("--optimizer", o.optimizer == "adamw" ? "" : o.optimizer);
   for (const std::string &role : o.inputRoles)
     add("--input", role);
@@ -148,6 +167,8 @@ void Search::addCommands(report::TrainingChoice &choice, const CompileOptions &u
     add("optimizer-state", wordOf(used.optimizerState));
   if (used.masters != MasterFormat::Fp32)
     add("master", wordOf(used.masters));
+  if (used.updateTime != UpdateTime::After)
+    add("update", wordOf(used.updateTime));
   add("mem", std::to_string(table.availableBytes) + "B");
   if (table.reserveBytes)
     add("reserve", std::to_string(table.reserveBytes) + "B");
@@ -161,7 +182,15 @@ void Search::addCommands(report::TrainingChoice &choice, const CompileOptions &u
   choice.run =
       std::string("ztc-run plan.bin") +
       (gpu ? " --gpus=" + std::to_string(choice.world) : " --device=cpu --ranks=" + std::to_string(choice.world)) +
-      (choice.accumulate > 1 ? " --accumulate=" + std::to_string(choice.accumulate) : "") + " --data=TOKENS --steps=N";
+      (choice.accumulate > 1 ? " --accumulate=" + std::to_string(choice.accumulate) : "") + request.runOptions;
+  const auto addMissing = [&](std::initializer_list<StringRef> any, const char *text) {
+    if (llvm::none_of(any, [&](StringRef name) { return StringRef(choice.run).contains((" --" + name + "=").str()); }))
+      choice.run += text;
+  };
+  addMissing({"data"}, " --data=TOKENS");
+  addMissing({"steps", "epochs"}, " --steps=N");
+  if (used.updateTime == UpdateTime::InBackward && request.runOptions.find(" --clip=") == std::string::npos)
+    choice.run += " --clip=block";
 }
 
 FailureOr<report::TrainingChoice> Search::measure(Session &session, StepProbe &probe, const Method &method,
@@ -246,6 +275,13 @@ LogicalResult Search::searchMethod(const Method &method) {
   const uint64_t first = options.batch ? options.batch : 1, last = options.batch ? options.batch : kLargestBatch;
   for (uint64_t batch = first; batch <= last && !places.empty(); batch *= 2) {
     std::erase_if(places, [&](const Place &place) { return table.globalBatch % (place.first * batch) != 0; });
+    // A step of such a plan is one micro-step: the micro-batch is each rank's part of the global batch.
+    const auto isWhole = [&](const Place &place) { return place.first * batch == table.globalBatch; };
+    if (method.updatesInBackward && llvm::none_of(places, isWhole))
+      continue;
+    std::set<Place> others;
+    if (method.updatesInBackward)
+      std::erase_if(places, [&](const Place &place) { return !isWhole(place) && others.insert(place).second; });
     if (places.empty())
       break;
     llvm::errs() << "ztc: " << wordOf(method.name);
@@ -254,6 +290,8 @@ LogicalResult Search::searchMethod(const Method &method) {
     llvm::errs() << ", micro-batch " << batch << "\n";
     if (failed(measureBatch(method, batch, places)))
       return failure();
+    if (method.updatesInBackward)
+      places = std::move(others);
   }
   for (auto &[place, choice] : best)
     table.choices.push_back(choice);
@@ -397,6 +435,22 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
   }
   if (isHost && !options.memoryBudget)
     return fail("--gpu=host needs --mem=SIZE: what a rank may take of this machine's memory", 2);
+  TrainingRequest asked = request;
+  if (!request.configs.empty()) {
+    TrainingConfig config;
+    if (!config.read(request.configs))
+      return 2;
+    config.apply(options, asked.globalBatch, options.gpus.back());
+    asked.runOptions = config.runOptions();
+    if (request.method == TrainingMethod::Auto)
+      asked.method = options.quantize != FrozenFormat::Plain ? TrainingMethod::Qlora
+                     : !options.lora.empty()                 ? TrainingMethod::Lora
+                                                             : TrainingMethod::Full;
+    config.print(report.json ? llvm::errs() : llvm::outs());
+    if (const std::vector<std::string> missing = config.notThere(request.ignored); !missing.empty())
+      return fail("--config: ztc has nothing for " + llvm::join(missing, ", ") + "; --ignore=FIELD leaves a field out",
+                  2);
+  }
   if (options.stages.empty())
     options.stages = {0, 1, 2, 3};
   std::set<unsigned> worlds(options.gpus.begin(), options.gpus.end());
@@ -415,15 +469,22 @@ int runPlan(const CompileOptions &given, const TrainingRequest &request, const R
     return fail("--mem=" + formatSize(table.availableBytes) + " leaves nothing beside the reserve of " +
                     formatSize(table.reserveBytes) + " (--reserve)",
                 2);
-  table.globalBatch = request.globalBatch ? request.globalBatch : usualGlobalBatch(options.gpus);
+  table.globalBatch = asked.globalBatch ? asked.globalBatch : usualGlobalBatch(options.gpus);
   for (unsigned world : options.gpus)
     if (table.globalBatch % (world * std::max<uint64_t>(1, options.batch)))
       return fail(llvm::formatv("--global-batch={0} cannot be shared by {1} ranks{2}", table.globalBatch, world,
                                 options.batch ? " in micro-batches of " + std::to_string(options.batch) : ""),
                   2);
-  if (failed(Search(options, request, gpu, table).run()))
+  if (failed(Search(options, asked, gpu, table).run()))
     return 1;
+  table.errorSeen = errorSeen(request.runsFile, table.device);
   show(llvm::outs(), [&](llvm::raw_ostream &out) { report.json ? table.printJson(out) : table.printText(out); });
+  if (request.verified) {
+    const std::vector<ChoiceRun> runs = runChoices(table, request.verified, request.runsFile);
+    show(report.json ? llvm::errs() : llvm::outs(), [&](llvm::raw_ostream &out) { printRuns(out, runs); });
+    if (llvm::any_of(runs, [](const ChoiceRun &run) { return run.measuredSeconds <= 0; }))
+      return 1;
+  }
   return table.choices.empty() ? 1 : 0;
 }
 

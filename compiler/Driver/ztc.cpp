@@ -177,6 +177,18 @@ CLI::App *addPlan(CLI::App &app, CompileOptions &o, TrainingRequest &t, ReportOp
   plan->add_option("--global-batch", t.globalBatch, "rows of a step over all ranks and micro-steps")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 24));
+  plan->add_option("--config", t.configs,
+                   "Axolotl's YAML, DeepSpeed's ds_config.json or TrainingArguments as JSON: each field is listed as "
+                   "taken, not needed, or not there; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  plan->add_option("--ignore", t.ignored, "a field of --config that ztc has nothing for, and that is left out")
+      ->type_name("FIELD")
+      ->allow_extra_args(false);
+  plan->add_option("--verify", t.verified,
+                   "run so many of the best here for five steps: seconds predicted and measured")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 64));
   plan->add_flag("--longest", t.longest, "also the longest rows that fit with what is recommended");
   addSize(*plan, "--mem", o.memoryBudget, "memory of a rank instead of the GPU's own", true);
   addSize(*plan, "--reserve", o.memoryReserve, "of it, for the driver and its libraries", false);
@@ -463,8 +475,12 @@ int run(int argc, char **argv, CompileOptions o) {
     return runCompile(o);
   if (*memory)
     return runMemory(o, r);
-  if (*plan)
+  if (*plan) {
+    const std::string home = variable("HOME"), cache = variable("XDG_CACHE_HOME");
+    if (!cache.empty() || !home.empty())
+      t.runsFile = (cache.empty() ? home + "/.cache" : cache) + "/ztc/plan-runs.jsonl";
     return runPlan(o, t, r);
+  }
   if (*check)
     return runCheck(o, r);
   if (*inspect)

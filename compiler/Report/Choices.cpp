@@ -58,8 +58,8 @@ void ChoiceTable::printText(raw_ostream &out) const {
     if (row.longest)
       out << formatv("  with these settings rows of up to {0} tokens fit\n", *row.longest);
   }
-  out << "\nBytes are what will be allocated; seconds are a model's, for comparing rows of this table: no run has "
-         "confirmed them on this device\n";
+  out << "\nBytes are what will be allocated; seconds are a model's, for comparing rows of this table: "
+      << (errorSeen.empty() ? "no run has confirmed them on this device" : errorSeen) << "\n";
 }
 
 static void addChoice(llvm::json::OStream &json, const TrainingChoice &row) {

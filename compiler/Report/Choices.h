@@ -41,6 +41,7 @@ struct ChoiceTable {
   uint64_t globalBatch = 0, sequence = 0;
   std::vector<TrainingChoice> choices;
   std::vector<MissingMemory> missing;
+  std::string errorSeen;           ///< how far off seconds were on this device; "" where none has run
   std::vector<size_t> recommended; ///< of `choices`: one for each number of ranks where any fits
 
   void printText(llvm::raw_ostream &out) const;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`ztc plan`: bytes of its rows are those that the printed commands compile and allocate, and its advice keeps its rules."""
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -88,4 +89,14 @@ for arguments, words in [(["--gpu=H100-80G"], "did you mean H100-80GB?"), (["--g
                          (["--gpu=H100-80GB", "--mem=1GiB"], "leaves nothing beside the reserve"), (["--gpu=H100-80GB", "--method=dora"], "--method")]:
     done = run("ztc", "plan", model, "--seq=16", *arguments, expect=2)
     check(f"{' '.join(arguments)}: {words}", words in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr)
+# What was predicted beside what was measured, and remembered for this device.
+environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache")}
+small = ["--gpu=host", "--mem=64MiB", "--threads=1", "--gpus=1", "--zero=0,1", "--global-batch=4", "--method=full", "--seq=16", "--precision=fp32"]
+said = run("ztc", "plan", model, *small, "--verify=2", env=environment).stdout
+check("two rows are run", said.count(" s  ") >= 2 and "did not run" not in said and "measured/predicted" in said, said[-800:])
+check("before, no run had confirmed the seconds", "no run has confirmed" in said)
+kept = [json.loads(line) for line in (work / "cache/ztc/plan-runs.jsonl").read_text().splitlines()]
+check("what was measured is kept", len(kept) == 2 and all(k["device"] == "this host" and k["measured_seconds"] > 0 and k["date"] for k in kept), kept)
+check("and said of later tables", "times the seconds that were predicted (2 of them" in run("ztc", "plan", model, *small, env=environment).stdout)
+
 finish()

@@ -1,0 +1,124 @@
+#include "compiler/Driver/TrainingConfigFields.h"
+
+using namespace llvm;
+
+namespace ztc::driver {
+namespace {
+
+/// What transformers.TrainingArguments has where nothing is said.
+constexpr std::pair<StringLiteral, StringLiteral> kDefaults[] = {
+    {"per_device_train_batch_size", "8"},
+    {"gradient_accumulation_steps", "1"},
+    {"learning_rate", "5e-5"},
+    {"weight_decay", "0"},
+    {"adam_beta1", "0.9"},
+    {"adam_beta2", "0.999"},
+    {"adam_epsilon", "1e-8"},
+    {"max_grad_norm", "1"},
+    {"lr_scheduler_type", "linear"},
+    {"warmup_steps", "0"},
+    {"num_train_epochs", "3"},
+    {"max_steps", "-1"},
+    {"bf16", "false"},
+    {"fp16", "false"},
+};
+
+/// Fields that say how a trainer works, or what it prints and where: nothing that the training depends on.
+struct Unneeded {
+  StringLiteral field, why;
+};
+constexpr Unneeded kUnneeded[] = {
+    // Hugging Face
+    {"per_device_eval_batch_size", "evaluations take the micro-batch of the plan"},
+    {"logging_dir", "ztc-run has --log-json and --tensorboard"},
+    {"logging_strategy", "every step is logged"},
+    {"logging_first_step", "every step is logged"},
+    {"report_to", "ztc-run has --log-json and --tensorboard"},
+    {"run_name", "a run has an id of its own"},
+    {"do_train", "ztc-run trains"},
+    {"dataloader_num_workers", "rows are read beside the steps"},
+    {"dataloader_pin_memory", "rows are read into page-locked memory"},
+    {"dataloader_drop_last", "the last rows of an epoch go on into the next"},
+    {"remove_unused_columns", "data is tokens or chats"},
+    {"ddp_find_unused_parameters", "the plan knows what each parameter's gradient is"},
+    {"ddp_bucket_cap_mb", "a bucket is a transformer block"},
+    {"gradient_checkpointing_kwargs", "the plan chooses what is computed again"},
+    {"torch_compile", "the plan is compiled"},
+    {"group_by_length", "--pack takes its place"},
+    {"push_to_hub", "nothing is uploaded"},
+    {"disable_tqdm", "the progress line knows whether somebody looks"},
+    {"local_rank", "ranks are started by ztc-run or by torchrun"},
+    {"save_safetensors", "checkpoints are safetensors"},
+    {"save_strategy", "ztc-run saves every 30 minutes, or as --save-every says"},
+    {"eval_strategy", "ztc-run has --eval-every"},
+    {"evaluation_strategy", "ztc-run has --eval-every"},
+    {"log_level", "ztc-run prints one line of progress"},
+    {"ddp_timeout", "ztc-run has --timeout"},
+    {"overwrite_output_dir", "ztc-run has --overwrite"},
+    // Axolotl
+    {"base_model", "it is the model of the command"},
+    {"base_model_config", "it is the model of the command"},
+    {"model_type", "config.json says it"},
+    {"tokenizer_type", "tokenizer.json says it"},
+    {"tokenizer_config", "ztc-run has --tokenizer"},
+    {"is_llama_derived_model", "config.json says it"},
+    {"trust_remote_code", "no code of a model is run"},
+    {"strict", "every field is looked at"},
+    {"dataset_prepared_path", "data is prepared when it is read"},
+    {"flash_attention", "attention never makes an S x S matrix"},
+    {"xformers_attention", "attention never makes an S x S matrix"},
+    {"sdp_attention", "attention never makes an S x S matrix"},
+    {"pad_to_sequence_len", "rows have one length"},
+    {"eval_sample_packing", "held-out rows are those of the plan"},
+    {"logging_steps", "every step is logged"},
+    {"debug", "ztc-run has --profile and --trace"},
+    {"dataset_processes", "data is read by one process"},
+    // DeepSpeed
+    {"steps_per_print", "ztc-run prints one line of progress"},
+    {"wall_clock_breakdown", "ztc-run has --profile"},
+    {"zero_allow_untested_optimizer", "every optimizer works at every stage"},
+    {"zero_force_ds_cpu_optimizer", "nothing is offloaded"},
+    {"zero_optimization.overlap_comm", "collectives run beside the computation"},
+    {"zero_optimization.contiguous_gradients", "buckets are contiguous"},
+    {"zero_optimization.reduce_scatter", "gradients are reduced and scattered"},
+    {"zero_optimization.reduce_bucket_size", "a bucket is a transformer block"},
+    {"zero_optimization.allgather_bucket_size", "a bucket is a transformer block"},
+    {"zero_optimization.allgather_partitions", "parameters are gathered bucket by bucket"},
+    {"zero_optimization.sub_group_size", "updates are made bucket by bucket"},
+    {"zero_optimization.round_robin_gradients", "shards are cut from each bucket"},
+    {"zero_optimization.stage3_prefetch_bucket_size", "--prefetch counts blocks"},
+    {"zero_optimization.stage3_param_persistence_threshold", "small parameters lie in the buckets of their blocks"},
+    {"zero_optimization.stage3_max_live_parameters", "--prefetch counts blocks"},
+    {"zero_optimization.stage3_max_reuse_distance", "the plan knows when a bucket is used again"},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "an export is whole"},
+    {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "an export is whole"},
+    {"fp16.auto_cast", "the precision is the plan's"},
+    {"bf16.auto_cast", "the precision is the plan's"},
+    {"fp16.loss_scale_window", "the scale doubles after 2000 good steps"},
+    {"fp16.hysteresis", "the scale halves at each overflow"},
+    {"fp16.min_loss_scale", "twenty skips in a row end the run"},
+    {"fp16.loss_scale", "the scale is dynamic; ztc-run has --loss-scale"},
+    {"scheduler.params.warmup_min_lr", "the warm-up begins at 0"},
+};
+
+} // namespace
+
+ArrayRef<std::pair<StringLiteral, StringLiteral>> defaultArguments() {
+  return kDefaults;
+}
+
+StringRef defaultArgument(StringRef name) {
+  for (const auto &[known, value] : kDefaults)
+    if (name == known)
+      return value;
+  return {};
+}
+
+StringRef whyUnneeded(StringRef field) {
+  for (const Unneeded &each : kUnneeded)
+    if (field == each.field)
+      return each.why;
+  return {};
+}
+
+} // namespace ztc::driver

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""`ztc plan --config`: fields of Axolotl's YAML, of ds_config.json and of TrainingArguments become options, "auto" is filled in as transformers does, what ztc has
+nothing for is refused by name, and the printed commands compile."""
+import json
+import pathlib
+import shlex
+import subprocess
+
+from support import BIN, GOLDEN, check, finish, run, scratch
+
+folder = scratch()
+work = pathlib.Path(folder.name)
+model = GOLDEN / "grouped/model.onnx"
+
+
+def plan(*arguments, **more):
+    return run("ztc", "plan", model, "--gpu=host", "--mem=64MiB", "--threads=1", *arguments, **more)
+
+
+def write(name, text):
+    (work / name).write_text(text if isinstance(text, str) else json.dumps(text))
+    return f"--config={work / name}"
+
+
+def fates(said):
+    """Field -> (fate, text) of the lines that list fields."""
+    found = {}
+    for line in said.splitlines():
+        for fate in ("taken", "not needed", "not there"):
+            head, mark, text = line.partition(f": {fate}")
+            if mark and "=" in head and ": " in head:
+                found[head.split(": ", 1)[1].split("=", 1)[0]] = (fate, text.removeprefix(": "))
+    return found
+
+
+AXOLOTL = """base_model: NousResearch/Llama-2-7b-hf
+model_type: LlamaForCausalLM
+load_in_8bit: false
+load_in_4bit: false
+datasets:
+  - path: tokens.bin
+    type: alpaca
+val_set_size: 0.0
+output_dir: ./out
+sequence_len: 16
+adapter: lora
+lora_r: 2
+lora_alpha: 4
+lora_target_linear: true
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+num_epochs: 3
+optimizer: adamw_bnb_8bit
+lr_scheduler: cosine
+learning_rate: 0.0002
+train_on_inputs: false
+bf16: false
+tf32: false
+gradient_checkpointing: true
+logging_steps: 1
+flash_attention: true
+warmup_ratio: 0.1
+wandb_project:
+weight_decay: 0.0
+special_tokens:
+"""
+said = plan(write("axolotl.yml", AXOLOTL), "--precision=fp32")
+found = fates(said.stdout)
+check("every field of the YAML is listed", len(found) == sum(1 for line in AXOLOTL.splitlines() if not line.endswith("datasets:")), sorted(found))
+for field, fate, text in (("sequence_len", "taken", "--seq=16"), ("adapter", "taken", "--lora=r=2,alpha=4,targets=all-linear"), ("optimizer", "taken", "--optimizer-state=int8"),
+                          ("learning_rate", "taken", "ztc-run --lr=0.0002"), ("warmup_ratio", "taken", "--warmup=10"), ("lora_r", "taken", "in --lora"), ("flash_attention", "not needed", "S x S"),
+                          ("load_in_4bit", "not needed", ""), ("datasets[0].path", "taken", "--data=tokens.bin"), ("micro_batch_size", "taken", "--batch=2")):
+    check(f"Axolotl's {field}", field in found and found[field][0] == fate and text in found[field][1], found.get(field))
+commands = [line.strip() for line in said.stdout.splitlines() if line.strip().startswith("ztc")]
+check("the commands say it", any("--batch=2" in c and "--lora=" in c and "--optimizer-state=int8" in c for c in commands) and
+      any("--accumulate=4" in c and "--lr=0.0002" in c and "--epochs=3" in c and "--data=tokens.bin" in c for c in commands), commands)
+words = shlex.split(next(c for c in commands if c.startswith("ztc compile")))
+done = subprocess.run([str(BIN / words[0]), *words[1:]], capture_output=True, text=True, cwd=work, timeout=240)
+check("and compile", done.returncode == 0, done.stderr)
+
+DEEPSPEED = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+             "zero_optimization": {"stage": 2, "overlap_comm": True, "reduce_bucket_size": "auto"}, "bf16": {"enabled": "auto"}, "fp16": {"enabled": False},
+             "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+             "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}}}
+ARGUMENTS = {"output_dir": "out", "per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "learning_rate": 3e-5, "weight_decay": 0.05, "max_grad_norm": 0.3, "warmup_steps": 7,
+             "max_steps": 100, "logging_steps": 10, "bf16": False, "report_to": "none"}
+both = [write("ds.json", DEEPSPEED), write("arguments.json", ARGUMENTS)]
+said = plan(*both, "--precision=fp32", "--gpus=1,2", "--seq=16")
+found = fates(said.stdout)
+for field, text in (("train_micro_batch_size_per_gpu", "--batch=1"), ("gradient_clipping", "--clip=0.3"), ("optimizer.params.lr", "--lr=3e-05"), ("optimizer.params.betas", "--beta2=0.999"),
+                    ("optimizer.params.weight_decay", "--weight-decay=0.05"), ("scheduler.params.warmup_num_steps", "--warmup=7")):
+    check(f"{field} is filled in", found[field][0] == "taken" and text in found[field][1] and "as transformers" in found[field][1], found[field])
+check("the stage is taken", found["zero_optimization.stage"] == ("taken", "--zero=2"), found["zero_optimization.stage"])
+check("a step has the rows of the arguments", "16 rows" in said.stdout or "--accumulate=8" in said.stdout, said.stdout)
+said = plan(write("alone.json", DEEPSPEED), "--precision=fp32", "--seq=16")
+check("without arguments it is the defaults of TrainingArguments", "--lr=5e-5" in fates(said.stdout)["optimizer.params.lr"][1], said.stdout)
+
+# What there is nothing for is named, all of it, and may be left out.
+odd = write("odd.json", {**ARGUMENTS, "label_smoothing_factor": 0.1, "neftune_noise_alpha": 5})
+said = plan(odd, "--precision=fp32", "--seq=16", expect=2)
+check("what is not there is refused by name", "label_smoothing_factor, neftune_noise_alpha" in said.stderr and "--ignore" in said.stderr, said.stderr)
+said = plan(odd, "--ignore=label_smoothing_factor", "--ignore=neftune_noise_alpha", "--precision=fp32", "--seq=16")
+check("and left out where that is said", fates(said.stdout)["neftune_noise_alpha"][0] == "not there")
+for name, text, word in (("list.json", "[1, 2]", "no mapping"), ("broken.json", '{"a": ', "broken.json"), ("other.json", {"a": 1}, "neither")):
+    said = plan(write(name, text), expect=2)
+    check(f"{name} is refused", word in said.stderr and said.stderr.count("\n") == 1, said.stderr)
+said = plan(f"--config={work / 'nowhere.json'}", expect=2)
+check("a file that is not there is refused", "nowhere.json" in said.stderr, said.stderr)
+finish()
