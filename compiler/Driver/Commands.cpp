@@ -2,6 +2,7 @@
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Codegen/Codegen.h"
 #include "compiler/Codegen/DeviceTargets.h"
+#include "compiler/Driver/BatchChoice.h"
 #include "compiler/Driver/Budget.h"
 #include "compiler/Driver/ExplainPasses.h"
 #include "compiler/Driver/Session.h"
@@ -192,6 +193,8 @@ int runCompile(const CompileOptions &given) {
     return fail("compile needs -o PLAN (or --to=PHASE to look at the IR)", 2);
   if (std::string what = planAsModel(options); !what.empty())
     return fail(what);
+  if (int status = 0; failed(chooseBatch(options, status)))
+    return status;
   if (std::string what = unwritable(options.output); !what.empty())
     return fail(what);
   if (options.verify)
@@ -319,6 +322,8 @@ int runMemory(const CompileOptions &given, const ReportOptions &report) {
     return fail(what, 2);
   if (std::string what = planAsModel(options); !what.empty())
     return fail(what);
+  if (int status = 0; failed(chooseBatch(options, status)))
+    return status;
   if (std::string what = unwritable(report.html); !what.empty())
     return fail(what);
   // Import and differentiation are the same for every stage.

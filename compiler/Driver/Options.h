@@ -18,6 +18,8 @@ struct CompileOptions {
   std::string output; ///< the plan file
 
   uint64_t batch = 0;               ///< micro-batch per rank; 0: the graph's own, or 1
+  bool choosesBatch = false;        ///< --batch=auto: the smallest micro-batch that is nearly the fastest
+  uint64_t globalBatch = 0;         ///< rows of a step over all ranks and micro-steps; 0: as --accumulate says
   uint64_t seq = 0;                 ///< tokens per row; 0: the graph's own, or min(position limit, 2048)
   unsigned zero = 0;                ///< ZeRO stage 0..3
   std::optional<unsigned> prefetch; ///< ZeRO-3: buckets gathered ahead of their use; default 1

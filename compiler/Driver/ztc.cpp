@@ -59,7 +59,20 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, Enum &target, con
 /// Options that `compile` and `memory` share.
 void addCommon(CLI::App &app, CompileOptions &o) {
   app.add_option("model", o.input, "the ONNX file, or a Hugging Face folder (IR text with --from)")->required();
-  app.add_option("--batch", o.batch, "micro-batch per rank")->transform(kWhole)->check(CLI::Range(1, 1 << 20));
+  const CLI::Validator orAuto(
+      [&o](std::string &text) {
+        o.choosesBatch = text == "auto";
+        text = o.choosesBatch ? "1" : text;
+        return std::string();
+      },
+      "");
+  app.add_option("--batch", o.batch, "micro-batch per rank; auto: the smallest that is nearly the fastest")
+      ->transform(kWhole)
+      ->transform(orAuto)
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--global-batch", o.globalBatch, "rows of a step over --gpus ranks: micro-steps follow from it")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--seq", o.seq, "tokens per row")->transform(kWhole)->check(CLI::Range(1, 1 << 24));
   addChoice(app, "--precision", o.precision,
             "storage and compute types; fp8: as bf16, but products of the blocks read 8 bits with a scale a tensor");

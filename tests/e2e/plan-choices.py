@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 
@@ -98,5 +99,14 @@ check("before, no run had confirmed the seconds", "no run has confirmed" in said
 kept = [json.loads(line) for line in (work / "cache/ztc/plan-runs.jsonl").read_text().splitlines()]
 check("what was measured is kept", len(kept) == 2 and all(k["device"] == "this host" and k["measured_seconds"] > 0 and k["date"] for k in kept), kept)
 check("and said of later tables", "times the seconds that were predicted (2 of them" in run("ztc", "plan", model, *small, env=environment).stdout)
+
+# --batch=auto at compile: the rows of a step stay.
+said = run("ztc", "compile", model, "--seq=16", "--precision=fp32", "--target=host", "--batch=auto", "--global-batch=8", "--gpus=2", "-o", work / "auto.bin").stderr
+found = re.search(r"micro-batches of (\d+), (\d+) of them", said)
+check("--batch=auto shares the rows of a step", found and 2 * int(found[1]) * int(found[2]) == 8, said)
+for options, word in ((["--batch=auto"], "--global-batch=N"), (["--batch=auto", "--global-batch=8", "--accumulate=2"], "exclude"), (["--batch=3", "--global-batch=8"], "cannot be shared"),
+                      (["--batch=automatic"], "automatic")):
+    said = run("ztc", "compile", model, "--seq=16", *options, "-o", work / "no.bin", expect=2).stderr
+    check(f"{' '.join(options)} is refused", word in said and said.count("\n") == 1, said)
 
 finish()
