@@ -52,6 +52,7 @@ struct CompileOptions {
   std::string paddingToken;            ///< embedding's row whose lookups get no gradient, or "none"; empty: as recorded
   std::string freezePattern;           ///< regular expression over checkpoint names: no gradient
   std::string noDecayPattern;          ///< further parameters without weight decay
+  std::vector<std::string> rates;      ///< "REGEX=FACTOR": parameters with a learning rate of their own
   std::string adapter;                 ///< PEFT folder: low-rank adapters are trained, the model is not
   std::string lora;                    ///< "r=16,alpha=32,targets=all-linear": the same, of a new adapter
   FrozenFormat quantize = FrozenFormat::Plain; ///< how frozen weights of products are stored

@@ -53,6 +53,12 @@ const PhaseOption kOptions[] = {
      [](auto &o, StringRef x) { o.freezePattern = x; }},
     {"no-decay", Phase::Backward, [](const auto &o) { return o.noDecayPattern; },
      [](auto &o, StringRef x) { o.noDecayPattern = x; }},
+    {"lr-of", Phase::Backward, [](const auto &o) { return llvm::join(o.rates, " "); },
+     [](auto &o, StringRef x) {
+       o.rates.clear();
+       for (StringRef rate : llvm::split(x, ' '))
+         o.rates.push_back(rate.str());
+     }},
     {"optimizer", Phase::Backward,
      [](const auto &o) -> std::string { return o.optimizer == "adamw" ? "" : o.optimizer; },
      [](auto &o, StringRef x) { o.optimizer = x; }},

@@ -29,6 +29,7 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     AutodiffOptions autodiff;
     autodiff.freeze = options.freezePattern;
     autodiff.noDecay = options.noDecayPattern;
+    autodiff.rates = options.rates;
     autodiff.optimizer = options.optimizer;
     autodiff.updateInBackward = options.updateTime == UpdateTime::InBackward;
     autodiff.decode = options.generate;

@@ -60,6 +60,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"lora", o.lora},
       {"quantize", wordOf(o.quantize)},
       {"no-decay", o.noDecayPattern},
+      {"lr-of", llvm::join(o.rates, " ")},
       {"tf32", o.tf32 ? "on" : ""},
       {"pack", o.pack ? "on" : ""},
       {"generate", o.generate ? "cache" : ""},
@@ -354,6 +355,7 @@ FailureOr<plan::Plan> Session::finishByDefault(ModuleOp copy, Phase next) {
   CompileOptions rest;
   rest.adapter = opts.adapter, rest.lora = opts.lora, rest.quantize = opts.quantize;
   rest.freezePattern = opts.freezePattern, rest.noDecayPattern = opts.noDecayPattern;
+  rest.rates = opts.rates;
   rest.pack = opts.pack, rest.generate = opts.generate, rest.targets = opts.targets;
   PassManager pm(context.get(), ModuleOp::getOperationName());
   pm.enableVerifier(false);

@@ -127,6 +127,11 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->type_name("ID|none");
   app.add_option("--freeze", o.freezePattern, "regular expression over checkpoint names: not trained");
   app.add_option("--no-decay", o.noDecayPattern, "regular expression over checkpoint names: no weight decay");
+  app.add_option("--lr-of", o.rates,
+                 "a learning rate of their own for the parameters whose names match: the run's times FACTOR, as in "
+                 "--lr-of=lora_B=16 (LoRA+); repeatable")
+      ->type_name("REGEX=FACTOR")
+      ->allow_extra_args(false);
   CLI::Option *adapter =
       app.add_option("--adapter", o.adapter,
                      "PEFT folder (adapter_config.json, tensors or none): the model is frozen, low-rank adapters are "

@@ -1,5 +1,6 @@
 // Reference rules of gradient accumulation, norms and optimizers: independent of the formulas that are compiled.
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Reference/Interpreter.h"
 #include "runtime/Core/FloatTypes.h"
 #include "runtime/Format/BlockState.h"
@@ -113,9 +114,20 @@ LogicalResult runStep(graph::OptimizerStepOp op, unsigned states, ElementRule ru
     return uint64_t(numbers[3]->integers[tensor]) + uint64_t(place);
   };
   StoredUpdate stored{parameter, hasMaster ? kept.back() : nullptr, hyper, number};
-  auto field = [&](StepParameter index) { return hyper.reals[static_cast<size_t>(index)]; };
+  const graph::RateFactors rates = graph::rateFactorsOf(op);
+  double factor = 1; // of the element's learning rate
+  auto field = [&](StepParameter index) {
+    const double value = hyper.reals[static_cast<size_t>(index)];
+    if (index == StepParameter::LearningRate || index == StepParameter::StepSize)
+      return value * factor;
+    if (index == StepParameter::DecayFactor && factor != 1)
+      return 1 - hyper.reals[static_cast<size_t>(StepParameter::LearningRate)] * factor *
+                     hyper.reals[static_cast<size_t>(StepParameter::WeightDecay)];
+    return value;
+  };
   SmallVector<double> values(states);
   for (int64_t i = 0; i < parameter.count(); ++i) {
+    factor = rates.at(range->start + i);
     for (unsigned state = 0; state < states; ++state)
       values[state] = kept[state]->reals[i];
     const double updated = rule({stored.read(i), gradient.reals[i] * gradientScale, i < decayed, values, field});

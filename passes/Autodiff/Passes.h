@@ -4,6 +4,8 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace ztc {
 
@@ -15,6 +17,7 @@ namespace ztc {
 struct AutodiffOptions {
   std::string freeze;  ///< parameters (POSIX extended regular expression) that get no gradient; empty: none
   std::string noDecay; ///< parameters without weight decay, beside those of fewer than two dimensions; empty: none
+  std::vector<std::string> rates;  ///< "REGEX=FACTOR": parameters with a learning rate of their own
   std::string optimizer = "adamw"; ///< a name of compiler/Dialect/Graph/Optimizers.h
   bool updateInBackward = false;   ///< each bucket is updated as soon as its gradient is complete
   bool decode = false;             ///< a program that generates text with a key/value cache

@@ -21,6 +21,17 @@ def MarkDecay : Pass<"ztc-mark-decay", "mlir::ModuleOp"> {
   let options = [Option<"pattern", "pattern", "std::string", "\"\"", "regular expression (POSIX extended); empty: none">];
 }
 
+def MarkRates : Pass<"ztc-mark-rates", "mlir::ModuleOp"> {
+  let summary = "Gives parameters learning rates of their own: the run's rate times a factor.";
+  let description = [{
+    Afterwards a parameter of `@forward` that is trained, and whose name or one of whose tied names matches a pattern of `rates`, carries `graph.rate`, the pattern's
+    factor. LoRA+ (Hayou et al. 2024) is one such choice, `lora_B=16`. Phase `shard` lays parameters of one factor side by side in their bucket, so that the update
+    compares an element's index in the whole bucket with few numbers, as for weight decay. A pattern that matches nothing, or nothing that is trained, and a second
+    one for the same parameter are errors.
+  }];
+  let options = [ListOption<"rates", "rates", "std::string", "REGEX=FACTOR: a POSIX extended regular expression over names, and a positive number">];
+}
+
 def FoldEmptyTensors : Pass<"ztc-fold-empty-tensors", "mlir::ModuleOp"> {
   let summary = "Takes tensors without elements out of a model: shapes that exporters leave behind, not errors.";
   let description = [{

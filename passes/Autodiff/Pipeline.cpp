@@ -7,6 +7,11 @@ void populateAutodiffPipeline(mlir::OpPassManager &pm, const AutodiffOptions &op
   if (!options.freeze.empty())
     pm.addPass(createFreezeParameters({options.freeze}));
   pm.addPass(createMarkDecay({options.noDecay}));
+  if (!options.rates.empty()) {
+    MarkRatesOptions rates;
+    rates.rates.assign(options.rates.begin(), options.rates.end());
+    pm.addPass(createMarkRates(rates));
+  }
   pm.addPass(createFoldEmptyTensors());
   pm.addPass(createNarrowIndices());
   pm.addPass(createAttachLoss());

@@ -107,11 +107,11 @@ OptimizerOpInterface buildStep(OpBuilder &builder, Location loc, const graph::Op
     starts = builder.getDenseI64ArrayAttr(
         llvm::map_to_vector(entry.tensors, [](const UpdatedTensor &tensor) { return tensor.start; }));
   }
-  return cast<OptimizerOpInterface>(graph::OptimizerStepOp::create(builder, loc, parameter.getType(),
-                                                                   ValueRange(kept).getTypes(), rule.name, parameter,
-                                                                   gradient, kept, step, scale, proceed,
-                                                                   uint64_t(entry.decayed), numbers, starts)
-                                        .getOperation());
+  auto update = graph::OptimizerStepOp::create(builder, loc, parameter.getType(), ValueRange(kept).getTypes(),
+                                               rule.name, parameter, gradient, kept, step, scale, proceed,
+                                               uint64_t(entry.decayed), numbers, starts);
+  graph::setRateFactors(update, graph::simplified(entry.rates));
+  return cast<OptimizerOpInterface>(update.getOperation());
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // The arithmetic of @update, for whole parameters or for flat buckets.
 #pragma once
+#include "compiler/Dialect/Graph/Rates.h"
 #include "mlir/IR/Builders.h"
 #include <string>
 
@@ -18,6 +19,7 @@ struct UpdateEntry {
   mlir::Value master;                    ///< beside a bf16 or f16 parameter, see graph.optimizer_step; null: none
   int64_t decayed = 0;                   ///< weight decay applies to elements with a (global) index below this
   std::vector<UpdatedTensor> tensors;    ///< by start, the first at 0
+  graph::RateFactors rates = {};         ///< of the learning rate
 };
 
 /// An entry's values afterwards, each of its old type.

@@ -125,6 +125,10 @@ func::FuncOp buildUpdateFunction(OpBuilder &builder, func::FuncOp microstep, con
     entry.tensors.push_back({graph::argString(microstep, index, graph::kName).str()});
     if (!microstep.getArgAttr(index, graph::kNoDecay))
       entry.decayed = cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements();
+    if (auto rate = microstep.getArgAttrOfType<FloatAttr>(index, graph::kRate)) {
+      entry.rates.ends.push_back(cast<RankedTensorType>(microstep.getArgumentTypes()[index]).getNumElements());
+      entry.rates.factors.push_back(rate.getValueAsDouble());
+    }
   }
   builder.setInsertionPoint(update.getBody().front().getTerminator());
   UpdateValues values = buildUpdateBody(builder, update.getLoc(), update.getArgument(0), entries);

@@ -1,5 +1,6 @@
 #include "passes/Sharding/BucketLayout.h"
 #include "compiler/Dialect/Graph/Graph.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "runtime/Format/BlockState.h"
 #include "llvm/Support/MathExtras.h"
@@ -82,6 +83,8 @@ void placeParameters(BucketPlan &bucket, std::vector<PlacedParameter> &parameter
     const PlacedParameter &left = parameters[a], &right = parameters[b];
     if (left.decayed != right.decayed)
       return left.decayed;
+    if (left.rate != right.rate)
+      return left.rate < right.rate;
     return matrixRank(left.name) < matrixRank(right.name);
   });
   for (unsigned index : bucket.parameters) {
@@ -119,6 +122,8 @@ FailureOr<BucketLayout> layOutBuckets(func::FuncOp function) {
     parameter.source = function.getArgAttrOfType<DictionaryAttr>(index, graph::kSource);
     parameter.trainable = !graph::isFrozen(function, index);
     parameter.decayed = !function.getArgAttr(index, graph::kNoDecay);
+    if (auto rate = function.getArgAttrOfType<FloatAttr>(index, graph::kRate))
+      parameter.rate = rate.getValueAsDouble();
     if (!layout.byName.try_emplace(parameter.name.getValue(), layout.parameters.size()).second)
       return function.emitOpError("two parameters are called ") << parameter.name, failure();
     auto number = function.getArgAttrOfType<IntegerAttr>(index, graph::kLayer);

@@ -14,6 +14,7 @@ struct PlacedParameter {
   mlir::ArrayAttr tied;
   mlir::DictionaryAttr source;
   bool decayed = false, trainable = false;
+  double rate = 1; ///< what the learning rate is multiplied by
   unsigned bucket = 0;
   int64_t offset = 0;
 };

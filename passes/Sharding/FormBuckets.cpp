@@ -276,6 +276,11 @@ LogicalResult BucketFormer::rebuildUpdate(func::FuncOp function) {
         entries.emplace_back(UpdateEntry{parameters[index], gradients[index], {}, masters[index], bucket.decayed, {}});
     for (unsigned member : bucket.parameters)
       entry.tensors.push_back({layout.parameters[member].name.str(), layout.parameters[member].offset});
+    for (unsigned member : bucket.parameters) {
+      const PlacedParameter &parameter = layout.parameters[member];
+      entry.rates.ends.push_back(parameter.offset + parameter.type.getNumElements());
+      entry.rates.factors.push_back(parameter.rate);
+    }
     for (const BucketValues &values : states)
       entry.states.push_back(values[index]);
     indices.push_back(index);

@@ -277,12 +277,12 @@ std::string oneLine(std::string text) {
 }
 
 /// Options of ztc compile: a plan has them already.
-constexpr const char *kCompileOptions[] = {
-    "--batch",     "--seq",      "--precision", "--precision-policy", "--optimizer-state",
-    "--recompute", "--prefetch", "--mem",       "--reserve",          "--target",
-    "--zero",      "--freeze",   "--no-decay",  "--padding-token",    "--input",
-    "--adapter",   "--lora",     "--quantize",  "--master",           "--update",
-    "--host-mem"};
+constexpr const char *kCompileOptions[] = {"--batch",           "--seq",       "--precision",     "--precision-policy",
+                                           "--optimizer-state", "--recompute", "--prefetch",      "--mem",
+                                           "--reserve",         "--target",    "--zero",          "--freeze",
+                                           "--no-decay",        "--lr-of",     "--padding-token", "--input",
+                                           "--adapter",         "--lora",      "--quantize",      "--master",
+                                           "--update",          "--host-mem"};
 
 /// What others call our options.
 constexpr std::pair<const char *, const char *> kOtherNames[] = {

@@ -5,7 +5,8 @@ import json
 from support import GOLDEN, check, finish, run, scratch
 
 MODEL = GOLDEN / "grouped" / "model.onnx"
-OPTIONS = ["--batch=2", "--seq=16", "--precision=fp16", "--optimizer-state=bf16", "--zero=1", "--freeze=embed_tokens", "--no-decay=q_proj", "--target=x86-64-v3"]
+OPTIONS = ["--batch=2", "--seq=16", "--precision=fp16", "--optimizer-state=bf16", "--zero=1", "--freeze=embed_tokens", "--no-decay=q_proj", "--lr-of=q_proj=2",
+           "--target=x86-64-v3"]
 
 
 def described(plan):
@@ -25,7 +26,7 @@ with scratch() as work:
         done = run("ztc", "compile", ir, f"--from={phase}", *[x for x in OPTIONS if phase == "precision" and "zero" in x or "target" in x and phase != "plan"], "-o", plan)
         check(f"{phase}: the plan says what it was made with", described(plan) == described(whole), (described(plan), described(whole)))
     for phase, options in (("import", ["batch=4", "seq=8", "weights=nothing", "input=tokens=input_ids", "padding-token=3"]),
-                           ("precision", ["precision=bf16", "optimizer-state=fp32", "freeze=norm", "no-decay=k_proj", "batch=3", "seq=32"]),
+                           ("precision", ["precision=bf16", "optimizer-state=fp32", "freeze=norm", "no-decay=k_proj", "lr-of=k_proj=3", "batch=3", "seq=32"]),
                            ("shard", ["zero=3"]), ("plan", ["recompute=cheap", "prefetch=3", "target=x86-64-v4", "zero=0", "precision=fp32"])):
         for option in options:
             name = option.split("=")[0]

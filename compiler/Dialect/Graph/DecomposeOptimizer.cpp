@@ -3,6 +3,7 @@
 #include "compiler/Dialect/Graph/Expr.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "runtime/Format/StepParameters.h"
 #include "runtime/Format/StochasticRounding.h"
 #include <optional>
@@ -51,13 +52,32 @@ FailureOr<SmallVector<Value>> OptimizerStepOp::decompose(OpBuilder &builder) {
   const Type element = p.elementType();
   /// A scalar in every element.
   auto spread = [&](const Expr &scalar) { return broadcastLike(scalar, p); };
-  auto hyper = [&](StepParameter parameter) {
+  auto field = [&](StepParameter parameter) {
     Expr vector = p.with(getHyper());
     return spread(castTo(reshape(slice(vector, {static_cast<int64_t>(parameter)}, {1}), {}), element));
   };
   // The index is that of the whole bucket, also in a shard of it.
   auto index = [&] {
     return p.with(IotaOp::create(builder, loc, cast<RankedTensorType>(p.type().clone(builder.getI64Type())), 0));
+  };
+  const RateFactors rates = rateFactorsOf(*this);
+  /// What the learning rate of each element is multiplied by.
+  auto rateFactors = [&] {
+    Expr factor = constantLike(p, rates.factors.back());
+    if (rates.factors.size() == 1)
+      return factor;
+    const Expr place = index();
+    for (size_t run = rates.factors.size() - 1; run-- > 0;)
+      factor = select(place < constantLike(place, static_cast<double>(rates.ends[run])),
+                      constantLike(p, rates.factors[run]), factor);
+    return factor;
+  };
+  auto hyper = [&](StepParameter parameter) {
+    if (!rates.empty() && (parameter == StepParameter::LearningRate || parameter == StepParameter::StepSize))
+      return field(parameter) * rateFactors();
+    if (!rates.empty() && parameter == StepParameter::DecayFactor)
+      return 1.0 - field(StepParameter::LearningRate) * rateFactors() * field(StepParameter::WeightDecay);
+    return field(parameter);
   };
   auto whereDecayed = [&, decayed = int64_t(getDecayed())](function_ref<Expr()> with, const Expr &without) {
     if (decayed == 0)

@@ -1,6 +1,7 @@
 // Gradient accumulation and the optimizer: constraints and costs.
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
+#include "compiler/Dialect/Graph/Rates.h"
 #include "compiler/Dialect/Graph/TensorType.h"
 
 using namespace mlir;
@@ -51,6 +52,9 @@ LogicalResult OptimizerStepOp::verify() {
     return emitOpError("gradient_scale is not a scalar: ") << tensorOf(getGradientScale());
   if (tensorOf(getProceed()).getRank() != 0)
     return emitOpError("proceed is not a scalar: ") << tensorOf(getProceed());
+  // (C8)
+  if (failed(verifyRateFactors(*this)))
+    return failure();
   // (C7)
   const ArrayRef<int64_t> starts = getStarts().value_or(ArrayRef<int64_t>());
   if (!getNumbers())
