@@ -167,18 +167,20 @@ void addTrainingOptions(CLI::App &app, RunOptions &o, std::string &schedule) {
   training.option("--steps", o.steps, "N", "optimizer steps (the trial without data: 20)");
   training.option("--epochs", o.epochs, "E", "passes over the data, instead of --steps");
   training.option("--accumulate", o.accumulate, "M", "micro-batches per rank and step (default 1)");
-  training.option("--lr", o.learningRate, "X", "largest learning rate (default 3e-4)");
+  training.option("--lr", o.learningRate, "X",
+                  "largest learning rate (default 3e-4; loaded weights: 2e-5, adapters: 2e-4)");
   training.option("--schedule", schedule, "NAME",
                   "cosine (default), linear, constant or wsd (full rate for 80 %, then a line)");
-  training.countOrShare("--warmup", o.warmup, o.warmupShare,
-                        "steps of linear warm-up, or a share of all, e.g. 3% (default 0)");
+  training.countOrShare(
+      "--warmup", o.warmup, o.warmupShare,
+      "steps of linear warm-up, or a share of all, e.g. 3% (default 0; loaded weights and adapters: 3%)");
   training.option("--min-lr-ratio", o.minLrRatio, "R", "last learning rate over the largest (default 0.1)");
   training.option("--beta1", o.optimizer.beta1, "X", "of adamw and lion (default 0.9)");
   training.option("--beta2", o.optimizer.beta2, "X", "of adamw (default 0.95) and lion (0.99)");
   training.option("--epsilon", o.optimizer.epsilon, "X", "of adamw (default 1e-8)");
   training.option("--momentum", o.optimizer.momentum, "X", "of sgd (default 0.9)");
   training.flag("--nesterov", o.optimizer.nesterov, "Nesterov's momentum, of sgd");
-  training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (sgd: 0)");
+  training.option("--weight-decay", o.optimizer.weightDecay, "X", "default 0.1 (loaded weights, adapters and sgd: 0)");
   training.clip(
       "--clip", o.optimizer,
       "largest gradient norm (default 1; 0: no clipping); of a plan that updates in the backward 0, block[:X] "

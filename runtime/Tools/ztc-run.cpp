@@ -105,7 +105,7 @@ private:
 StatusOr<RunEnd> runRank(const RunOptions &given, const Environment &environment, const RankIdentity &identity,
                          ControlChannel &control, std::unique_ptr<Communicator> &communicator) {
   ZTC_ASSIGN_OR_RETURN(LoadedPlan loaded, readPlanFile(given.plan));
-  const RunOptions options = withOptimizerDefaults(given, loaded.plan);
+  const RunOptions options = withDefaults(given, loaded.plan);
   ZTC_RETURN_IF_ERROR(checkUpdateTime(options, loaded.plan));
   if (options.pack && !loaded.plan.bindings().has_document_starts())
     return invalidArgument(

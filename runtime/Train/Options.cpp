@@ -280,17 +280,54 @@ Status checkUpdateTime(const RunOptions &o, const plan::Plan &plan) {
   return Status::ok();
 }
 
-RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan) {
+Method methodOf(const RunOptions &options, const plan::Plan &plan) {
+  if (!plan.adapter_config().empty())
+    return Method::Adapter;
+  if (!options.init.empty())
+    return Method::Fresh;
+  const auto isStored = [](const plan::Parameter &parameter) { return !parameter.source().path().empty(); };
+  return !options.weights.empty() || std::ranges::any_of(plan.parameters(), isStored) ? Method::Loaded : Method::Fresh;
+}
+
+const MethodDefaults &defaultsOf(Method method) {
+  static constexpr MethodDefaults kFresh{"fresh weights", 3e-4, 0.1, 0},
+      kLoaded{"loaded weights, all trained", 2e-5, 0, 0.03}, kAdapter{"adapters beside a frozen model", 2e-4, 0, 0.03};
+  return method == Method::Fresh ? kFresh : method == Method::Loaded ? kLoaded : kAdapter;
+}
+
+RunOptions withDefaults(RunOptions options, const plan::Plan &plan) {
   const std::string optimizer = optimizerName(plan);
-  auto otherwise = [&](const char *option, double &value, double usual) {
+  const MethodDefaults &usual = defaultsOf(methodOf(options, plan));
+  auto otherwise = [&](const char *option, double &value, double standard) {
     if (!options.given.contains(option))
-      value = usual;
+      value = standard;
   };
+  otherwise("--lr", options.learningRate, usual.learningRate);
+  otherwise("--weight-decay", options.optimizer.weightDecay, optimizer == "sgd" ? 0 : usual.weightDecay);
+  if (!options.given.contains("--warmup") && usual.warmupShare > 0)
+    options.warmupShare = usual.warmupShare;
   if (optimizer == "lion")
     otherwise("--beta2", options.optimizer.beta2, 0.99);
-  if (optimizer == "sgd")
-    otherwise("--weight-decay", options.optimizer.weightDecay, 0);
   return options;
+}
+
+void keepRates(RunOptions &options, const std::map<std::string, std::string> &settings) {
+  const auto kept = [&]<typename Number>(const char *option, Number &value) {
+    const auto found = settings.find(option);
+    if (options.given.empty() || options.given.contains(option) || found == settings.end())
+      return false;
+    Number number{};
+    const char *end = found->second.data() + found->second.size();
+    const auto [stop, error] = std::from_chars(found->second.data(), end, number);
+    if (error != std::errc() || stop != end)
+      return false;
+    value = number;
+    return true;
+  };
+  kept("--lr", options.learningRate);
+  kept("--weight-decay", options.optimizer.weightDecay);
+  if (kept("--warmup", options.warmup))
+    options.warmupShare.reset();
 }
 
 std::vector<std::string> unusedOptions(const RunOptions &o, const plan::Plan &plan) {

@@ -4,6 +4,7 @@
 #include "runtime/Format/plan.pb.h"
 #include "runtime/Train/Schedule.h"
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -132,8 +133,28 @@ std::string optimizerName(const plan::Plan &plan);
 /// updated in the backward, several micro-steps or what takes the norm of all gradients before the update; else a norm
 /// of each bucket.
 Status checkUpdateTime(const RunOptions &options, const plan::Plan &plan);
-/// The options with the defaults of the plan's optimizer where the command line says nothing.
-RunOptions withOptimizerDefaults(RunOptions options, const plan::Plan &plan);
+
+/// How a run trains a model: the defaults of rate, decay and warm-up follow it.
+enum class Method {
+  Fresh,   ///< the whole model, from random weights
+  Loaded,  ///< the whole model, from weights that it has
+  Adapter, ///< low-rank adapters beside a frozen model
+};
+Method methodOf(const RunOptions &options, const plan::Plan &plan);
+
+/// What a run does where the command line does not say it. `warmupShare`: of its steps.
+struct MethodDefaults {
+  const char *name; ///< "adapters beside a frozen model"
+  double learningRate, weightDecay, warmupShare;
+};
+const MethodDefaults &defaultsOf(Method method);
+
+/// The options with the defaults of the plan's method and optimizer where the command line says nothing.
+RunOptions withDefaults(RunOptions options, const plan::Plan &plan);
+/// Of --lr, --weight-decay and --warmup those that the command line does not give become those of the run that is gone
+/// on with: its settings, see learningSettings(). Where nobody was asked (`given` is empty) nothing changes.
+void keepRates(RunOptions &options, const std::map<std::string, std::string> &settings);
+
 /// A sentence for each option that this run of `plan` does not look at, and that does no harm: notes, not errors.
 std::vector<std::string> unusedOptions(const RunOptions &options, const plan::Plan &plan);
 /// Whether the run is to be on GPUs: it is where the command line says so.

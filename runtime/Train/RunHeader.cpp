@@ -108,6 +108,23 @@ static std::string packingText(const PackingSummary &packing, uint64_t seq) {
   return text;
 }
 
+/// "lr 2e-05, cosine, warm-up 3 of 100 steps, weight decay 0; by default for loaded weights, all trained: lr, warm-up".
+static std::string ratesText(const RunOptions &options, const plan::Plan &plan, const RunFacts &facts) {
+  std::string text = fmt::format("lr {:g}, {}, warm-up {} of {} steps, weight decay {:g}", options.learningRate,
+                                 scheduleName(options.schedule), warmupSteps(options, facts.steps), facts.steps,
+                                 options.optimizer.weightDecay);
+  std::vector<const char *> usual;
+  for (const auto &[option, name] :
+       {std::pair("--lr", "lr"), std::pair("--warmup", "warm-up"), std::pair("--weight-decay", "weight decay")})
+    if (!options.given.contains(option))
+      usual.push_back(name);
+  if (facts.firstStep)
+    return usual.empty() ? text : text + fmt::format("; as before: {}", fmt::join(usual, ", "));
+  if (!usual.empty())
+    text += fmt::format("; by default for {}: {}", defaultsOf(methodOf(options, plan)).name, fmt::join(usual, ", "));
+  return text;
+}
+
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
@@ -131,6 +148,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
                     session.shape().threads ? fmt::format(" x {} threads", session.shape().threads) : ", a GPU each",
                     plan.zero(), session.shape().accumulate, communicatorText(session));
   text += fmt::format("weights {}\n", facts.weights);
+  if (options.trains())
+    text += fmt::format("rates   {}\n", ratesText(options, plan, facts));
   if (options.isTrial())
     text += "data    none: a trial run on random tokens, nothing is saved\n";
   else if (options.evalOnly)
@@ -226,6 +245,7 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
     head["differs"] = facts.differs;
   head["seed"] = facts.seed;
   head["shuffle"] = facts.shuffle;
+  head["method"] = defaultsOf(methodOf(options, plan)).name;
   head["optimizer"] = {{"name", optimizerName(plan)},
                        {"lr", options.learningRate},
                        {"schedule", scheduleName(options.schedule)},

@@ -30,6 +30,7 @@ Status RunStages::findResume() {
   for (const std::string &sentence : resumed_->skipped)
     progress_.note("passed over: " + sentence);
   const TrainerState &state = resumed_->state;
+  keepRates(options_, state.settings);
   facts_.seed = options_.seed.value_or(state.seed);
   facts_.shuffle = options_.shuffle || state.shuffle;
   if (facts_.seed != state.seed || facts_.shuffle != state.shuffle)

@@ -89,7 +89,7 @@ private:
   /// Rows that cannot be read end a run, but do not cost what it has learned. Returns `error`, with where that is.
   Status saveBeforeBadRows(const Status &error, const LoopPosition &position);
 
-  const RunOptions &options_;
+  RunOptions options_; ///< of a resumed run with its rates, see keepRates()
   RankContext ranks_;
   ControlChannel &control_;
   Progress progress_; ///< silent on ranks other than the first

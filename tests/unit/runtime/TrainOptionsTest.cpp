@@ -3,6 +3,7 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tuple>
 
 using namespace ztc;
 using testing::ElementsAre;
@@ -68,6 +69,43 @@ TEST(TrainOptions, BadOnesAreNamed) {
   }
 }
 
+TEST(TrainOptions, RatesFollowWhatIsTrained) {
+  plan::Plan fresh, loaded, adapter;
+  loaded.add_parameters()->mutable_source()->set_path("model.safetensors");
+  adapter = loaded;
+  adapter.set_adapter_config("{}");
+  const auto rates = [](RunOptions options, const plan::Plan &plan) {
+    const RunOptions with = withDefaults(std::move(options), plan);
+    return std::tuple(with.learningRate, with.optimizer.weightDecay, warmupSteps(with, 100));
+  };
+  EXPECT_EQ(rates(training(), fresh), std::tuple(3e-4, 0.1, 0u));
+  EXPECT_EQ(rates(training(), loaded), std::tuple(2e-5, 0.0, 3u));
+  EXPECT_EQ(rates(training(), adapter), std::tuple(2e-4, 0.0, 3u));
+  RunOptions named = training(), random = training(), given = training();
+  named.weights = "model";
+  EXPECT_EQ(rates(named, fresh), std::tuple(2e-5, 0.0, 3u));
+  random.init = "normal:0.02";
+  EXPECT_EQ(rates(random, loaded), std::tuple(3e-4, 0.1, 0u));
+  given.learningRate = 1, given.optimizer.weightDecay = 2, given.warmup = 7;
+  given.given = {"--lr", "--weight-decay", "--warmup"};
+  EXPECT_EQ(rates(given, adapter), std::tuple(1.0, 2.0, 7u));
+}
+
+TEST(TrainOptions, AResumedRunKeepsItsRates) {
+  const std::map<std::string, std::string> settings{{"--lr", "0.0003"}, {"--weight-decay", "0.1"}, {"--warmup", "5"}};
+  RunOptions options = training();
+  keepRates(options, settings);
+  EXPECT_EQ(options.warmup, 0u) << "nobody was asked";
+  options.given = {"--data", "--lr"};
+  options.learningRate = 1, options.warmupShare = 0.03;
+  keepRates(options, settings);
+  EXPECT_EQ(options.learningRate, 1);
+  EXPECT_EQ(options.optimizer.weightDecay, 0.1);
+  EXPECT_EQ(warmupSteps(options, 1000), 5u);
+  keepRates(options, {{"--warmup", "many"}});
+  EXPECT_EQ(options.warmup, 5u);
+}
+
 TEST(TrainOptions, OptimizersHaveDefaultsAndOptionsOfTheirOwn) {
   const auto planOf = [](const char *optimizer) {
     plan::Plan plan;
@@ -78,15 +116,15 @@ TEST(TrainOptions, OptimizersHaveDefaultsAndOptionsOfTheirOwn) {
   };
   EXPECT_EQ(optimizerName(planOf("")), "adamw");
   const RunOptions silent = training();
-  EXPECT_EQ(withOptimizerDefaults(silent, planOf("")).optimizer.beta2, 0.95);
-  EXPECT_EQ(withOptimizerDefaults(silent, planOf("lion")).optimizer.beta2, 0.99);
-  EXPECT_EQ(withOptimizerDefaults(silent, planOf("lion")).optimizer.weightDecay, 0.1);
-  EXPECT_EQ(withOptimizerDefaults(silent, planOf("sgd")).optimizer.weightDecay, 0.0);
+  EXPECT_EQ(withDefaults(silent, planOf("")).optimizer.beta2, 0.95);
+  EXPECT_EQ(withDefaults(silent, planOf("lion")).optimizer.beta2, 0.99);
+  EXPECT_EQ(withDefaults(silent, planOf("lion")).optimizer.weightDecay, 0.1);
+  EXPECT_EQ(withDefaults(silent, planOf("sgd")).optimizer.weightDecay, 0.0);
   RunOptions given = training();
   given.optimizer.beta2 = 0.5, given.optimizer.weightDecay = 0.25;
   given.given = {"--beta2", "--weight-decay"};
-  EXPECT_EQ(withOptimizerDefaults(given, planOf("lion")).optimizer.beta2, 0.5);
-  EXPECT_EQ(withOptimizerDefaults(given, planOf("sgd")).optimizer.weightDecay, 0.25);
+  EXPECT_EQ(withDefaults(given, planOf("lion")).optimizer.beta2, 0.5);
+  EXPECT_EQ(withDefaults(given, planOf("sgd")).optimizer.weightDecay, 0.25);
 
   struct Case {
     const char *optimizer, *option;
