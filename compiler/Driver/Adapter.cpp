@@ -30,8 +30,9 @@ struct Module {
   BlockArgument weight, bias;
   Kind kind = Other;
   bool isHead = false;
-  bool isTied = false;   ///< head and table are one tensor
-  std::string otherName; ///< of a table that is the head too: the head's name
+  bool isOfTokens = false; ///< a table of which the tokens' rows are looked up
+  bool isTied = false;     ///< head and table are one tensor
+  std::string otherName;   ///< of a table that is the head too: the head's name
 };
 
 /// What a family's checkpoints may leave out before the names of all but the head, by model_type.
@@ -51,6 +52,7 @@ public:
     nlohmann::json config = parseJson(hfConfig.str());
     if (config.is_object() && config.contains("model_type") && config["model_type"].is_string())
       prefix = basePrefix(config["model_type"].get<std::string>()).str() + ".";
+    isMultiModal = config.is_object() && config.contains("vision_config");
   }
 
   /// What is trained and what is frozen, in a sentence.
@@ -58,16 +60,17 @@ public:
     uint64_t frozen = 0;
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       frozen += elementsOf(forward.getArgument(index));
-    return llvm::formatv(
-        "trained: adapters of {0} modules{1}, {2} elements beside {3} of the model, which is frozen", chosen.size(),
-        copied.empty() ? "" : " and " + std::to_string(copied.size()) + " modules as a whole", trained, frozen);
+    return llvm::formatv("trained: adapters of {0} modules{1}, {2} elements beside {3} of the model, which is frozen",
+                         chosen.size() + expertModules.size(),
+                         copied.empty() ? "" : " and " + std::to_string(copied.size()) + " modules as a whole", trained,
+                         frozen);
   }
 
   LogicalResult run() {
     if (!forward || failed(readConfig()) || failed(openTensors()))
       return failure();
     findModules();
-    if (failed(choose()) || failed(chooseCopies()))
+    if (failed(choose()) || failed(chooseExperts()) || failed(chooseCopies()) || failed(chooseTokenRows()))
       return failure();
     if (failed(checkUse()))
       return failure();
@@ -127,9 +130,25 @@ private:
 
   /// The name that transformers' module has for a tensor of the checkpoint.
   std::string moduleName(StringRef stored, bool isHead) const {
+    // The head may have a name of its own; all else is the language model's.
+    if (isMultiModal)
+      return StringRef(languageModelNames((stored + ".").str()).back()).drop_back().str();
     if (prefix.empty() || isHead || anyHasPrefix || stored.starts_with(prefix))
       return stored.str();
     return prefix + stored.str();
+  }
+
+  /// Whether `use` is a table's, of a lookup of the model's input as it is.
+  static bool looksUpTokens(OpOperand &use) {
+    auto lookup = dyn_cast<graph::EmbeddingOp>(use.getOwner());
+    if (!lookup || lookup.getTable() != use.get())
+      return false;
+    Value indices = lookup.getIndices();
+    while (isa_and_nonnull<graph::CastOp, graph::ReshapeOp>(indices.getDefiningOp()))
+      indices = indices.getDefiningOp()->getOperand(0);
+    auto argument = dyn_cast<BlockArgument>(indices);
+    auto function = dyn_cast<func::FuncOp>(lookup->getParentOp());
+    return argument && function && graph::roleOf(function, argument.getArgNumber()) == graph::Role::Tokens;
   }
 
   void findModules() {
@@ -163,6 +182,7 @@ private:
       module.kind = isTable ? Module::Embedding : isMatrix ? Module::Linear : Module::Other;
       module.isHead = argument == head && !isTable;
       module.isTied = isTied;
+      module.isOfTokens = isTable && llvm::any_of(argument.getUses(), looksUpTokens);
       if (!isTied)
         continue;
       StringRef other = "lm_head";
@@ -207,20 +227,29 @@ private:
     return dimension < type.getRank() ? uint64_t(type.getDimSize(dimension)) : 0;
   }
 
+  static uint64_t outputsOf(BlockArgument weight) {
+    auto products = adapters::productsOf(weight);
+    return sizeOf(weight, !products || products->front().isOutputFirst ? 0 : 1);
+  }
+
   void addEntry(const Module &module, StringRef kind, BlockArgument parameter, const std::string &name,
-                ArrayRef<std::pair<StringRef, std::string>> sources) {
+                SmallVector<std::pair<StringRef, std::string>> sources) {
     NamedAttrList entry;
     auto text = [&](StringRef key, StringRef value) { entry.append(key, builder.getStringAttr(value)); };
     text("kind", kind);
     text("parameter", graph::argString(forward, parameter.getArgNumber(), graph::kName));
     text("module", module.stored);
     text("name", name);
+    if (config.hasMagnitude && (kind == "linear" || kind == "embedding"))
+      sources.push_back({"magnitude", name + ".lora_magnitude_vector"});
     for (const auto &[key, tensor] : sources)
       if (DictionaryAttr source = sourceOf(tensor))
         entry.append(key, source);
-    trained += kind == "copy" || kind == "train"
-                   ? elementsOf(parameter)
-                   : uint64_t(config.rankOf(module.name)) * (sizeOf(parameter, 0) + sizeOf(parameter, 1));
+    if (kind == "rows")
+      entry.append("rows", builder.getDenseI64ArrayAttr(config.rowsOf(module.name)->rows));
+    trained += kind == "copy" || kind == "train" ? elementsOf(parameter)
+               : kind == "rows" ? config.rowsOf(module.name)->rows.size() * sizeOf(parameter, 1)
+                                : uint64_t(config.rankOf(module.name)) * (sizeOf(parameter, 0) + sizeOf(parameter, 1));
     if (kind == "linear" || kind == "embedding") {
       // Of an embedding PEFT saves the frozen weight too: it may have got rows that the model's folder lacks.
       if (DictionaryAttr base = sourceOf(name + ".base_layer.weight", /*needed=*/false))
@@ -231,6 +260,10 @@ private:
         text("start", "gaussian");
       else if (config.start == AdapterStart::Orthogonal)
         text("start", "orthogonal");
+      if (config.hasMagnitude) {
+        entry.append("dora", builder.getUnitAttr());
+        trained += kind == "embedding" ? sizeOf(parameter, 1) : outputsOf(parameter);
+      }
       if (kind == "linear" && config.hasBias)
         entry.append("has_bias", builder.getUnitAttr());
       if (kind == "linear" && config.dropout > 0) // PEFT's embeddings have none
@@ -257,8 +290,10 @@ private:
     for (const Module &module : modules) {
       if (config.excludesModule(module.name))
         continue;
-      const bool isAsked =
-          config.isAllLinear ? module.kind == Module::Linear && !module.isHead : config.targetsModule(module.name);
+      const std::optional<ExpertPart> part = expertPartOf(module.name);
+      const bool isOfStack = part && config.targetsParameter(part->stack);
+      const bool isAsked = config.isAllLinear ? module.kind == Module::Linear && !module.isHead && !isOfStack
+                                              : config.targetsModule(module.name);
       if (!isAsked)
         continue;
       const std::string name = std::string(kAdapterPrefix) + module.name;
@@ -286,6 +321,61 @@ private:
     return success();
   }
 
+  /// Experts whose stack is targeted; each is a parameter of its own here.
+  LogicalResult chooseExperts() {
+    llvm::StringMap<int64_t> counts; // of experts, by stack
+    for (const Module &module : modules)
+      if (auto part = expertPartOf(module.name); part && module.kind == Module::Linear)
+        counts[part->stack] = std::max(counts[part->stack], part->expert + 1);
+    SmallVector<bool> isFound(config.parameters.size(), false);
+    for (const Module &module : modules) {
+      const std::optional<ExpertPart> part = expertPartOf(module.name);
+      if (!part || !counts.count(part->stack) || !config.targetsParameter(part->stack))
+        continue;
+      for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
+        wasFound |= StringRef(part->stack).ends_with(key);
+      if (module.kind != Module::Linear || llvm::is_contained(chosen, module.name))
+        return fail("the adapter's target_parameters: '" + module.name +
+                    "' is no linear module, or in target_modules too");
+      expertModules.push_back(module.name);
+      addExpert(module, *part, counts[part->stack]);
+    }
+    for (auto [key, wasFound] : llvm::zip_equal(config.parameters, isFound))
+      if (!wasFound)
+        return fail("the adapter's target_parameters name '" + key +
+                    "': the checkpoint has no experts of that name, one by one (gate_up_proj and down_proj of "
+                    "mlp.experts); stacks that are one tensor in the checkpoint have no adapters yet");
+    return success();
+  }
+
+  void addExpert(const Module &module, const ExpertPart &part, int64_t experts) {
+    const std::string name = std::string(kAdapterPrefix) + config.stackName(part.stack);
+    const int64_t rank = config.rankOf(part.stack), outputs = int64_t(outputsOf(module.weight));
+    NamedAttrList entry;
+    auto text = [&](StringRef key, StringRef value) { entry.append(key, builder.getStringAttr(value)); };
+    auto number = [&](StringRef key, int64_t value) { entry.append(key, builder.getI64IntegerAttr(value)); };
+    text("kind", "expert");
+    text("parameter", graph::argString(forward, module.weight.getArgNumber(), graph::kName));
+    text("module", module.stored);
+    text("name", name);
+    for (const auto &[key, tensor] : {std::pair("a", ".lora_A.weight"), std::pair("b", ".lora_B.weight")})
+      if (DictionaryAttr source = sourceOf(name + tensor, /*needed=*/part.expert == 0))
+        entry.append(key, source);
+    number("rank", rank);
+    entry.append("scale", builder.getF64FloatAttr(config.scaleOf(part.stack)));
+    if (config.start == AdapterStart::Gaussian)
+      text("start", "gaussian");
+    else if (config.start == AdapterStart::Orthogonal)
+      text("start", "orthogonal");
+    number("experts", experts);
+    number("expert", part.expert);
+    number("outputs", part.isHalf ? 2 * outputs : outputs);
+    number("first_output", part.isSecond ? outputs : 0);
+    entries.push_back(entry.getDictionary(root.getContext()));
+    const uint64_t inputs = elementsOf(module.weight) / uint64_t(outputs);
+    trained += uint64_t(rank) * ((part.isSecond ? 0 : inputs) + uint64_t(outputs));
+  }
+
   /// Modules that are trained whole, and biases.
   LogicalResult chooseCopies() {
     for (const Module &module : modules) {
@@ -305,6 +395,35 @@ private:
       const std::string bias = name + (isTarget ? ".base_layer.bias" : ".bias");
       addEntry(module, "train", module.bias, bias, {{"source", bias}});
     }
+    return success();
+  }
+
+  /// Rows of tables that are trained in place of the model's.
+  LogicalResult chooseTokenRows() {
+    SmallVector<bool> isFound(config.tokenRows.size(), false);
+    for (const Module &module : modules) {
+      if (module.kind != Module::Embedding || !module.weight)
+        continue;
+      const TokenRows *table = config.rowsOf(module.name);
+      if (!table || (table->module.empty() && !module.isOfTokens))
+        continue;
+      isFound[table - config.tokenRows.data()] = true;
+      const std::string what = "the adapter's trainable_token_indices: '" + module.name + "'";
+      if (module.isTied)
+        return fail(what + " is the head too (tied): ztc trains rows of a table that stands alone; name it in "
+                           "modules_to_save, or untie the model");
+      if (llvm::is_contained(chosen, module.name) || llvm::is_contained(copied, module.name))
+        return fail(what + " is in target_modules or modules_to_save too: only one of them can change it");
+      for (int64_t row : table->rows)
+        if (uint64_t(row) >= sizeOf(module.weight, 0))
+          return fail(what + " has " + Twine(sizeOf(module.weight, 0)) + " rows, there is no row " + Twine(row));
+      const std::string name = std::string(kAdapterPrefix) + module.name + std::string(kTokenRowsSuffix);
+      addEntry(module, "rows", module.weight, name, {{"source", name}});
+    }
+    for (auto [table, wasFound] : llvm::zip_equal(config.tokenRows, isFound))
+      if (!wasFound)
+        return fail("the adapter's trainable_token_indices: the model has no table of embeddings " +
+                    (table.module.empty() ? "of its tokens" : "whose name ends with '" + table.module + "'"));
     return success();
   }
 
@@ -374,12 +493,13 @@ private:
   OpBuilder builder;
   AdapterConfig config;
   std::string prefix;        ///< of transformers' names, with its dot; empty: the family is not known
+  bool isMultiModal = false; ///< transformers' names have the language model below another module
   bool anyHasPrefix = false; ///< the checkpoint's names have it
   bool isInputFirst = false; ///< a target's weight is stored as (inputs, outputs)
   std::optional<SafetensorsFile> tensors;
   std::vector<Module> modules;
   SmallVector<Attribute> entries;
-  std::vector<std::string> chosen, copied, missing;
+  std::vector<std::string> chosen, expertModules, copied, missing;
   uint64_t trained = 0; ///< elements
   llvm::StringSet<> used;
 };

@@ -1,11 +1,13 @@
 #include "compiler/Verification/StepVerifier.h"
 #include "compiler/Dialect/Dist/Dist.h"
+#include "compiler/Dialect/Graph/Detached.h"
 #include "compiler/Dialect/Graph/Graph.h"
 #include "compiler/Dialect/Graph/Optimizers.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Dialect/Graph/UpdateTime.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 #include <cmath>
@@ -342,6 +344,30 @@ std::optional<StepDifference> StepVerifier::checkLossOfLogits(ModuleOp module) {
       llvm::formatv("@eval: the loss is {0:e9}; the cross entropy of @forward's logits is {1:e9}", loss, sum)};
 }
 
+/// Names of parameters that a value is computed from which the gradient takes as a constant.
+static llvm::StringSet<> feedDetached(func::FuncOp function) {
+  llvm::StringSet<> names;
+  SmallVector<Value> todo;
+  llvm::DenseSet<Value> seen;
+  function.walk([&](Operation *op) {
+    if (op->hasAttr(graph::kDetached))
+      llvm::append_range(todo, op->getOperands());
+  });
+  while (!todo.empty()) {
+    Value value = todo.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *op = value.getDefiningOp()) {
+      llvm::append_range(todo, op->getOperands());
+      continue;
+    }
+    const unsigned index = cast<BlockArgument>(value).getArgNumber();
+    if (graph::roleOf(function, index) == graph::Role::Parameter && !graph::isFrozen(function, index))
+      names.insert(graph::argString(function, index, graph::kName));
+  }
+  return names;
+}
+
 std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
   auto found = expected.find("microstep");
   auto function = module.lookupSymbol<func::FuncOp>("microstep");
@@ -407,6 +433,15 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
     gradients.push_back(std::move(one));
   }
   all.norm = std::sqrt(all.norm);
+  // Moved, these would move what their gradient takes as a constant.
+  const llvm::StringSet<> held = feedDetached(function);
+  if (!held.empty()) {
+    addGap(llvm::formatv("the gradients of {0} parameters against finite differences: they make norms that are "
+                         "constants to the gradient",
+                         held.size())
+               .str());
+    llvm::erase_if(gradients, [&](const Gradient &gradient) { return held.contains(gradient.parameter); });
+  }
   // A parameter that nobody trains must not move when all do.
   const auto begin = std::chrono::steady_clock::now();
   if (!lossAt("", 0)) {
@@ -418,7 +453,7 @@ std::optional<StepDifference> StepVerifier::wrongGradient(ModuleOp module) {
   for (unsigned i : graph::argumentsWithRole(function, graph::Role::Parameter))
     frozen += graph::isFrozen(function, i);
   const bool each = 4 * seconds * double(gradients.size()) <= kSecondsOfDifferences;
-  if (!each && frozen) {
+  if (!each && (frozen || !held.empty())) {
     addGap("gradients against finite differences: the model is too large to move its parameters one by one");
     return std::nullopt;
   }

@@ -89,6 +89,18 @@ void foldTokens(json &value) {
       foldTokens(one);
 }
 
+/// Rows of tables that the small vocabulary has, each once.
+void foldRows(json &rows) {
+  if (rows.is_object())
+    for (json &table : rows)
+      foldRows(table);
+  if (!rows.is_array())
+    return;
+  foldTokens(rows);
+  const std::set<json> once(rows.begin(), rows.end());
+  rows = json(once);
+}
+
 /// Lists with an entry for each pair of a head's rotated elements.
 void shortenFactors(json &rope, int64_t headSize) {
   if (!rope.is_object())
@@ -218,9 +230,11 @@ std::string smallAdapter(const std::string &text, const std::string &small) {
     adapter["init_lora_weights"] = true;
   if (adapter.contains("layers_to_transform"))
     keepLayers(adapter["layers_to_transform"], layers);
-  for (const char *key : {"target_modules", "exclude_modules"})
+  for (const char *key : {"target_modules", "exclude_modules", "target_parameters"})
     if (adapter.contains(key) && adapter[key].is_array())
       nameInEveryLayer(adapter[key]);
+  if (adapter.contains("trainable_token_indices"))
+    foldRows(adapter["trainable_token_indices"]);
   return adapter.dump(1);
 }
 

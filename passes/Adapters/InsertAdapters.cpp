@@ -3,6 +3,7 @@
 #include "compiler/Support/Location.h"
 #include "compiler/Verification/Keeps.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Adapters/Magnitude.h"
 #include "passes/Adapters/Names.h"
 #include "passes/Adapters/Passes.h"
 #include "passes/Adapters/WeightUses.h"
@@ -27,15 +28,17 @@ struct Entry {
     auto found = attributes.getAs<StringAttr>(key);
     return found ? found.getValue() : StringRef();
   }
-  int64_t rank() const {
-    auto found = attributes.getAs<IntegerAttr>("rank");
+  int64_t number(StringRef key) const {
+    auto found = attributes.getAs<IntegerAttr>(key);
     return found ? found.getInt() : 0;
   }
+  int64_t rank() const { return number("rank"); }
   double scale() const {
     auto found = attributes.getAs<FloatAttr>("scale");
     return found ? found.getValueAsDouble() : 1.0;
   }
   DictionaryAttr source(StringRef key) const { return attributes.getAs<DictionaryAttr>(key); }
+  bool has(StringRef key) const { return attributes.contains(key); }
 
   DictionaryAttr attributes;
 };
@@ -51,6 +54,10 @@ public:
   explicit AdapterInserter(func::FuncOp forward) : forward(forward), builder(forward.getContext()) {}
 
   LogicalResult insert(ArrayAttr entries) {
+    // Of the graph as it is: what adapters add are no uses of the model.
+    for (Attribute attribute : entries)
+      if (auto attributes = dyn_cast<DictionaryAttr>(attribute))
+        findProducts(Entry(attributes));
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       forward.setArgAttr(index, graph::kFrozen, builder.getUnitAttr());
     for (Attribute attribute : entries) {
@@ -67,6 +74,8 @@ public:
       if (kind == "linear"      ? failed(addLinear(entry, *weight))
           : kind == "embedding" ? failed(addEmbedding(entry, *weight))
           : kind == "copy"      ? failed(addCopy(entry, *weight))
+          : kind == "rows"      ? failed(addRows(entry, *weight))
+          : kind == "expert"    ? failed(addExpert(entry, *weight))
                                 : failed(train(entry, *weight)))
         return failure();
     }
@@ -75,10 +84,31 @@ public:
   }
 
 private:
-  FailureOr<BlockArgument> parameter(const Entry &entry) {
+  void findProducts(const Entry &entry) {
+    const bool isExpert = entry.text("kind") == "expert";
+    BlockArgument weight = isExpert || entry.text("kind") == "linear" ? findParameter(entry) : BlockArgument();
+    if (!weight)
+      return;
+    auto products = productsOfWeight.try_emplace(weight, adapters::productsOf(weight)).first;
+    if (!isExpert || !products->second)
+      return;
+    Operation *&first = stacks[entry.text("name")].first;
+    for (const adapters::WeightProduct &found : *products->second)
+      if (graph::MatmulOp product = found.product; !first || product->isBeforeInBlock(first))
+        first = product;
+  }
+
+  /// Null where there is none of that name.
+  BlockArgument findParameter(const Entry &entry) {
     for (unsigned index : graph::argumentsWithRole(forward, graph::Role::Parameter))
       if (graph::argString(forward, index, graph::kName) == entry.text("parameter"))
         return forward.getArgument(index);
+    return {};
+  }
+
+  FailureOr<BlockArgument> parameter(const Entry &entry) {
+    if (BlockArgument found = findParameter(entry))
+      return found;
     return emitError(forward.getLoc(), "an adapter is to stand beside '")
                << entry.text("parameter") << "', which is not a parameter",
            failure();
@@ -119,12 +149,15 @@ private:
 
   struct Factors {
     Expr a, b;
-    Value bias; ///< of B; null where it has none
+    Value bias;      ///< of B; null where it has none
+    Value magnitude; ///< of DoRA, (outputs); null without
   };
 
   /// A and B of a weight with so many inputs and outputs.
   FailureOr<Factors> addFactors(const Entry &entry, int64_t inputs, int64_t outputs) {
-    Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+    return addFactors(entry, inputs, outputs, entry.rank(), NameLoc::get(builder.getStringAttr(entry.text("module"))));
+  }
+  FailureOr<Factors> addFactors(const Entry &entry, int64_t inputs, int64_t outputs, int64_t rank, Location loc) {
     const std::string prefix = entry.text("name").str();
     StringRef start = entry.text("start");
     DictionaryAttr first = startOf(builder, "uniform", 1 / std::sqrt(double(inputs))),
@@ -135,27 +168,81 @@ private:
       first = startOf(builder, "orthogonal_rows", double(entry.rank()));
       second = startOf(builder, "orthogonal_columns", double(entry.rank()));
     }
-    FailureOr<Expr> a = add(entry, prefix + ".lora_A.weight", {entry.rank(), inputs}, "a", first, loc);
+    FailureOr<Expr> a = add(entry, prefix + ".lora_A.weight", {rank, inputs}, "a", first, loc);
     if (failed(a))
       return failure();
-    FailureOr<Expr> b = add(entry, prefix + ".lora_B.weight", {outputs, entry.rank()}, "b", second, loc);
+    FailureOr<Expr> b = add(entry, prefix + ".lora_B.weight", {outputs, rank}, "b", second, loc);
     if (failed(b))
       return failure();
-    Factors factors{*a, *b, {}};
-    if (entry.attributes.contains("has_bias")) {
+    Factors factors{*a, *b, {}, {}};
+    if (entry.has("has_bias")) {
       FailureOr<Expr> bias = add(entry, prefix + ".lora_B.bias", {outputs}, "bias", startOf(builder, "zero"), loc);
       if (failed(bias))
         return failure();
       factors.bias = bias->value();
     }
+    if (failed(addMagnitude(entry, outputs, factors)))
+      return failure();
     return factors;
+  }
+
+  /// Fresh ones are the norms of the weight's rows, which are known where the weight is: when it is loaded.
+  LogicalResult addMagnitude(const Entry &entry, int64_t outputs, Factors &factors) {
+    if (!entry.has("dora"))
+      return success();
+    FailureOr<Expr> magnitude = add(entry, entry.text("name") + ".lora_magnitude_vector", {outputs}, "magnitude",
+                                    startOf(builder, "one"), factors.a.loc());
+    if (failed(magnitude))
+      return failure();
+    factors.magnitude = magnitude->value();
+    return success();
+  }
+
+  /// What DoRA multiplies each output by.
+  Expr magnitudeFactors(const Entry &entry, Value weight, bool isOutputFirst, const Factors &factors) {
+    const Expr w = factors.a.with(weight);
+    return adapters::magnitudeOverNorm({w, isOutputFirst, factors.a, factors.b, entry.scale()},
+                                       w.with(factors.magnitude));
+  }
+
+  /// The factors of one expert of a stack, which all of them share as PEFT has them: A (experts * rank, inputs), expert
+  /// after expert, and B (outputs, rank * experts), where the expert is the fastest.
+  LogicalResult addExpert(const Entry &entry, BlockArgument weight) {
+    const auto &products = productsOfWeight[weight];
+    if (!products)
+      return emitError(forward.getLoc(), "'")
+             << entry.text("parameter") << "' is used in another way than a product: it can have no adapter";
+    const int64_t rank = entry.rank(), experts = entry.number("experts"), outputs = entry.number("outputs");
+    auto type = cast<RankedTensorType>(weight.getType());
+    const int64_t own = type.getDimSize(products->front().isOutputFirst ? 0 : 1), inputs = type.getNumElements() / own;
+    Stack &stack = stacks[entry.text("name")];
+    if (!stack.a) {
+      Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+      FailureOr<Factors> all = addFactors(entry, inputs, outputs, experts * rank, loc);
+      if (failed(all))
+        return failure();
+      // Expert after expert too, once for all of them.
+      builder.setInsertionPoint(stack.first);
+      Expr byExpert = graph::transpose(graph::reshape(all->b, {outputs, rank, experts}), {2, 0, 1});
+      stack.a = all->a.value();
+      stack.b = graph::reshape(byExpert, {experts * outputs, rank}).value();
+    }
+    for (const adapters::WeightProduct &found : *products) {
+      builder.setInsertionPoint(found.product); // what stands beside it comes right after it
+      Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+      const int64_t expert = entry.number("expert");
+      const Expr a = graph::slice(Expr(builder, loc, stack.a), {expert * rank, 0}, {rank, inputs}),
+                 b = graph::slice(a.with(stack.b), {expert * outputs + entry.number("first_output"), 0}, {own, rank});
+      addBeside(entry, weight, found, {a, b, {}, {}}, std::nullopt);
+    }
+    return success();
   }
 
   LogicalResult addLinear(const Entry &entry, BlockArgument weight) {
     auto type = cast<RankedTensorType>(weight.getType());
     if (type.getRank() != 2)
       return emitError(forward.getLoc(), "'") << entry.text("parameter") << "' is not a matrix: it can have no adapter";
-    std::optional<SmallVector<adapters::WeightProduct>> products = adapters::productsOf(weight);
+    const std::optional<SmallVector<adapters::WeightProduct>> &products = productsOfWeight[weight];
     const bool isOutputFirst = !products || products->front().isOutputFirst;
     const int64_t outputs = type.getDimSize(isOutputFirst ? 0 : 1), inputs = type.getDimSize(isOutputFirst ? 1 : 0);
     SmallVector<OpOperand *> uses;
@@ -167,19 +254,41 @@ private:
       return failure();
     if (!products)
       return addToWeight(entry, weight, uses, *factors);
+    std::optional<Expr> magnitudes;
+    if (factors->magnitude) {
+      // Beside the first product: at stage 3 that is where the weight is at hand.
+      builder.setInsertionPoint(llvm::min_element(*products, [](const auto &a, const auto &b) {
+                                  return a.product->isBeforeInBlock(b.product);
+                                })->product);
+      magnitudes = magnitudeFactors(entry, weight, isOutputFirst, *factors);
+    }
     for (const adapters::WeightProduct &found : *products)
-      addBeside(entry, found, *factors);
+      addBeside(entry, weight, found, *factors, magnitudes);
     return success();
   }
 
-  /// The sum of the product and scale * (x A^T) B^T, in the columns that the weight makes.
-  void addBeside(const Entry &entry, const adapters::WeightProduct &found, const Factors &factors) {
+  /// The rows of a matrix, or the elements of a vector, that make a window of outputs.
+  static Expr within(const Expr &all, const adapters::Window &outputs, int64_t axis = 0) {
+    if (outputs.count == all.dim(axis))
+      return all;
+    SmallVector<int64_t> offsets(all.rank(), 0), sizes(all.type().getShape());
+    offsets[axis] = outputs.begin;
+    sizes[axis] = outputs.count;
+    return graph::slice(all, offsets, sizes);
+  }
+
+  /// The sum of the product and scale * (x A^T) B^T, in the columns that the weight makes. With magnitudes (DoRA) the
+  /// sum times these; where x is dropped out, the product with the weight has its factor of the dropped x as well:
+  /// y + (c - 1) (x' W^T) + c scale (x' A^T) B^T, as PEFT computes it.
+  void addBeside(const Entry &entry, Value weight, const adapters::WeightProduct &found, const Factors &factors,
+                 const std::optional<Expr> &magnitudes) {
     graph::MatmulOp product = found.product;
     builder.setInsertionPointAfter(product);
     Location loc = factors.a.loc();
     Expr x(builder, loc, product.getA());
     bool transposes = product.getTransposeA();
-    if (FloatAttr dropout = entry.attributes.getAs<FloatAttr>("dropout")) {
+    FloatAttr dropout = entry.attributes.getAs<FloatAttr>("dropout");
+    if (dropout) {
       if (transposes)
         x = graph::transpose(x, {1, 0});
       transposes = false;
@@ -190,22 +299,25 @@ private:
     if (entry.scale() != 1)
       hidden = hidden * entry.scale();
     const adapters::Window &outputs = found.outputs;
-    Expr b = factors.b;
-    if (outputs.count != b.dim(0))
-      b = graph::slice(b, {outputs.begin, 0}, {outputs.count, b.dim(1)});
-    Expr added = graph::matmul(hidden, b, false, /*transposeB=*/true);
+    Expr added = graph::matmul(hidden, within(factors.b, outputs), false, /*transposeB=*/true);
     if (factors.bias) {
-      Expr bias(builder, loc, factors.bias);
-      if (outputs.count != bias.dim(0))
-        bias = graph::slice(bias, {outputs.begin}, {outputs.count});
+      Expr bias = within(Expr(builder, loc, factors.bias), outputs);
       added = added + graph::broadcastLike(bias * entry.scale(), added);
+    }
+    if (magnitudes && dropout) {
+      const Expr w = within(x.with(weight), outputs, found.isOutputFirst ? 0 : 1);
+      const Expr dropped = graph::matmul(x, w, false, /*transposeB=*/found.isOutputFirst);
+      const Expr factor = within(*magnitudes, outputs);
+      added = adapters::scaleColumns(dropped, factor - 1.0, 0) + adapters::scaleColumns(added, factor, 0);
     }
     auto type = cast<RankedTensorType>(product.getType());
     if (outputs.count != type.getDimSize(1))
       added = added.with(
           graph::PadOp::create(builder, loc, type, added.value(), builder.getDenseI64ArrayAttr({0, outputs.offset})));
-    Expr sum = Expr(builder, product.getLoc(), product) + added;
-    product.getResult().replaceAllUsesExcept(sum.value(), sum.value().getDefiningOp());
+    Expr sum = Expr(builder, product.getLoc(), product) + added, result = sum;
+    if (magnitudes && !dropout)
+      result = adapters::scaleColumns(sum, within(*magnitudes, outputs), outputs.offset);
+    product.getResult().replaceAllUsesExcept(result.value(), sum.value().getDefiningOp());
   }
 
   /// The weight's readers take weight + scale * B A instead.
@@ -215,13 +327,17 @@ private:
       return emitError(forward.getLoc(), "'")
              << entry.text("parameter") << "' is used in another way than a product: its adapter can have no bias "
              << "(lora_bias)";
-    if (entry.attributes.contains("dropout"))
+    if (entry.has("dropout"))
       return emitError(forward.getLoc(), "'")
              << entry.text("parameter") << "' is used in another way than a product: its "
              << "adapter can have no dropout (lora_dropout)";
     builder.setInsertionPointToStart(&forward.getBody().front());
     Expr delta = graph::matmul(factors.b, factors.a) * entry.scale();
     Expr sum = Expr(builder, factors.a.loc(), weight) + delta;
+    if (factors.magnitude) {
+      Expr factor = magnitudeFactors(entry, weight, /*isOutputFirst=*/true, factors);
+      sum = sum * graph::broadcastLike(graph::reshape(factor, {factor.dim(0), 1}), sum);
+    }
     for (OpOperand *use : uses)
       use->set(sum.value());
     remark::missed(forward.getLoc(), remark::RemarkOpts::name("adapters").category(DEBUG_TYPE).function("forward"))
@@ -240,10 +356,19 @@ private:
                             startOf(builder, "normal", 1), loc);
     if (failed(a) || failed(b))
       return failure();
+    Factors factors{*a, *b, {}, {}};
+    if (failed(addMagnitude(entry, type.getDimSize(1), factors)))
+      return failure();
     SmallVector<graph::EmbeddingOp> lookups;
     for (Operation *user : table.getUsers())
       if (auto lookup = dyn_cast<graph::EmbeddingOp>(user); lookup && lookup.getTable() == table)
         lookups.push_back(lookup);
+    std::optional<Expr> magnitudes;
+    if (factors.magnitude && !lookups.empty()) {
+      builder.setInsertionPoint(*llvm::min_element(
+          lookups, [](graph::EmbeddingOp a, graph::EmbeddingOp b) { return a->isBeforeInBlock(b); }));
+      magnitudes = magnitudeFactors(entry, table, /*isOutputFirst=*/false, factors);
+    }
     for (graph::EmbeddingOp lookup : lookups) {
       builder.setInsertionPointAfter(lookup);
       auto result = cast<RankedTensorType>(lookup.getType());
@@ -255,7 +380,42 @@ private:
       rows = graph::reshape(rows, {result.getNumElements() / result.getShape().back(), entry.rank()});
       Expr added = graph::reshape(graph::matmul(rows * entry.scale(), *b, false, true), result.getShape());
       Expr sum = Expr(builder, lookup.getLoc(), lookup) + added;
-      lookup.getResult().replaceAllUsesExcept(sum.value(), sum.value().getDefiningOp());
+      const Expr whole = magnitudes ? adapters::scaleColumns(sum, *magnitudes, 0) : sum;
+      lookup.getResult().replaceAllUsesExcept(whole.value(), sum.value().getDefiningOp());
+    }
+    return success();
+  }
+
+  /// Lookups of some rows of a table find trained ones in their place.
+  LogicalResult addRows(const Entry &entry, BlockArgument table) {
+    auto type = cast<RankedTensorType>(table.getType());
+    auto rows = entry.attributes.getAs<DenseI64ArrayAttr>("rows");
+    if (!rows || rows.empty())
+      return emitError(forward.getLoc(), "'") << entry.text("parameter") << "' has no list of rows that are trained";
+    Location loc = NameLoc::get(builder.getStringAttr(entry.text("module")));
+    FailureOr<Expr> trained =
+        add(entry, entry.text("name"), {rows.size(), type.getDimSize(1)}, "source", startOf(builder, "zero"), loc);
+    if (failed(trained))
+      return failure();
+    for (Operation *user : llvm::to_vector(table.getUsers())) {
+      auto lookup = dyn_cast<graph::EmbeddingOp>(user);
+      if (!lookup || lookup.getTable() != table)
+        continue;
+      builder.setInsertionPointAfter(lookup);
+      const Expr looked(builder, loc, lookup), token = looked.with(lookup.getIndices());
+      // Which of the trained rows it is, -1 where it is none.
+      Expr place = graph::constantLike(token, -1);
+      for (auto [number, row] : llvm::enumerate(rows.asArrayRef()))
+        place = graph::select(token == graph::constantLike(token, double(row)),
+                              graph::constantLike(token, double(number)), place);
+      const Expr zero = graph::zeroLike(token), isTrained = place >= zero;
+      const Expr found = looked.with(graph::EmbeddingOp::create(builder, loc, lookup.getType(), trained->value(),
+                                                                graph::select(isTrained, place, zero).value()));
+      SmallVector<int64_t> shape(token.type().getShape());
+      shape.push_back(1);
+      const Expr mask = graph::broadcast(graph::reshape(isTrained, shape), looked.type().getShape());
+      Expr result = graph::select(mask, found, looked);
+      lookup.getResult().replaceAllUsesExcept(result.value(), result.value().getDefiningOp());
     }
     return success();
   }
@@ -300,6 +460,13 @@ private:
 
   func::FuncOp forward;
   OpBuilder builder;
+  DenseMap<Value, std::optional<SmallVector<adapters::WeightProduct>>> productsOfWeight;
+  /// The factors that the experts of one stack share.
+  struct Stack {
+    Operation *first = nullptr; ///< product with a weight of it
+    Value a, b;                 ///< (experts * rank, inputs) and (experts * outputs, rank)
+  };
+  llvm::StringMap<Stack> stacks;
 };
 
 struct InsertAdapters : impl::InsertAdaptersBase<InsertAdapters>, SaysWhatItKeeps {

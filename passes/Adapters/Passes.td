@@ -16,7 +16,16 @@ def InsertAdapters : Pass<"ztc-insert-adapters", "mlir::ModuleOp"> {
     ```
     Where a weight is used in any other way its uses read the sum of the weight and scale * B A. `embedding`: lookups of the table are
     followed by lookups in the transposed A (rank, rows) and a product with B (width, rank). `copy`: a parameter of its own, trained whole,
-    takes the place of the weight. `train`: the parameter itself is trained.
+    takes the place of the weight. `train`: the parameter itself is trained. `rows`: lookups of the rows of a table that `rows` lists find those of a trained parameter
+    (as many rows, width) instead.
+    `expert`: as `linear`, with one expert's rows of A and B of a whole stack, (experts * rank, inputs) and (outputs, rank * experts), as PEFT has them.
+    With `dora` (Liu et al. 2024) an adapter has magnitudes, a number for each output: the sum is multiplied by them over the norms of the rows of W + scale * B A, which
+    are `graph.detached`, a constant to the gradient. These norms are made of W A^T, A A^T and the squares of W: there is no second matrix of the weight's size.
+    ```
+    %y = graph.matmul %x, %w {transpose_b}      =>      %z = graph.add %y, %d
+                                                        %v = graph.mul %z, %c                      // %c = magnitude / norm, in each row
+    ```
+    Where x is dropped out, x' of it multiplies W too, as in PEFT: y + (c - 1) (x' W^T) + c scale (x' A^T) B^T.
   }];
   let dependentDialects = ["::ztc::graph::GraphDialect"];
 }

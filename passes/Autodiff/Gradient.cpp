@@ -1,5 +1,6 @@
 #include "passes/Autodiff/Gradient.h"
 #include "compiler/Dialect/Graph/Cache.h"
+#include "compiler/Dialect/Graph/Detached.h"
 #include "compiler/Dialect/Graph/Graph.h"
 
 using namespace mlir;
@@ -41,7 +42,8 @@ struct Activity {
   }
 
   bool hasActiveOperand(Operation *op) const {
-    return llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
+    return !op->hasAttr(graph::kDetached) &&
+           llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
   }
 };
 

@@ -93,8 +93,16 @@ private:
     }
   }
 
-  /// `value`, made in front of `reader`.
+  /// `value`, made in front of `reader`; of one that the reader reads twice, once.
   Value numbersFor(Value value, Operation *reader) {
+    if (Value numbers = made.lookup({value, reader}))
+      return numbers;
+    Value numbers = makeNumbers(value, reader);
+    made[{value, reader}] = numbers;
+    return numbers;
+  }
+
+  Value makeNumbers(Value value, Operation *reader) {
     builder.setInsertionPoint(reader);
     if (auto type = wasType.find(value); type != wasType.end()) {
       if (!ownScales || formats.lookup(value) != graph::WeightFormat::Nf4)
@@ -120,6 +128,7 @@ private:
   OpBuilder builder;
   llvm::MapVector<Value, RankedTensorType> wasType; ///< of parameters that are bytes now
   llvm::DenseMap<Value, graph::WeightFormat> formats;
+  llvm::DenseMap<std::pair<Value, Operation *>, Value> made;
 };
 
 struct QuantizeWeights : impl::QuantizeWeightsBase<QuantizeWeights>, SaysWhatItKeeps {

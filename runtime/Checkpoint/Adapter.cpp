@@ -1,5 +1,7 @@
 #include "runtime/Checkpoint/Adapter.h"
+#include "runtime/Core/Json.h"
 #include "runtime/Core/Random.h"
+#include "runtime/Format/QuantizedWeight.h"
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -8,11 +10,40 @@ namespace ztc {
 
 std::string modelName(const plan::Parameter &parameter) {
   std::string name = parameter.name().substr(kAdapterPrefix.size());
-  if (name.find(".lora_") != std::string::npos)
+  if (name.find(".lora_") != std::string::npos || isTokenRows(parameter))
     return {};
   if (const size_t layer = name.find(".base_layer."); layer != std::string::npos)
     name.erase(layer, std::string_view(".base_layer").size());
   return name;
+}
+
+ModelParameters modelParameters(const plan::Plan &plan) {
+  ModelParameters model;
+  for (const plan::Parameter &parameter : plan.parameters()) {
+    if (isOfAdapter(plan, parameter))
+      continue;
+    model[parameter.name()] = &parameter;
+    for (const std::string &tied : parameter.tied())
+      model.emplace(tied, &parameter);
+  }
+  return model;
+}
+
+const plan::Parameter *findTarget(const ModelParameters &model, const std::string &name) {
+  for (const std::string &stored : checkpointNames(name))
+    if (const auto found = model.find(stored); found != model.end())
+      return found->second;
+  return nullptr;
+}
+
+bool isOutputLast(const plan::Plan &plan, const plan::Parameter &a, const plan::Parameter &weight) {
+  if (a.name().ends_with(".lora_embedding_A"))
+    return true;
+  const auto &shape = checkpointShape(weight);
+  if (shape.size() != 2 || shape[0] != shape[1])
+    return shape[0] == a.shape(1);
+  const auto json = parseJson(plan.adapter_config());
+  return json.is_object() && json.value("fan_in_fan_out", nlohmann::json()) == nlohmann::json(true);
 }
 
 /// A random orthogonal matrix (rank, rank): normal numbers, row after row made orthogonal to those before.

@@ -3,6 +3,8 @@
 #include "runtime/Format/AdapterConfig.h"
 #include "runtime/Format/plan.pb.h"
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace ztc {
 
@@ -19,8 +21,31 @@ inline bool isOfAdapter(const plan::Plan &plan, const plan::Parameter &parameter
   return trainsAdapter(plan) && parameter.name().starts_with(kAdapterPrefix);
 }
 
-/// The model's name of what the adapter trains whole (a copy of a module, a bias); empty for A and B.
+/// Whether these are the magnitudes of DoRA: fresh ones are norms of the weight that they stand beside, see
+/// freshMagnitude().
+inline bool isMagnitude(const plan::Parameter &parameter) {
+  return parameter.name().ends_with(".lora_magnitude_vector");
+}
+
+/// Whether these are rows of a table (trainable_token_indices): fresh ones are the table's, see freshTokenRows().
+inline bool isTokenRows(const plan::Parameter &parameter) {
+  return parameter.name().ends_with(kTokenRowsSuffix);
+}
+
+/// The model's name of what the adapter trains whole (a copy of a module, a bias); empty for what changes a tensor.
 std::string modelName(const plan::Parameter &parameter);
+
+/// The frozen model's parameters by all their names.
+using ModelParameters = std::map<std::string, const plan::Parameter *>;
+ModelParameters modelParameters(const plan::Plan &plan);
+
+/// The parameter that PEFT calls `name`: checkpoints of some families leave out the first part. Null where there is
+/// none.
+const plan::Parameter *findTarget(const ModelParameters &model, const std::string &name);
+
+/// Whether a weight has its outputs last, (inputs, outputs), as a table has, beside which `a`, the first factor,
+/// stands. Of a square one the configuration's fan_in_fan_out says it.
+bool isOutputLast(const plan::Plan &plan, const plan::Parameter &a, const plan::Parameter &weight);
 
 /// Elements [begin, begin + count) of a parameter that begins fresh, as its source says: functions of seed, name and
 /// index. Of orthogonal ones A is N Q1 / 10 and B is N' Q2 / 10, transposed where rows are asked for: N and N' normal

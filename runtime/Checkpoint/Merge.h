@@ -1,9 +1,9 @@
-// The model that an adapter makes of the one that it was trained beside: W + scale * B A for each weight that it stands
-// beside (Hu et al., "LoRA"), in f32 and rounded once.
+// The model that an adapter makes of the one that it was trained beside: each weight that it stands beside is changed
+// as runtime/Format/WeightChange.h says, in f32 and rounded once.
 #pragma once
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/Weights.h"
-#include "runtime/Format/AdapterConfig.h"
+#include "runtime/Format/WeightChange.h"
 #include <map>
 #include <memory>
 #include <string>
@@ -36,24 +36,12 @@ public:
   Status write(const PlannedFile &planned, const std::string &path) const;
 
 private:
-  /// What changes one tensor of the model.
-  struct Change {
-    std::vector<float> a, b;  ///< (rank, inputs) and (outputs, rank); of a table (rank, rows) and (width, rank)
-    std::vector<float> whole; ///< in place of the tensor
-    std::vector<float> added; ///< to it
-    uint64_t rank = 0;
-    bool isTransposed = false; ///< the tensor is (inputs, outputs), as a table is (rows, width)
-    float scale = 1;
-  };
   MergedModel() = default;
   Status collect(const plan::Plan &plan, const WeightOptions &weights);
-  Status addFactors(const plan::Parameter &a, const plan::Parameter &target, const SafetensorsFile &file,
-                    const AdapterConfig &config, bool prefersTransposed);
-  static void apply(const Change &change, uint64_t columns, uint64_t begin, uint64_t count, float *values);
 
   ModelSource source_;
   std::map<std::string, const plan::Parameter *> model_; ///< by name, of the plan that is trained
-  std::map<std::string, Change> changes_;                ///< by the model's name
+  std::map<std::string, WeightChange> changes_;          ///< by the model's name
   uint32_t threads_ = 1;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/Checkpoint/Weights.h"
 #include "runtime/Checkpoint/Adapter.h"
+#include "runtime/Checkpoint/FreshAdapter.h"
 #include "runtime/Checkpoint/QuantizedTensors.h"
 #include "runtime/Checkpoint/TensorFiles.h"
 #include "runtime/Checkpoint/TensorReader.h"
@@ -354,6 +355,25 @@ static void takeSample(Sha256 &sample, const StoredTensor &tensor) {
     sample.update(tensor.data.data() + last / (kPieces - 1) * i, piece);
 }
 
+/// What begins as numbers of the frozen model: magnitudes of DoRA, rows of a table.
+static bool beginsAsModel(const plan::Parameter &parameter) {
+  return parameter.source().path().empty() && (isMagnitude(parameter) || isTokenRows(parameter));
+}
+
+static Status loadFromModel(const StateContext &context, const plan::Parameter &parameter, const ModelSource &model,
+                            const WeightOptions &options) {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<float> values, isMagnitude(parameter)
+                                                            ? freshMagnitude(context.plan, parameter, model, options)
+                                                            : freshTokenRows(context.plan, parameter, model));
+  return fillParameter(
+      context, parameter, StateKind::Model,
+      [&](uint64_t begin, uint64_t count, float *out) {
+        std::copy_n(values.begin() + int64_t(begin), count, out);
+        return Status::ok();
+      },
+      options.threads);
+}
+
 /// `sample` takes from every tensor, also where this rank holds no part of it.
 static Status loadOwn(const StateContext &context, const WeightOptions &options, Sha256 &sample) {
   ZTC_RETURN_IF_ERROR(checkStateTypes(context.plan));
@@ -383,11 +403,19 @@ static Status loadOwn(const StateContext &context, const WeightOptions &options,
     return fillBytes(context, parameter, bytes);
   };
   uint64_t index = 0;
+  std::optional<ModelSource> frozen; // where an adapter begins with numbers of it
   const auto loadPlanned = [&](const Parameters &parameters) -> Status {
     ZTC_ASSIGN_OR_RETURN(const PlannedWeights weights, PlannedWeights::open(parameters, options.planFolder));
     std::map<std::string, SafetensorsCollection> checkpoints; // by the path of a file
     for (const plan::Parameter *parameter : parameters) {
       const plan::WeightSource &source = parameter->source();
+      if (beginsAsModel(*parameter)) {
+        if (!frozen) {
+          ZTC_ASSIGN_OR_RETURN(frozen, openFrozenModel(context.plan, options, /*original=*/false));
+        }
+        ZTC_RETURN_IF_ERROR(loadFromModel(context, *parameter, *frozen, options));
+        continue;
+      }
       if (source.path().empty()) {
         ZTC_RETURN_IF_ERROR(
             fillParameter(context, *parameter, StateKind::Model, [&](uint64_t begin, uint64_t count, float *out) {

@@ -173,6 +173,36 @@ void readLayers(Reader &reader, AdapterConfig &config) {
     reader.checkPattern("layers_pattern", pattern);
 }
 
+/// Numbers of tokens, each once.
+bool takeRows(const Json &value, std::vector<int64_t> &rows) {
+  if (!value.is_array() || value.empty() || value.size() > kMostTokenRows)
+    return false;
+  for (const Json &row : value) {
+    if (!row.is_number_integer() || row.get<int64_t>() < 0 || std::ranges::find(rows, row.get<int64_t>()) != rows.end())
+      return false;
+    rows.push_back(row.get<int64_t>());
+  }
+  return true;
+}
+
+void readTokenRows(Reader &reader, AdapterConfig &config) {
+  const Json *value = reader.find("trainable_token_indices");
+  if (!value)
+    return;
+  const auto add = [&](const std::string &module, const Json &rows) {
+    config.tokenRows.push_back({module, {}});
+    if (!takeRows(rows, config.tokenRows.back().rows))
+      reader.fail("trainable_token_indices",
+                  fmt::format("expected a list of 1 to {} numbers of tokens, each once, or an object of such lists by "
+                              "the names of tables, found {}; to train more rows name the table in modules_to_save",
+                              kMostTokenRows, value->dump().substr(0, 80)));
+  };
+  if (!value->is_object())
+    return add("", *value);
+  for (const auto &[module, rows] : value->items())
+    add(module, rows);
+}
+
 void readStart(Reader &reader, const Json &json, AdapterConfig &config) {
   reader.find("init_lora_weights");
   const auto value = json.find("init_lora_weights");
@@ -209,6 +239,7 @@ void readTargets(Reader &reader, AdapterConfig &config) {
   }
   reader.read("exclude_modules", config.excluded);
   reader.read("modules_to_save", config.modulesToSave);
+  reader.read("target_parameters", config.parameters);
   for (const std::string &name : config.modulesToSave)
     reader.checkPattern("modules_to_save", name);
 }
@@ -238,6 +269,13 @@ void checkValues(Reader &reader, const AdapterConfig &config) {
     checkRank("rank_pattern", entry.second);
   if (!std::isfinite(config.alpha))
     reader.fail("lora_alpha", "is not finite");
+  const std::pair<bool, const char *> notOfStacks[]{
+      {config.dropout > 0, "lora_dropout"}, {config.hasBias, "lora_bias"}, {config.hasMagnitude, "use_dora"}};
+  for (const auto &[isAsked, key] : notOfStacks)
+    if (isAsked && !config.parameters.empty())
+      reader.fail("target_parameters", fmt::format("stacks of experts have no {}, as in PEFT", key));
+  if (config.hasBias && config.hasMagnitude)
+    reader.fail("use_dora", "DoRA has no lora_bias, as in PEFT: leave one of them out");
   if (!(config.dropout >= 0 && config.dropout < 1))
     reader.fail("lora_dropout", fmt::format("a share of 0 to less than 1, found {}", config.dropout));
 }
@@ -253,6 +291,7 @@ constexpr std::pair<const char *, const char *> kShortKeys[] = {
     {"exclude", "exclude_modules"},
     {"save", "modules_to_save"},
     {"dropout", "lora_dropout"},
+    {"dora", "use_dora"},
 };
 
 bool isOneOf(const std::vector<std::string> &list, std::string_view module) {
@@ -327,6 +366,83 @@ bool AdapterConfig::targetsModule(std::string_view module) const {
          (isInLayers(*this, module) || std::ranges::find(targets.list, module) != targets.list.end());
 }
 
+namespace {
+
+/// How transformers 5 and older checkpoints call the parts of a multi-modal model.
+struct Renamed {
+  std::string_view module, stored;
+};
+constexpr Renamed kLanguageModel[] = {{"model.language_model.", "language_model.model."},
+                                      {"lm_head.", "language_model.lm_head."},
+                                      {"model.language_model.", "model."}};
+
+void addRenamed(std::vector<std::string> &names, const std::string &name, std::string_view from, std::string_view to) {
+  if (name.starts_with(from) && !name.starts_with(to))
+    names.push_back(std::string(to) + name.substr(from.size()));
+}
+
+} // namespace
+
+std::vector<std::string> checkpointNames(const std::string &name) {
+  std::vector<std::string> names{name, name.substr(name.find('.') + 1)};
+  for (const Renamed &renamed : kLanguageModel)
+    if (name.starts_with(renamed.module))
+      names.push_back(std::string(renamed.stored) + name.substr(renamed.module.size()));
+  return names;
+}
+
+std::vector<std::string> languageModelNames(const std::string &stored) {
+  std::vector<std::string> names{stored};
+  for (const Renamed &renamed : kLanguageModel)
+    addRenamed(names, stored, renamed.stored, renamed.module);
+  return names;
+}
+
+std::optional<ExpertPart> expertPartOf(std::string_view module) {
+  struct Own {
+    std::string_view name;
+    const char *parameter;
+    bool isHalf, isSecond;
+  };
+  static constexpr Own kOwn[] = {{"gate_proj", "gate_up_proj", true, false}, {"w1", "gate_up_proj", true, false},
+                                 {"up_proj", "gate_up_proj", true, true},    {"w3", "gate_up_proj", true, true},
+                                 {"down_proj", "down_proj", false, false},   {"w2", "down_proj", false, false}};
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t at = module.rfind(kExperts), digits = at + kExperts.size();
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  int64_t expert = 0;
+  const char *end = module.data() + module.size();
+  const auto [stop, error] = std::from_chars(module.data() + digits, end, expert);
+  if (error != std::errc() || expert < 0 || stop == end || *stop != '.')
+    return std::nullopt;
+  const std::string_view name(stop + 1, size_t(end - stop - 1));
+  const auto own = std::ranges::find(kOwn, name, &Own::name);
+  if (own == std::end(kOwn))
+    return std::nullopt;
+  std::string path(module.substr(0, digits - 1));
+  // As transformers 5 calls them.
+  if (const size_t block = path.rfind(".block_sparse_moe."); block != std::string::npos)
+    path.replace(block, std::string_view(".block_sparse_moe.").size(), ".mlp.");
+  return ExpertPart{path + "." + own->parameter, expert, own->isHalf, own->isSecond};
+}
+
+bool AdapterConfig::targetsParameter(std::string_view parameter) const {
+  return isOneOf(parameters, parameter);
+}
+
+std::string AdapterConfig::stackName(std::string_view stack) const {
+  std::string module(stack.substr(0, stack.rfind('.')));
+  const bool isInner = stack.ends_with(".gate_up_proj") && targetsParameter(module + ".down_proj");
+  return isInner ? module + ".base_layer" : module;
+}
+
+const TokenRows *AdapterConfig::rowsOf(std::string_view module) const {
+  const auto found =
+      std::ranges::find_if(tokenRows, [&](const TokenRows &table) { return module.ends_with(table.module); });
+  return found == tokenRows.end() ? nullptr : &*found;
+}
+
 StatusOr<AdapterConfig> parseAdapterConfig(std::string_view text, const std::string &place) {
   const Json json = parseJson<Json>(text);
   if (!json.is_object())
@@ -346,15 +462,18 @@ StatusOr<AdapterConfig> parseAdapterConfig(std::string_view text, const std::str
   reader.read("use_rslora", config.dividesByRoot);
   reader.read("lora_bias", config.hasBias);
   reader.read("lora_dropout", config.dropout);
+  reader.read("use_dora", config.hasMagnitude);
   bool stored = false;
   reader.read("fan_in_fan_out", stored); // the product says how a weight lies
   readTargets(reader, config);
+  readTokenRows(reader, config);
   readLayers(reader, config);
   readBias(reader, config);
   readStart(reader, json, config);
   reader.finish();
   checkValues(reader, config);
-  if (config.targets.isEmpty() && !config.isAllLinear && config.modulesToSave.empty())
+  if (config.targets.isEmpty() && !config.isAllLinear && config.modulesToSave.empty() && config.tokenRows.empty() &&
+      config.parameters.empty())
     reader.fail("target_modules", "names no module: give a list, a regular expression or all-linear");
   ZTC_RETURN_IF_ERROR(reader.status());
   return config;
@@ -372,7 +491,7 @@ StatusOr<std::string> adapterConfigText(std::string_view words) {
             {"init_lora_weights", true}};
   const auto fail = [&](const std::string &what) {
     return invalidArgument(fmt::format("--lora={}: {}; expected r=16,alpha=32,targets=all-linear (or names joined by "
-                                       "+), and of dropout, rslora, bias, init, exclude, save what is wanted",
+                                       "+), and of dropout, rslora, dora, bias, init, exclude, save what is wanted",
                                        words, what));
   };
   for (size_t at = 0; at < words.size();) {
@@ -421,7 +540,8 @@ std::string differenceOfAdapters(const std::string &compiled, const std::string 
   const Json mine = parseJson<Json>(compiled), other = parseJson<Json>(given);
   if (!mine.is_object() || !other.is_object())
     return "one of the configurations is not a JSON object";
-  for (const char *key : {"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora", "lora_bias"}) {
+  for (const char *key : {"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora", "lora_bias",
+                          "target_parameters", "trainable_token_indices"}) {
     const auto valueIn = [&, name = std::string(key)](const Json &json) {
       const auto found = json.find(name);
       const bool missing = found == json.end() || isEmpty(*found);

@@ -18,6 +18,25 @@ struct ModuleNames {
   bool isEmpty() const { return list.empty() && expression.empty(); }
 };
 
+/// Rows of a table that are trained, each in place of the model's.
+struct TokenRows {
+  std::string module;        ///< what the table's name ends with; empty: the table of the tokens
+  std::vector<int64_t> rows; ///< numbers of tokens, each once
+};
+/// As many rows as that at most: the plan compares each token with each of them.
+inline constexpr size_t kMostTokenRows = 1024;
+
+/// A module of one expert, in a checkpoint that has experts one by one, as a part of transformers' parameter of them
+/// all.
+struct ExpertPart {
+  std::string stack; ///< "model.layers.0.mlp.experts.gate_up_proj": (experts, outputs, inputs)
+  int64_t expert;
+  bool isHalf;   ///< its outputs are half of the stack's: gate or up
+  bool isSecond; ///< and those are the second half
+};
+/// Nothing where the name is that of no such module.
+std::optional<ExpertPart> expertPartOf(std::string_view module);
+
 /// How A and B begin where the folder has no tensors.
 enum class AdapterStart {
   Kaiming,    ///< A uniform in +-1/sqrt(inputs), B zero
@@ -39,8 +58,11 @@ struct AdapterConfig {
   bool dividesByRoot = false; ///< alpha / sqrt(rank) instead of alpha / rank
   bool hasBias = false;       ///< B has a bias of its own
   double dropout = 0;         ///< of each linear module's input, in training
+  bool hasMagnitude = false;  ///< DoRA: each output of a weight and its adapter has a norm of its own
   AdapterBias bias = AdapterBias::None;
   std::vector<std::string> modulesToSave;
+  std::vector<std::string> parameters;        ///< target_parameters: whole names of stacks of experts, or ends of them
+  std::vector<TokenRows> tokenRows;           ///< trainable_token_indices
   std::optional<std::vector<int64_t>> layers; ///< blocks that get adapters; none: all
   std::vector<std::string> layersPatterns;    ///< regular expressions of what stands before a block's number
   AdapterStart start = AdapterStart::Kaiming;
@@ -54,14 +76,20 @@ struct AdapterConfig {
   /// Whether the names ask for a module; of `isAllLinear` the caller knows which are linear.
   bool targetsModule(std::string_view module) const;
   bool excludesModule(std::string_view module) const;
+  bool targetsParameter(std::string_view parameter) const;
+  /// Under which module PEFT's files have the factors of a stack that is targeted: of two of one module the last one
+  /// (down_proj) is the outer, the other has `.base_layer` behind the module's name.
+  std::string stackName(std::string_view stack) const;
+  /// The rows of a table that are trained; null where none are. Of those without a name the caller knows the table.
+  const TokenRows *rowsOf(std::string_view module) const;
 };
 
 /// Reads the text of an adapter_config.json. A key that has PEFT's default is passed over, known or not; one that asks
 /// for what ztc does not have is an error by name. `place` begins the messages.
 StatusOr<AdapterConfig> parseAdapterConfig(std::string_view text, const std::string &place);
 
-/// "r=16,alpha=32,targets=all-linear" (or targets=q_proj+v_proj; also rslora=true, bias=NAME, dropout=X, init=NAME) as
-/// an adapter_config.json.
+/// "r=16,alpha=32,targets=all-linear" (or targets=q_proj+v_proj; also rslora=true, dora=true, bias=NAME, dropout=X,
+/// init=NAME) as an adapter_config.json.
 StatusOr<std::string> adapterConfigText(std::string_view short_);
 
 /// The configuration with the targets written out, as PEFT saves it; `base` names the model where that is known.
@@ -72,6 +100,16 @@ std::string writtenAdapterConfig(const AdapterConfig &config, const std::vector<
 /// The part of the configurations that decides what a tensor means; "" where `given` agrees with `compiled`, else a
 /// sentence with the first key that differs and both values.
 std::string differenceOfAdapters(const std::string &compiled, const std::string &given);
+
+/// The names that a checkpoint may have for what PEFT calls `name`, the likeliest first: checkpoints of some families
+/// leave out the first part, and multi-modal ones put the language model's parts in another order than transformers 5.
+std::vector<std::string> checkpointNames(const std::string &name);
+/// The names that transformers' modules may have for a tensor or module of a multi-modal checkpoint; the name itself
+/// first.
+std::vector<std::string> languageModelNames(const std::string &stored);
+
+/// What stands behind a table's name in the name of its trained rows.
+inline constexpr std::string_view kTokenRowsSuffix = ".token_adapter.trainable_tokens_delta";
 
 /// What stands before a module's name in PEFT's files.
 inline constexpr std::string_view kAdapterPrefix = "base_model.model.";

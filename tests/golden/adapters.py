@@ -44,7 +44,25 @@ CASES = {
     "nf4-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"]), "nf4"),
     "nf4-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True), "nf4"),
     "int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=ALL), "int8"),
+    "dora": ("llama-heads", dict(r=4, lora_alpha=6, target_modules=ALL, use_dora=True, use_rslora=True, rank_pattern={"q_proj": 2}, bias="all")),
+    "dora-fused": ("phi3-short", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "down_proj"], use_dora=True)),
+    "dora-conv1d": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "mlp.c_proj", "c_fc"], fan_in_fan_out=True, use_dora=True)),
+    "dora-embedding": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["embed_tokens", "q_proj", "lm_head"], use_dora=True)),
+    "dora-nf4": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], use_dora=True), "nf4"),
+    "tokens": ("qwen2", dict(r=3, lora_alpha=4, target_modules=["q_proj"], trainable_token_indices=[3, 17, 5, 40])),
+    "tokens-named": ("llama-heads", dict(r=2, lora_alpha=4, target_modules=["v_proj"], trainable_token_indices={"embed_tokens": [1, 2, 30]}, use_dora=True)),
+    "experts": ("qwen3-moe", dict(r=3, lora_alpha=5, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "experts-inner": ("mixtral", dict(r=2, lora_alpha=3, target_modules=["v_proj"], target_parameters=["experts.gate_up_proj"], use_rslora=True,
+                                      rank_pattern={"experts.gate_up_proj": 4})),
+    "rates": ("llama3-defaults", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], modules_to_save=["norm"])),
+    "multi-modal": ("gemma3-vision", dict(r=3, lora_alpha=4, target_modules=r".*language_model.*\.(q_proj|down_proj)")),
+    "multi-modal-head": ("qwen2-vl", dict(r=2, lora_alpha=4, target_modules=r"(.*language_model.*\.(v_proj|up_proj))|lm_head")),
+    "dora-int8": ("llama-heads", dict(r=4, lora_alpha=8, target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True), "int8"),
 }
+
+
+# name: factors of the learning rate (--lr-of), by parts of names
+RATES = {"rates": {"lora_B": 16.0, "q_proj.lora_A": 0.5, "norm": 4.0}}
 
 
 def quantized(weight, form):
@@ -58,7 +76,9 @@ def quantized(weight, form):
 def build(name):
     folder, options, *form = CASES[name]
     torch.manual_seed(zlib.crc32(name.encode()) % 100000)
-    base = transformers.AutoModelForCausalLM.from_pretrained(HERE.parent / "folders" / folder, dtype=torch.float32)
+    source = HERE.parent / "folders" / folder
+    auto = transformers.AutoModelForImageTextToText if "vision_config" in json.loads((source / "config.json").read_text()) else transformers.AutoModelForCausalLM
+    base = auto.from_pretrained(source, dtype=torch.float32)
     with torch.no_grad():
         for module in base.modules():
             if form and isinstance(module, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and module is not base.get_output_embeddings():
@@ -66,7 +86,11 @@ def build(name):
     model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            if "lora_" in parameter_name:
+            if "lora_magnitude_vector" in parameter_name:
+                parameter.mul_(1 + 0.2 * torch.randn(parameter.shape))
+            elif "trainable_tokens_delta" in parameter_name:
+                parameter.add_(0.05 * torch.randn(parameter.shape))
+            elif "lora_" in parameter_name:
                 parameter.copy_(0.2 * torch.randn(parameter.shape))
     return model.train()
 
@@ -83,7 +107,7 @@ def saved_name(model, name):
     """The name in PEFT's file of a parameter of the model."""
     for part in (".default", ".modules_to_save"):
         name = name.replace(part, "")
-    return name
+    return name.replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
 
 
 def record(name):
@@ -94,21 +118,24 @@ def record(name):
     model.save_pretrained(out)
     (out / "README.md").unlink(missing_ok=True)
     config = json.loads((out / "adapter_config.json").read_text()) | {"base_model_name_or_path": None}
-    if isinstance(config["target_modules"], list):
-        config["target_modules"].sort()
+    for key in ("target_modules", "target_parameters"):
+        if isinstance(config[key], list):
+            config[key].sort()
     (out / "adapter_config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
     trained = {saved_name(model, n): p for n, p in model.named_parameters() if p.requires_grad}
     stored = load_file(out / "adapter_model.safetensors")
     assert set(trained) <= set(stored), sorted(set(trained) - set(stored))
-    decayed = [p for p in trained.values() if p.ndim >= 2]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": make.DECAY}, {"params": [p for p in trained.values() if p.ndim < 2], "weight_decay": 0.0}],
-                                  lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
+    factors = {n: next((f for part, f in RATES.get(name, {}).items() if part in n), 1.0) for n in trained}
+    groups = [{"params": [p], "weight_decay": make.DECAY if p.ndim >= 2 else 0.0, "factor": factors[n]} for n, p in trained.items()]
+    optimizer = torch.optim.AdamW(groups, lr=make.LR, betas=make.BETAS, eps=1e-8, foreach=False)
     facts = {"folder": folder, "losses": [], "gradient_norms": [], "gradients": {}, "norms": {}, "stored": sorted(stored), "peft": peft.__version__}
     if form:
         facts |= {"quantize": form[0], "bitsandbytes": bitsandbytes.__version__}
+    if name in RATES:
+        facts["lr_of"] = [f"{part}={factor:g}" for part, factor in RATES[name].items()]
     for step, (ids, labels) in enumerate(zip(given["input_ids"], given["labels"])):
         for group in optimizer.param_groups:
-            group["lr"] = make.rate(step)
+            group["lr"] = make.rate(step) * group["factor"]
         optimizer.zero_grad()
         loss = make.loss_of(model, torch.tensor(ids), torch.tensor(labels))
         loss.backward()

@@ -16,11 +16,17 @@ sys.path += [str(HERE.parent / "e2e")]
 import peft  # noqa: E402
 import torch  # noqa: E402
 from support import GOLDEN, ROOT, check, finish, optimizer_arguments, read_log, run, scratch, write_safetensors  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText  # noqa: E402
 
 CASES = {p.name: [f"--adapter={p}"] for p in sorted((GOLDEN / "adapters").iterdir())}
 FRESH = {"fresh-llama": ("llama-heads", "r=8,alpha=16,targets=all-linear"), "fresh-gpt2": ("gpt2", "r=4,alpha=4,targets=all-linear,init=orthogonal"),
-         "fresh-phi3": ("phi3-short", "r=4,alpha=8,targets=qkv_proj+down_proj,rslora=true,init=gaussian"), "fresh-tied": ("gemma", "r=4,alpha=8,targets=q_proj,save=norm")}
+         "fresh-phi3": ("phi3-short", "r=4,alpha=8,targets=qkv_proj+down_proj,rslora=true,init=gaussian"), "fresh-tied": ("gemma", "r=4,alpha=8,targets=q_proj,save=norm"),
+         "fresh-dora": ("llama-heads", "r=4,alpha=8,targets=all-linear,dora=true")}
+
+
+def loaded(folder):
+    has_vision = "vision_config" in json.loads((folder / "config.json").read_text())
+    return (AutoModelForImageTextToText if has_vision else AutoModelForCausalLM).from_pretrained(folder, dtype=torch.float32)
 
 
 def loss_of(model, ids, labels):
@@ -43,7 +49,7 @@ def same_loss(name, folder, arguments, work):
     mine = read_log(work / "log")[1][0]["loss"]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tuned).eval()
+        model = peft.PeftModel.from_pretrained(loaded(folder), tuned).eval()
     missing = [str(w.message)[:200] for w in said if "missing" in str(w.message).lower() and "base_layer" not in str(w.message)]
     check(f"{name}: PEFT finds every tensor", not missing, missing[:1])
     ids, labels = golden["input_ids"][0], golden["labels"][0]
@@ -54,7 +60,7 @@ def same_loss(name, folder, arguments, work):
         check(f"{name}: the same loss merged by PEFT", abs(mine - merged) <= 1e-4, (mine, merged))
         whole = work / "whole"
         run("ztc-run", *common, f"--data={work / 'data.safetensors'}", f"--steps={golden['steps']}", f"--export={whole}", "--merge", "--export-dtype=fp32")
-        merged = loss_of(AutoModelForCausalLM.from_pretrained(whole, dtype=torch.float32), ids, labels)
+        merged = loss_of(loaded(whole), ids, labels)
         check(f"{name}: the same loss merged by ztc-run, in transformers", abs(mine - merged) <= 1e-4, (mine, merged))
 
 

@@ -142,9 +142,13 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
       {{{"init_lora_weights", "eva"}}, "found in data"},
       {{{"init_lora_weights", "moon"}}, "init_lora_weights"},
       {{{"init_lora_weights", "orthogonal"}, {"r", 3}}, "even rank"},
-      {{{"use_dora", true}}, "use_dora"},
-      {{{"target_parameters", {"experts.gate_up_proj"}}}, "target_parameters"},
-      {{{"trainable_token_indices", {1, 2}}}, "trainable_token_indices"},
+      {{{"use_dora", true}, {"lora_bias", true}}, "use_dora"},
+      {{{"target_parameters", {"experts.gate_up_proj"}}, {"lora_dropout", 0.5}}, "no lora_dropout"},
+      {{{"target_parameters", {"experts.gate_up_proj"}}, {"use_dora", true}}, "no use_dora"},
+      {{{"target_parameters", 3}}, "target_parameters"},
+      {{{"trainable_token_indices", {1, 2, 1}}}, "trainable_token_indices"},
+      {{{"trainable_token_indices", {-1}}}, "trainable_token_indices"},
+      {{{"trainable_token_indices", {{"embed_tokens", "all"}}}}, "trainable_token_indices"},
       {{{"layer_replication", Json::array({Json::array({0, 2})})}}, "layer_replication"},
       {{{"use_qalora", true}}, "use_qalora"},
       {{{"qalora_group_size", 32}}, "qalora_group_size"},
@@ -159,6 +163,38 @@ TEST(AdapterConfig, WhatIsNotThereIsRefusedByName) {
   }
   EXPECT_FALSE(parseAdapterConfig("[]", "x").isOk());
   EXPECT_FALSE(parseAdapterConfig("{", "x").isOk());
+}
+
+TEST(AdapterConfig, RowsOfTablesThatAreTrained) {
+  AdapterConfig config = good({{"trainable_token_indices", {7, 3}}});
+  ASSERT_TRUE(config.rowsOf("model.embed_tokens"));
+  EXPECT_EQ(config.rowsOf("model.embed_tokens")->rows, (std::vector<int64_t>{7, 3}));
+  config = good({{"trainable_token_indices", {{"embed_tokens", {5}}}}, {"target_modules", nullptr}});
+  EXPECT_TRUE(config.rowsOf("model.embed_tokens"));
+  EXPECT_FALSE(config.rowsOf("model.lm_head"));
+}
+
+TEST(AdapterConfig, ExpertsArePartsOfStacks) {
+  const std::optional<ExpertPart> up = expertPartOf("model.layers.1.mlp.experts.12.up_proj");
+  ASSERT_TRUE(up);
+  EXPECT_EQ(up->stack, "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(up->expert, 12);
+  EXPECT_TRUE(up->isHalf && up->isSecond);
+  const std::optional<ExpertPart> down = expertPartOf("model.layers.0.block_sparse_moe.experts.0.w2");
+  ASSERT_TRUE(down);
+  EXPECT_EQ(down->stack, "model.layers.0.mlp.experts.down_proj") << "as transformers calls it";
+  EXPECT_FALSE(down->isHalf);
+  for (const char *other : {"model.layers.1.mlp.up_proj", "experts.0.up_proj", "model.experts.up_proj",
+                            "model.experts.1x.up_proj", "model.experts.1", "model.experts.1.gate"})
+    EXPECT_FALSE(expertPartOf(other)) << other;
+  AdapterConfig one = good({{"target_parameters", {"experts.gate_up_proj"}}});
+  EXPECT_TRUE(one.targetsParameter(up->stack));
+  EXPECT_FALSE(one.targetsParameter(down->stack));
+  EXPECT_EQ(one.stackName(up->stack), "model.layers.1.mlp.experts");
+  AdapterConfig both = good({{"target_parameters", {"experts.gate_up_proj", "mlp.experts.down_proj"}}});
+  EXPECT_EQ(both.stackName(up->stack), "model.layers.1.mlp.experts.base_layer")
+      << "the last parameter is the outer one";
+  EXPECT_EQ(both.stackName(down->stack), "model.layers.0.mlp.experts");
 }
 
 TEST(AdapterConfig, ShortFormsMakeOne) {
@@ -176,6 +212,9 @@ TEST(AdapterConfig, ShortFormsMakeOne) {
   EXPECT_EQ(config->targets.list, (std::vector<std::string>{"q_proj", "mlp.up_proj"}));
   EXPECT_TRUE(config->dividesByRoot);
   EXPECT_EQ(config->start, AdapterStart::Gaussian);
+  text = adapterConfigText("r=2,dora=true");
+  ASSERT_TRUE(text.isOk());
+  EXPECT_TRUE(parseAdapterConfig(*text, "--lora")->hasMagnitude);
   for (const char *words : {"rank=4", "r", "r=", "targets"})
     EXPECT_FALSE(adapterConfigText(words).isOk()) << words;
 }

@@ -114,3 +114,96 @@ func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
   return %y : tensor<4x6xf32>
 }
 }
+
+// -----
+// DoRA: the sum of both products times magnitude / norm, in each row. The norm is made of W A^T, A A^T and the squares of W, in f32, and is a constant to the gradient.
+module attributes {graph.adapters = [{kind = "linear", parameter = "q.weight", module = "q", name = "base_model.model.q", rank = 2 : i64, scale = 0.5 : f64, dora}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<6x8xf32>
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x8xf32> {graph.name = "base_model.model.q.lora_A.weight"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<6x2xf32> {graph.name = "base_model.model.q.lora_B.weight"
+// CHECK-SAME: %[[M:[a-z0-9]+]]: tensor<6xf32> {graph.name = "base_model.model.q.lora_magnitude_vector", graph.role = #graph.role<parameter>, graph.source = {range = 0.000000e+00 : f64, start = "one"}}
+// CHECK: %[[W2:.*]] = graph.mul %[[W]], %[[W]] {graph.wide}
+// CHECK: graph.reduce_sum %[[W2]], [1] {graph.wide}
+// CHECK: graph.matmul %[[W]], %[[A]] {graph.wide, transpose_b} : tensor<6x8xf32>, tensor<2x8xf32> -> tensor<6x2xf32>
+// CHECK: %[[G:.*]] = graph.matmul %[[A]], %[[A]] {graph.wide, transpose_b}
+// CHECK: graph.matmul %[[B]], %[[G]] {graph.wide}
+// CHECK: %[[N:.*]] = graph.sqrt %{{.*}} {graph.detached, graph.wide}
+// CHECK: %[[C:.*]] = graph.div %[[M]], %[[N]] {graph.wide}
+// CHECK: %[[Y:.*]] = graph.matmul %[[X]], %[[W]] {transpose_b}
+// CHECK: %[[Z:.*]] = graph.add %[[Y]]
+// CHECK: %[[R:.*]] = graph.broadcast %[[C]] {graph.wide} : tensor<6xf32> -> tensor<4x6xf32>
+// CHECK: %[[V:.*]] = graph.mul %[[Z]], %[[R]]
+// CHECK: return %[[V]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "q.weight"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+}
+
+// -----
+// Where x is dropped out it multiplies W once more. Of a joined weight (inputs, outputs) other columns get nothing.
+module attributes {graph.adapters = [{kind = "linear", parameter = "k.weight", module = "k", name = "base_model.model.k", rank = 2 : i64, scale = 1.0 : f64, dora,
+                                      dropout = 2.500000e-01 : f64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[Y:.*]] = graph.matmul %{{.*}} : tensor<4x8xf32>, tensor<8x10xf32> -> tensor<4x10xf32>
+// CHECK: %[[D:.*]] = graph.dropout
+// CHECK: graph.matmul %[[D]], %{{.*}} {transpose_b}
+// CHECK: graph.matmul %[[D]], %{{.*}} : tensor<4x8xf32>, tensor<8x4xf32> -> tensor<4x4xf32>
+// CHECK: graph.sub %{{.*}}, %{{.*}} : tensor<4xf32>
+// CHECK: %[[P:.*]] = graph.pad %{{.*}}, [0, 6] : tensor<4x4xf32> -> tensor<4x10xf32>
+// CHECK: graph.add %[[Y]], %[[P]]
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %q: tensor<8x6xf32> {graph.role = #graph.role<parameter>, graph.name = "q.weight"},
+                   %k: tensor<8x4xf32> {graph.role = #graph.role<parameter>, graph.name = "k.weight"}) -> tensor<4x10xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %w = graph.concat %q, %k axis 1 : tensor<8x6xf32>, tensor<8x4xf32> -> tensor<8x10xf32>
+  %y = graph.matmul %x, %w : tensor<4x8xf32>, tensor<8x10xf32> -> tensor<4x10xf32>
+  return %y : tensor<4x10xf32>
+}
+}
+
+// -----
+// Trained rows of a table.
+module attributes {graph.adapters = [{kind = "rows", parameter = "embed.weight", module = "embed", name = "base_model.model.embed.token_adapter.trainable_tokens_delta",
+                                      rows = array<i64: 5, 2>}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<1x4xi32>
+// CHECK-SAME: %[[R:[a-z0-9]+]]: tensor<2x8xf32> {graph.name = "base_model.model.embed.token_adapter.trainable_tokens_delta"
+// CHECK: %[[E:.*]] = graph.embedding
+// CHECK: graph.compare eq
+// CHECK: graph.compare eq
+// CHECK: %[[K:.*]] = graph.compare ge
+// CHECK: %[[F:.*]] = graph.embedding %[[R]]
+// CHECK: graph.select %{{.*}}, %[[F]], %[[E]]
+func.func @forward(%t: tensor<1x4xi32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "embed.weight"}) -> tensor<1x4x8xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %x = graph.embedding %w, %t : tensor<6x8xf32>, tensor<1x4xi32> -> tensor<1x4x8xf32>
+  return %x : tensor<1x4x8xf32>
+}
+}
+
+// -----
+// Two experts share the factors of their stack: each has its rows of A, and of B its elements, which lie one after the other.
+module attributes {graph.adapters = [{kind = "expert", parameter = "e.0", module = "e.0", name = "base_model.model.e", rank = 2 : i64, scale = 1.0 : f64, experts = 2 : i64,
+                                      expert = 0 : i64, outputs = 6 : i64, first_output = 0 : i64},
+                                     {kind = "expert", parameter = "e.1", module = "e.1", name = "base_model.model.e", rank = 2 : i64, scale = 1.0 : f64, experts = 2 : i64,
+                                      expert = 1 : i64, outputs = 6 : i64, first_output = 0 : i64}]} {
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4x8xf32> {graph.name = "base_model.model.e.lora_A.weight"
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<6x4xf32> {graph.name = "base_model.model.e.lora_B.weight"
+// CHECK: %[[B3:.*]] = graph.reshape %[[B]] : tensor<6x4xf32> -> tensor<6x2x2xf32>
+// CHECK: graph.transpose %[[B3]], [2, 0, 1]
+// CHECK: graph.slice %[[A]], [0, 0] : tensor<4x8xf32> -> tensor<2x8xf32>
+// CHECK: graph.slice %[[A]], [2, 0] : tensor<4x8xf32> -> tensor<2x8xf32>
+// CHECK: graph.slice %{{.*}}, [6, 0] : tensor<12x2xf32> -> tensor<6x2xf32>
+func.func @forward(%x: tensor<4x8xf32> {graph.role = #graph.role<tokens>},
+                   %w: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "e.0"},
+                   %v: tensor<6x8xf32> {graph.role = #graph.role<parameter>, graph.name = "e.1"}) -> tensor<4x6xf32> attributes {graph.entry = #graph.entry<forward>} {
+  %y = graph.matmul %x, %w {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  %z = graph.matmul %x, %v {transpose_b} : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+  %s = graph.add %y, %z : tensor<4x6xf32>
+  return %s : tensor<4x6xf32>
+}
+}
