@@ -34,6 +34,7 @@ struct ExportModelOptions {
   std::string base;                         ///< the checkpoint that the graph was exported from
   uint64_t inlineLimit = uint64_t(2) << 30; ///< a larger file has its weights in a second one
   bool overwrite = false;
+  bool merge = false; ///< the weights are an adapter's, a PEFT folder: it goes into those of `base`
 };
 
 /// The ONNX file `options.input` with the trained weights of `options.weights` in it, as `options.output`.

@@ -1,9 +1,12 @@
 // `ztc export`: trained weights back in the ONNX file that was compiled.
+#include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/Commands.h"
+#include "compiler/Driver/MergedTensors.h"
 #include "compiler/Driver/Session.h"
 #include "frontends/huggingface/Folder.h"
 #include "frontends/onnx/StoredTensors.h"
 #include "frontends/onnx/WriteModel.h"
+#include "passes/Adapters/WeightUses.h"
 #include "runtime/Core/File.h"
 #include "runtime/Core/Json.h"
 #include "runtime/Core/Print.h"
@@ -104,13 +107,55 @@ static std::string listed(llvm::ArrayRef<std::string> names) {
   return names.size() > 3 ? text + formatv(" and {0} more", names.size() - 3).str() : text;
 }
 
+/// The model that an adapter's configuration names; "" where that is no folder here.
+static std::string namedBase(const std::string &adapter) {
+  StatusOr<std::string> text = readWholeFile(adapter + "/adapter_config.json");
+  const nlohmann::json config = text.isOk() ? parseJson(*text) : nlohmann::json();
+  const auto name = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+  if (name == config.end() || !name->is_string())
+    return {};
+  const std::string base = name->get<std::string>();
+  return llvm::sys::fs::is_directory(base) ? base : std::string();
+}
+
+/// A table that is the head too, of which the adapter changes one use alone.
+static std::string tiedChange(const MergedTensors &merged, ModuleOp module) {
+  func::FuncOp forward = graph::findEntry(module, graph::Entry::Forward);
+  BlockArgument head = forward ? adapters::headWeight(forward) : BlockArgument();
+  if (!head || llvm::none_of(head.getUses(), adapters::isLookup))
+    return {};
+  const StringRef name = graph::argString(forward, head.getArgNumber(), graph::kName);
+  if (!merged.changes(name))
+    return {};
+  return ("'" + name +
+          "' is a table of embeddings and the head too, they are one tensor, and the adapter changes one of "
+          "its uses: PEFT's merge_and_unload makes two of it")
+      .str();
+}
+
 int runExport(const CompileOptions &given, const ExportModelOptions &form) {
   if (std::string what = unusable(given, form); !what.empty())
     return fail(what);
-  StatusOr<SafetensorsCollection> files = SafetensorsCollection::open(given.weights);
-  if (!files.isOk())
-    return fail("--weights: " + files.status().message());
-  const std::string base = form.base.empty() ? recordedBase(given.weights) : form.base;
+  std::string base = form.base;
+  if (base.empty())
+    base = form.merge ? namedBase(given.weights) : recordedBase(given.weights);
+  if (form.merge && base.empty())
+    return fail("--merge: " + given.weights +
+                " changes weights of a model that its adapter_config.json does not name: give --base=DIR, the "
+                "checkpoint that the graph was exported from");
+  std::optional<MergedTensors> merged;
+  std::optional<SafetensorsCollection> files;
+  if (form.merge) {
+    StatusOr<MergedTensors> made = MergedTensors::open(given.weights, base);
+    if (!made.isOk())
+      return fail("--merge: " + made.status().message());
+    merged.emplace(std::move(*made));
+  } else {
+    StatusOr<SafetensorsCollection> opened = SafetensorsCollection::open(given.weights);
+    if (!opened.isOk())
+      return fail("--weights: " + opened.status().message());
+    files.emplace(std::move(*opened));
+  }
   CompileOptions options = given;
   options.weights = base.empty() ? given.weights : base;
   Session session(options);
@@ -125,7 +170,10 @@ int runExport(const CompileOptions &given, const ExportModelOptions &form) {
                       "folded, joined or renamed\n";
     return 1;
   }
-  TrainedTensors trained(importer::floatTensorsOf(*files), writeBack);
+  if (merged)
+    if (std::string what = tiedChange(*merged, session.module()); !what.empty())
+      return fail("--merge: " + what);
+  TrainedTensors trained(merged ? merged->views() : importer::floatTensorsOf(*files), writeBack);
   StatusOr<importer::WrittenModel> written =
       importer::writeModel(writeBack, {options.input, options.output, form.inlineLimit},
                            [&](llvm::StringRef name) { return trained.find(name); });

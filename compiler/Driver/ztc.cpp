@@ -440,6 +440,9 @@ int run(int argc, char **argv, CompileOptions o) {
           "a file that would be larger has its weights in FILE.onnx.data; the default is 2GiB, and what was external "
           "stays so",
           /*needsSome=*/false);
+  exportModel->add_flag("--merge", e.merge,
+                        "--weights is an adapter (a PEFT folder): it is merged into the weights of --base, by default "
+                        "the model that its adapter_config.json names");
   exportModel->add_flag("--overwrite", e.overwrite, "replace the output where it is there");
   exportModel->add_option("--batch", o.batch, "as in ztc compile, for a graph that fits this size alone")
       ->transform(kWhole)

@@ -30,7 +30,7 @@ class Case:
 
     def compile(self, plan, *arguments, adapter=None, batch=None, precision="fp32", target="host", expect=0):
         return run("ztc", "compile", self.folder, "-o", plan, f"--target={target}", f"--batch={batch or self.shape[0]}", f"--seq={self.shape[1]}", f"--precision={precision}",
-                   f"--adapter={adapter or self.adapter}", *([f"--quantize={self.golden['quantize']}"] if "quantize" in self.golden else []), *arguments, expect=expect)
+                   f"--adapter={adapter or self.adapter}", *([f"--quantize={self.golden['quantize']}"] if "quantize" in self.golden else []), *(f"--lr-of={x}" for x in self.golden.get("lr_of", [])), *arguments, expect=expect)
 
     def run(self, plan, *arguments, steps=None, expect=0, env=None):
         log = self.work / f"log{len(list(self.work.glob('log*')))}"
@@ -65,6 +65,21 @@ def parity(case):
     check(f"{case.name}: the export has PEFT's tensors", set(final) == set(want) and worst[0] <= 1e-4, worst)
     _, again = case.run(plan, f"--adapter={work / 'tuned'}", steps=1)
     check(f"{case.name}: a run begins with an export", again and abs(again[0]["loss"] - golden["final_loss"]) <= 2e-4, (again[0]["loss"], golden["final_loss"]))
+
+
+def narrow(case):
+    """In 16 bits, within what tests/golden/README.md says of these: the first loss, each gradient's norm, all losses."""
+    for precision, limits in (("bf16", (4e-3, 4e-2, 6e-3)), ("fp16", (8e-4, 6e-3, 2e-3))):
+        plan, gradients = case.work / f"{precision}.bin", case.work / f"{precision}-gradients"
+        case.compile(plan, precision=precision)
+        done, steps = case.run(plan, f"--dump-gradients={gradients}")
+        if done.returncode:
+            continue
+        mine, want = norms(gradients), case.golden["gradients"]
+        largest = max(want.values())
+        worst = max((abs(mine.get(n, math.inf) - w) / max(w, 1e-1 * largest), n) for n, w in want.items())
+        errors = abs(steps[0]["loss"] - case.golden["losses"][0]), worst[0], max(abs(s["loss"] - w) for s, w in zip(steps, case.golden["losses"], strict=True))
+        check(f"{case.name}: {precision}", all(e <= limit for e, limit in zip(errors, limits)), (errors, worst[1]))
 
 
 def stages(case):
@@ -147,6 +162,90 @@ def unmergeable(case):
     case.compile(plan)
     done, _ = case.run(plan, f"--export={case.work / 'merged'}", "--merge", expect=1)
     check("merged tied: one of two uses of a tensor", "are one tensor" in done.stderr and "embed_tokens" in done.stderr, done.stderr)
+
+
+def dora(case):
+    """A fresh DoRA begins as LoRA does: magnitudes are the norms of the weights that are loaded, and of what the adapter adds to them."""
+    def first(words, *arguments):
+        plan = case.work / "dora.bin"
+        run("ztc", "compile", case.folder, "-o", plan, "--target=host", "--batch=2", f"--seq={case.shape[1]}", "--precision=fp32", f"--lora=r=4,alpha=8,targets=all-linear{words}", *arguments)
+        return case.run(plan, "--seed=3", f"--export={case.work / 'dora'}", "--overwrite", steps=1)[1][0]["loss"]
+    for name, words, arguments in (("as it is", "", []), ("orthogonal", ",init=orthogonal", []), ("beside nf4", "", ["--quantize=nf4"]), ("ZeRO-3", ",init=orthogonal", ["--zero=3"])):
+        plain, with_norms = first(words, *arguments), first(words + ",dora=true", *arguments)
+        check(f"dora: the first loss is LoRA's, {name}", abs(plain - with_norms) <= 1e-5, (plain, with_norms))
+    names = read_safetensors(case.work / "dora/adapter_model.safetensors")
+    check("dora: a magnitude for each module", sum(n.endswith(".lora_magnitude_vector") for n in names) == 14, sorted(names)[:4])
+    done = run("ztc", "compile", case.folder, "-o", case.work / "v.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", "--precision=fp32", "--zero=3", "--recompute=layer",
+               "--lora=r=4,alpha=8,targets=all-linear,dora=true", "--verify")
+    check("dora: every pass keeps the step", done.returncode == 0 and "constants to the gradient" in done.stdout + done.stderr, done.stdout + done.stderr)
+
+
+def rates(case):
+    """--lr-of: the bits of every stage, a factor of 1, what is refused; PyTorch's numbers are those of the case `rates`."""
+    runs = {}
+    for stage in (0, 1, 2, 3):
+        plan, folder = case.work / f"rates{stage}.bin", case.work / f"rates{stage}"
+        case.compile(plan, f"--zero={stage}", "--lr-of=lora_B=16", "--lr-of=q_proj.lora_A=0.5", batch=1)
+        _, steps = case.run(plan, "--ranks=2", f"--export={folder}", "--threads=1")
+        runs[stage] = ([(s["loss"], s["grad_norm"]) for s in steps], (folder / "adapter_model.safetensors").read_bytes())
+    for stage in (1, 2, 3):
+        check(f"rates: ZeRO-{stage} has the bits of ZeRO-0", runs[stage] == runs[0])
+    plain, one = case.work / "plain.bin", case.work / "one.bin"
+    case.compile(plain)
+    case.compile(one, "--lr-of=lora_A=1")
+    _, a = case.run(plain, "--threads=1")
+    _, b = case.run(one, "--threads=1")
+    check("rates: a factor of 1 changes nothing", [s["loss"] for s in a] == [s["loss"] for s in b])
+    for pattern, words in (("nothing=2", "matches no parameter"), ("embed_tokens=2", "matches frozen parameters alone"), ("lora_A=0", "positive factor")):
+        done = case.compile(case.work / "bad.bin", f"--lr-of={pattern}", expect=1)
+        check(f"rates: {pattern} is refused", done.returncode == 1 and words in done.stderr, done.stderr)
+
+
+def defaults(case):
+    """Rates follow what is trained, and the header says so."""
+    whole, adapter = case.work / "whole.bin", case.work / "adapter.bin"
+    run("ztc", "compile", case.folder, "-o", whole, "--target=host", "--batch=1", f"--seq={case.shape[1]}")
+    case.compile(adapter, batch=1)
+    for name, plan, arguments, lr, decay, warmup in (("fresh", whole, ["--init=normal:0.02"], 3e-4, 0.1, 0), ("loaded", whole, [], 2e-5, 0, 3), ("adapters", adapter, [], 2e-4, 0, 3),
+                                                     ("given", adapter, ["--lr=1e-3", "--weight-decay=0.5", "--warmup=2"], 1e-3, 0.5, 2)):
+        log = case.work / f"defaults-{name}"
+        done = run("ztc-run", plan, f"--data={case.data}", "--steps=100", "--stop-after=1", f"--log-json={log}", "--no-save", "--device=cpu", *arguments)
+        said = read_log(log)[0]["optimizer"]
+        check(f"defaults: {name}", (said["lr"], said["weight_decay"], said["warmup"]) == (lr, decay, warmup), said)
+        check(f"defaults: {name}, in the header", f"rates   lr {lr:g}, cosine, warm-up {warmup} of 100 steps, weight decay {decay:g}" in done.stdout
+              and ("by default for" in done.stdout) == (name != "given"), done.stdout)
+    saved = case.work / "defaults-saved"
+    run("ztc-run", whole, f"--data={case.data}", "--steps=6", "--stop-after=2", "--init=normal:0.02", f"--save={saved}", "--device=cpu")
+    done = run("ztc-run", whole, f"--data={case.data}", "--steps=6", f"--resume={saved}", "--no-save", "--device=cpu")
+    check("defaults: a resumed run keeps its rates", "lr 0.0003" in done.stdout and "; as before: lr" in done.stdout and "differs" not in done.stdout, done.stdout)
+
+
+def into_graph(case):
+    """ztc export --merge: the graph has the bits of the folder that ztc-run --merge makes of the same adapter."""
+    graph, merged, plan = case.work / "graph.onnx", case.work / "merged.onnx", case.work / "graph.bin"
+    run("ztc", "compile", case.folder, "-o", case.work / "x.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", f"--save-onnx={graph}")
+    run("ztc", "export", graph, f"--weights={case.adapter}", "--merge", f"--base={case.folder}", "-o", merged)
+    run("ztc", "compile", merged, "-o", plan, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32")
+    _, steps = case.run(plan, steps=1)
+    beside, folder = case.work / "beside.bin", case.work / "folder"
+    case.compile(beside)
+    run("ztc-run", beside, f"--data={case.data}", "--steps=1", "--lr=0", "--device=cpu", "--merge", f"--export={folder}")
+    run("ztc", "compile", folder, "-o", plan, "--target=host", f"--batch={case.shape[0]}", f"--seq={case.shape[1]}", "--precision=fp32")
+    _, same = case.run(plan, steps=1)
+    check(f"into graph {case.name}: the merged folder's loss", steps and steps[0]["loss"] == same[0]["loss"], (steps, same))
+    # Rounded once, to the bf16 of the folder.
+    check(f"into graph {case.name}: nearly that of the adapter", abs(steps[0]["loss"] - case.golden["losses"][0]) <= 4e-3, (steps, case.golden["losses"][0]))
+
+
+def not_into_graph(case):
+    """What ztc export --merge refuses, by name."""
+    graph, merged = case.work / "graph.onnx", case.work / "merged.onnx"
+    run("ztc", "compile", case.folder, "-o", case.work / "x.bin", "--target=host", "--batch=1", f"--seq={case.shape[1]}", f"--save-onnx={graph}")
+    other = ROOT / "tests/folders/llama3-defaults"
+    for name, arguments, words in (("tied", [f"--weights={case.adapter}", f"--base={case.folder}"], ["are one tensor", "embed_tokens"]),
+                                   ("no base", [f"--weights={case.adapter}"], ["--base=DIR"]), ("another model", [f"--weights={CASES / 'conv1d'}", f"--base={other}"], ["changes no tensor"])):
+        done = run("ztc", "export", graph, *arguments, "--merge", "-o", merged, expect=1)
+        check(f"into graph: {name}", done.returncode == 1 and all(w in done.stderr for w in words) and not merged.exists(), done.stderr)
 
 
 def masked(case):
@@ -315,14 +414,25 @@ def refused(case):
 for name in sorted(p.name for p in CASES.iterdir()):
     with scratch() as work:
         parity(Case(name, work))
-for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8"):
+for name in ("list", "patterns", "biases", "fused", "conv1d", "saved", "nf4", "nf4-conv1d", "int8", "dora", "dora-fused", "dora-conv1d", "dora-embedding", "dora-int8", "tokens", "experts",
+             "experts-inner"):
     with scratch() as work:
         merged(name, work)
-with scratch() as work:
-    unmergeable(Case("tied", work))
-for test in (stages, masked, fresh, linear, refused):
+for test in (unmergeable, not_into_graph):
+    with scratch() as work:
+        test(Case("tied", work))
+for test in (stages, masked, fresh, linear, refused, dora, rates, defaults):
     with scratch() as work:
         test(Case("list", work))
+for name in ("list", "dora", "tokens"):
+    with scratch() as work:
+        into_graph(Case(name, work))
+for name in ("dora", "tokens", "experts"):
+    with scratch() as work:
+        stages(Case(name, work))
+for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts"):
+    with scratch() as work:
+        narrow(Case(name, work))
 for test in (stages, quantized, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))
