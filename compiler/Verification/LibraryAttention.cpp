@@ -12,6 +12,8 @@
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
+#include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -278,9 +280,11 @@ public:
     for (const HeadBlock &block : blocks)
       for (int64_t row : rowsOf(block))
         plant(block, row);
-    for (const HeadBlock &block : blocks)
+    for (const HeadBlock &block : blocks) {
       for (int64_t row : rowsOf(block))
         expectRow(block, row);
+      heads.clear();
+    }
     return std::move(launch);
   }
 
@@ -292,8 +296,12 @@ private:
 
   int64_t ownHeads() const { return kernel == Kernel::KeyGrad ? call.kvHeads : call.heads; }
   int64_t group() const { return call.heads / call.kvHeads; }
+  /// Eight of a block, so that each kind of rows that a thread has is among them: of 64 every ninth.
   static std::set<int64_t> rowsOf(const HeadBlock &block) {
-    return {block.first, (block.first + block.end) / 2, block.end - 1};
+    std::set<int64_t> rows;
+    for (int64_t i = 0; i < 8; ++i)
+      rows.insert(block.first + i * (block.end - 1 - block.first) / 7);
+    return rows;
   }
 
   void addBuffers() {
@@ -381,14 +389,20 @@ private:
     }
   }
 
-  /// Rows [first, end) of a head of one of the tensors, without gaps.
-  std::vector<double> headOf(unsigned buffer, int64_t batch, int64_t head, int64_t ofHeads, int64_t first,
-                             int64_t end) const {
-    std::vector<double> all;
-    for (int64_t row = first; row < end; ++row)
-      llvm::append_range(all, ztc::rowOf(launch.buffers[buffer].memory, call.type,
-                                         call.element(batch, row, head, ofHeads), call.width));
-    return all;
+  /// Rows [first, end) of a head of one of the tensors, which stay as they are.
+  HeadRows headOf(unsigned buffer, int64_t batch, int64_t head, int64_t ofHeads, int64_t first, int64_t end) {
+    const int64_t stride = call.width;
+    auto [found, isNew] = heads.try_emplace({buffer, batch, head});
+    Rows &rows = found->second;
+    if (isNew || first < rows.first || end > rows.end) {
+      if (!isNew)
+        first = std::min(first, rows.first), end = std::max(end, rows.end);
+      rows = {first, end, {}};
+      for (int64_t row = first; row < end; ++row)
+        llvm::append_range(rows.numbers, ztc::rowOf(launch.buffers[buffer].memory, call.type,
+                                                    call.element(batch, row, head, ofHeads), call.width));
+    }
+    return {rows.numbers.data(), stride, rows.first};
   }
 
   /// A result's row: its numbers may be off by a part of the largest.
@@ -408,11 +422,9 @@ private:
     const int64_t kvHead = block.head / group(), own = call.element(block.batch, row, block.head, call.heads);
     const auto [first, end] = call.keysOf(row);
     AttentionHead head = call.mask();
-    const auto q = headOf(at.q, block.batch, block.head, call.heads, row, row + 1),
-               k = headOf(at.k, block.batch, kvHead, call.kvHeads, first, end),
-               v = headOf(at.v, block.batch, kvHead, call.kvHeads, first, end);
-    head.q = {q.data(), call.width, row}, head.k = {k.data(), call.width, first};
-    head.v = {v.data(), call.width, first};
+    head.q = headOf(at.q, block.batch, block.head, call.heads, row, row + 1);
+    head.k = headOf(at.k, block.batch, kvHead, call.kvHeads, first, end);
+    head.v = headOf(at.v, block.batch, kvHead, call.kvHeads, first, end);
     std::vector<double> sums(size_t(call.width), 0);
     auto add = [&](double weight, const double *row) {
       for (size_t d = 0; d < sums.size(); ++d)
@@ -427,8 +439,7 @@ private:
                     libraryTolerance(call.f32));
       return;
     }
-    const auto dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1);
-    head.dout = {dout.data(), call.width, row};
+    head.dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1);
     const auto [lse, delta] = statisticsOf(block.batch, block.head, row);
     for (int64_t j = first; j < end; ++j)
       add(pairGradient(head, row, j, lse, delta).ds, head.k[j]);
@@ -443,25 +454,22 @@ private:
   }
 
   void expectDelta(const HeadBlock &block, int64_t row) {
-    const auto dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1),
-               out = headOf(at.out, block.batch, block.head, call.heads, row, row + 1);
-    AttentionHead head;
-    head.width = call.width, head.dout = {dout.data(), call.width};
-    launch.expect(at.delta, call.f32, call.statistic(block.batch, block.head, row), attentionDelta(head, 0, out.data()),
+    AttentionHead head = call.mask();
+    head.dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1);
+    const HeadRows out = headOf(at.out, block.batch, block.head, call.heads, row, row + 1);
+    launch.expect(at.delta, call.f32, call.statistic(block.batch, block.head, row), attentionDelta(head, row, out[row]),
                   1e-6, 1e-6 * double(call.width));
   }
 
   void expectKey(const HeadBlock &block, int64_t row) {
     const auto [first, end] = call.queriesOf(row);
     AttentionHead head = call.mask();
-    const auto k = headOf(at.k, block.batch, block.head, call.kvHeads, row, row + 1),
-               v = headOf(at.v, block.batch, block.head, call.kvHeads, row, row + 1);
-    head.k = {k.data(), call.width, row}, head.v = {v.data(), call.width, row};
+    head.k = headOf(at.k, block.batch, block.head, call.kvHeads, row, row + 1);
+    head.v = headOf(at.v, block.batch, block.head, call.kvHeads, row, row + 1);
     std::vector<double> dk(size_t(call.width), 0), dv(size_t(call.width), 0);
     for (int64_t query = block.head * group(); query < (block.head + 1) * group(); ++query) {
-      const auto q = headOf(at.q, block.batch, query, call.heads, first, end),
-                 dout = headOf(at.dout, block.batch, query, call.heads, first, end);
-      head.q = {q.data(), call.width, first}, head.dout = {dout.data(), call.width, first};
+      head.q = headOf(at.q, block.batch, query, call.heads, first, end);
+      head.dout = headOf(at.dout, block.batch, query, call.heads, first, end);
       for (int64_t i = first; i < end; ++i) {
         const auto [lse, delta] = statisticsOf(block.batch, query, i);
         const PairGradient pair = pairGradient(head, i, row, lse, delta);
@@ -476,12 +484,19 @@ private:
     expectNumbers(at.dv, own, dv);
   }
 
+  /// Numbers of a head's rows, without gaps.
+  struct Rows {
+    int64_t first = 0, end = 0;
+    std::vector<double> numbers;
+  };
+
   const Call &call;
   const Kernel kernel;
   const int64_t rows; ///< of a block
   LibraryLaunch launch;
   Buffers at;
   std::vector<HeadBlock> blocks;
+  std::map<std::tuple<unsigned, int64_t, int64_t>, Rows> heads; ///< by buffer, row of the batch and head
 };
 
 } // namespace

@@ -34,5 +34,5 @@ for package in "${packages[@]}"; do dpkg-deb -x "$package" "$clean.new" && cp -a
 /sbin/ldconfig -r "$clean"
 cp "$root/tests/long/debian_guide.py" "$clean/tmp/guide.py"
 mkdir "$clean/tmp/model" && cp "$root"/tests/golden/grouped/{model.onnx*,golden.json,data.safetensors} "$clean/tmp/model"
-unshare -rm bash -c 'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec env -i PATH=/usr/bin HOME=/tmp chroot "$0" /usr/bin/python3 /tmp/guide.py' "$clean"
+unshare -rm bash -c 'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec /usr/sbin/chroot "$0" /usr/bin/env -i PATH=/usr/bin HOME=/tmp /usr/bin/python3 /tmp/guide.py' "$clean"
 echo "passed"
