@@ -2,6 +2,7 @@
 """Creates a pass plugin with a test that fails: the start of a pass of your own.
 
     new_pass.py scale-residuals [FOLDER]        FOLDER: by default ./scale-residuals
+    export CC=clang-22 CXX=clang++-22
     cmake -S FOLDER -B FOLDER/build -G Ninja -DZtc_DIR=ZTC/lib/cmake/Ztc          # ZTC: where ztc is installed, or its build folder
     cmake --build FOLDER/build --target check-ScaleResiduals                      # builds it and runs its tests
 """

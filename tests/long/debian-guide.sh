@@ -11,8 +11,9 @@ trap 'rm -rf "$clean"' EXIT
 wanted=$(for package in "${packages[@]}"; do
   for field in Depends Suggests; do dpkg-deb -f "$package" $field; done
 done | tr ',|' '\n\n' | sed 's/(.*//; s/ //g' | grep -vx 'ztc-run' | sort -u)
+essential=$(dpkg-query -W -f '${Essential} ${Package}\n' | grep '^yes' | cut -d' ' -f2) # which no package names
 # shellcheck disable=SC2086
-closure=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances --installed $wanted bash coreutils |
+closure=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances --installed $wanted $essential |
   grep '^[a-z0-9]' | sort -u)
 for package in $closure; do dpkg -L "$package" 2>/dev/null || true; done | sort -u >"$clean.files"
 trap 'rm -rf "$clean" "$clean.files"' EXIT

@@ -2,6 +2,7 @@
 that changes a plan, `ztc diff` shows it, training with samples gives the losses that it should, three of them that are wrong in one line are found by
 `--verify` and named, and a plugin that was built for another ztc is refused by name. Runs in the root that debian-guide.sh makes."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -40,6 +41,7 @@ def losses(plan):
 
 
 work.mkdir()
+os.environ.update(CC="clang-22", CXX="clang++-22")
 plain, _ = compiled("plain")
 without = losses(plain)
 check("the first loss is PyTorch's", abs(without[0] - json.loads((model / "golden.json").read_text())["losses"][0]) < 1e-4, without)
