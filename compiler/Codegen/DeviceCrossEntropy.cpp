@@ -3,7 +3,6 @@
 #include "compiler/Codegen/DeviceEmitter.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
-#include <numeric>
 
 using namespace mlir;
 
@@ -40,18 +39,31 @@ Value foldLanes(KernelBuilder &b, Value vector, llvm::function_ref<Value(Value, 
   return foldNeighbours(values, combine);
 }
 
-/// A row of logits in a block.
+/// A row of logits in a block. Rows are gpuLogitStride apart: a vector that begins in a row ends before the next one.
 class Row {
 public:
-  Row(BlockKernel &k, const LogitForm &form, int64_t lanes)
-      : k(k), b(k.b), form(form), lanes(lanes), columns(k.scalar(0)), thread(k.thread()) {
+  Row(BlockKernel &k, const LogitForm &form, Type element, int64_t lanes, bool isCut)
+      : k(k), b(k.b), form(form), element(element), lanes(lanes), isCut(isCut), columns(k.scalar(0)),
+        thread(k.thread()) {
     first = b.mul(thread, b.i64(lanes));
-    base = b.address(k.buffer(0), b.getF32Type(), b.mul(k.block(), columns));
+    Value stride = arith::AndIOp::create(b, b.add(columns, b.i64(63)), b.i64(-64));
+    base = b.address(k.buffer(0), element, b.mul(k.block(), stride));
   }
 
+  /// The logits from `column` on; where the row ends among them, what the softmax ignores.
   Value load(Value column) {
-    Value address = b.address(base, b.getF32Type(), column);
-    return bendLogit(b, form, b.load(address, b.getF32Type(), lanes, std::min(lanes * 4, kVectorBytes)));
+    Value logits = bendLogit(b, form, b.load(b.address(base, element, column), element, lanes, bytes()));
+    return isCut ? only(column, logits, std::numeric_limits<float>::lowest()) : logits;
+  }
+  void store(Value value, Value column) { b.store(value, b.address(base, element, column), element, bytes()); }
+  /// `value` where there are columns, else `other`.
+  Value only(Value column, Value value, double other) {
+    auto type = VectorType::get({lanes}, b.getI32Type());
+    Value numbers = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(type, ArrayRef<int32_t>(llvm::to_vector(llvm::seq<int32_t>(0, lanes)))));
+    Value count = arith::TruncIOp::create(b, b.getI32Type(), b.sub(columns, column));
+    Value exists = b.compare(arith::CmpIPredicate::slt, numbers, b.splat(count, lanes));
+    return b.select(exists, value, b.real(value.getType(), other));
   }
 
   /// Of the whole row; every thread gets it. The maximum is at least the lowest finite number.
@@ -61,10 +73,10 @@ public:
     auto maximumOf = [&](Value x, Value y) { return b.maximum(x, y); };
     auto sumOf = [&](Value x, Value y) { return b.add(x, y); };
     // One pass: the sum follows the maximum.
-    auto turn = [&](int64_t pieces) {
-      return [&, pieces](Value column, BlockKernel::Values &carried) {
+    auto turn = [&](int64_t count) {
+      return [&, count](Value column, BlockKernel::Values &carried) {
         BlockKernel::Values values;
-        for (int64_t i = 0; i < pieces; ++i)
+        for (int64_t i = 0; i < count; ++i)
           values.push_back(load(b.add(column, b.i64(i * step()))));
         Value maximum = b.maximum(carried[0], foldLanes(b, foldNeighbours(values, maximumOf), maximumOf));
         for (Value &value : values)
@@ -72,12 +84,12 @@ public:
         Value here = foldLanes(b, foldNeighbours(values, sumOf), sumOf);
         carried[1] = b.add(b.mul(carried[1], b.exp(b.sub(carried[0], maximum))), here);
         carried[0] = maximum;
-        carried[2] = b.add(column, b.i64(pieces * step()));
+        carried[2] = b.add(column, b.i64(count * step()));
       };
     };
     none.push_back(first);
-    Value whole = b.sub(columns, b.i64((kPieces - 1) * step()));
-    auto own = k.forRange(first, whole, kPieces * step(), none, turn(kPieces));
+    Value whole = b.sub(columns, b.i64((pieces() - 1) * step()));
+    auto own = k.forRange(first, whole, pieces() * step(), none, turn(pieces()));
     Value rest = own[2];
     own = k.forRange(rest, columns, step(), own, turn(1));
     Softmax seen = overWarp({own[0], own[1]}, kWarp);
@@ -96,15 +108,17 @@ public:
     return overWarp({b.load(place(other, 0), f32, 1), b.load(place(other, 1), f32, 1)}, warps);
   }
 
-  /// Pieces of a row that a thread has on their way at once.
-  static constexpr int64_t kPieces = 4;
-
+  /// Vectors of a row that a thread has on their way at once: 16 numbers.
+  int64_t pieces() const { return 16 / lanes; }
   int64_t step() const { return k.threads() * lanes; }
+  int64_t bytes() const { return lanes * storedBytes(element); }
 
   BlockKernel &k;
   KernelBuilder &b;
   const LogitForm form;
+  const Type element;
   const int64_t lanes;
+  const bool isCut; ///< the last vector of a row is not whole
   Value columns, thread, first, base;
 
 private:
@@ -116,23 +130,21 @@ private:
 };
 } // namespace
 
-// A block per row. The cotangents of a narrow type stand at the beginning of the bytes of their row, where every piece
-// has been read before it is written over; a thread makes 16 bytes of them from twice as many logits. The softmax takes
-// the same columns a thread for every type: the loss has the same bits.
+// A block per row. Cotangents take the places of logits, in their type: each thread writes the vectors that it has
+// read. Both forms take the same columns a thread: the loss has the same bits.
 KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type, int64_t vocabulary,
                                                        const LogitForm &form) {
   constexpr int64_t threads = 512;
-  const bool narrow = training && isNarrow(type);
-  const int64_t read = std::gcd(vocabulary, int64_t(4)), lanes = narrow ? std::gcd(vocabulary, int64_t(8)) : read;
+  const int64_t lanes = isNarrow(type) ? 8 : 4;
+  const bool isCut = vocabulary % lanes != 0;
   StringRef name = training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss";
-  std::string full = (name + (narrow ? typeSuffix(type) : "") + "_" + Twine(lanes) + formSuffix(form)).str();
+  std::string full = (name + typeSuffix(type) + "_" + Twine(lanes) + (isCut ? "_cut" : "") + formSuffix(form)).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{false, false, true};
   return deviceService(*state_, full, written, 1, threads, 1, [&](BlockKernel &k) {
     KernelBuilder &b = k.b;
-    Row row(k, form, lanes);
-    Type f32 = b.getF32Type(), i32 = b.getI32Type();
-    Type element = narrow ? b.element(type) : Type(f32);
+    Type f32 = b.getF32Type(), i32 = b.getI32Type(), element = b.element(type);
+    Row row(k, form, element, lanes, isCut);
     Value losses = k.buffer(training ? 3 : 2), zero = b.real(f32, 0.0);
     Value target = b.load(b.address(k.buffer(1), i32, k.block()), i32, 1);
     target = arith::ExtSIOp::create(b, b.getI64Type(), target);
@@ -140,56 +152,50 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
       k.ifThen(b.compare(arith::CmpIPredicate::eq, row.thread, b.i64(0)),
                [&] { b.store(loss, b.address(losses, f32, k.block())); });
     };
-    auto store = [&](Value value, Value column) {
-      b.store(value, b.address(row.base, element, column), element, lanes * storedBytes(element));
-    };
     // Unsigned: a negative target is far past the last column.
     Value counts = b.compare(arith::CmpIPredicate::ult, target, row.columns);
     auto ignored = [&] {
       storeLoss(zero);
       if (training)
-        k.forRange(row.first, row.columns, row.step(), [&](Value column) { store(b.splat(zero, lanes), column); });
+        k.forRange(row.first, row.columns, row.step(), [&](Value column) { row.store(b.splat(zero, lanes), column); });
     };
     auto counted = [&] {
-      Value wanted = bendLogit(b, form, b.load(b.address(row.base, f32, target), f32, 1));
-      Softmax softmax = Row(k, form, read).softmax();
+      Value wanted = bendLogit(b, form, b.load(b.address(row.base, element, target), element, 1));
+      Softmax softmax = row.softmax();
       storeLoss(b.sub(b.add(softmax.maximum, b.log(softmax.sum)), wanted));
       if (!training)
         return;
       Value scale = b.load(k.buffer(2), f32, 1), inverse = b.div(b.real(f32, 1.0), softmax.sum);
-      SmallVector<int64_t> steps = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
-      auto i64s = KernelBuilder::shaped(lanes, b.getI64Type());
-      Value numbers =
-          lanes == 1
-              ? b.i64(0)
-              : arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(i64s), ArrayRef<int64_t>(steps)))
-                    .getResult();
+      auto i64s = VectorType::get({lanes}, b.getI64Type());
+      Value numbers = arith::ConstantOp::create(
+          b, DenseElementsAttr::get(i64s, ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));
       auto gradient = [&](Value logits, Value column) {
         Value p = b.mul(b.exp(b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
         Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
         Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
         Value cotangent = b.mul(b.sub(p, hit), b.splat(scale, lanes));
-        if (!form.isPlain())
+        if (!form.isPlain()) {
           cotangent = b.mul(cotangent, slopeAtLogit(b, form, logits));
-        store(b.convertReal(cotangent, element), column);
-      };
-      if (!narrow) {
-        k.forRange(row.first, row.columns, row.step(), [&](Value column) { gradient(row.load(column), column); });
-        return;
-      }
-      const int64_t pieces = Row::kPieces * read / lanes; // the softmax' bytes on the way
-      k.forRange(b.i64(0), row.columns, pieces * row.step(), [&](Value begin) {
-        BlockKernel::Values columns, exists, logits;
-        for (int64_t i = 0; i < pieces; ++i) {
-          columns.push_back(b.add(b.add(begin, row.first), b.i64(i * row.step())));
-          exists.push_back(b.compare(arith::CmpIPredicate::slt, columns[i], row.columns));
-          logits.push_back(
-              k.choose(exists[i], [&] { return row.load(columns[i]); }, [&] { return b.splat(zero, lanes); }));
+          if (isCut)
+            cotangent = row.only(column, cotangent, 0.0);
         }
-        k.barrier();
-        for (int64_t i = 0; i < pieces; ++i)
-          k.ifThen(exists[i], [&] { gradient(logits[i], columns[i]); });
-      });
+        row.store(b.convertReal(cotangent, element), column);
+      };
+      auto turn = [&](int64_t count) {
+        return [&, count](Value column, BlockKernel::Values &next) {
+          BlockKernel::Values columns, logits;
+          for (int64_t i = 0; i < count; ++i) {
+            columns.push_back(b.add(column, b.i64(i * row.step())));
+            logits.push_back(row.load(columns[i]));
+          }
+          for (int64_t i = 0; i < count; ++i)
+            gradient(logits[i], columns[i]);
+          next[0] = b.add(column, b.i64(count * row.step()));
+        };
+      };
+      Value whole = b.sub(row.columns, b.i64((row.pieces() - 1) * row.step()));
+      Value rest = k.forRange(row.first, whole, row.pieces() * row.step(), {row.first}, turn(row.pieces()))[0];
+      k.forRange(rest, row.columns, row.step(), {rest}, turn(1));
     };
     k.ifElse(counts, counted, ignored);
   });

@@ -26,7 +26,7 @@ public:
     return b.load(b.address(function_.getArgument(1), b.getI64Type(), b.i64(number)), b.getI64Type(), 1);
   }
   Value at(Value base, Value index) { return b.address(base, b.getF32Type(), index); }
-  Value loadScalar(Value base, Value index) { return b.load(at(base, index), b.getF32Type(), 1); }
+  Value loadScalar(Value base, Value index) { return rounded(b.load(at(base, index), b.getF32Type(), 1), loadsAs); }
 
   /// The loop over rows; closes the function.
   void forRows(llvm::function_ref<void(Value row)> body) {
@@ -125,10 +125,10 @@ public:
 
   Value load(const Chunk &chunk, Value row, double other) {
     if (!chunk.mask)
-      return b.load(at(row, chunk.column), b.getF32Type(), kChunk);
+      return rounded(b.load(at(row, chunk.column), b.getF32Type(), kChunk), loadsAs);
     if (padded)
       return only(chunk, b.load(at(row, chunk.column), b.getF32Type(), kChunk), other);
-    return b.maskedLoad(at(row, chunk.column), chunk.mask, vector(other));
+    return rounded(b.maskedLoad(at(row, chunk.column), chunk.mask, vector(other)), loadsAs);
   }
   void store(const Chunk &chunk, Value value, Value row) {
     if (!chunk.mask || padded)
@@ -191,6 +191,9 @@ public:
   KernelBuilder b;
   /// Rows are scratch in which all chunks of 16 are whole, and columns that do not count may become zero.
   bool padded = false;
+  /// Where rows that are not padded hold f32 sums of values that are of a narrow type: that type, to which each is
+  /// rounded when it is read.
+  Type loadsAs;
 
 private:
   Value maskOf(Value column, Value low, Value high, bool fromZero) {
@@ -364,6 +367,7 @@ void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position,
                                 k.store(chunk, logit, row);
                                 max[chunk.quarter] = b.maximum(max[chunk.quarter], k.only(chunk, logit, lowest));
                               });
+  k.loadsAs = {};
   Value maximum = k.maximum(lanes);
   Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, /*keep=*/false);
   b.store(b.sub(b.add(maximum, b.log(sum)), wanted), loss);
@@ -383,7 +387,7 @@ void emitBentRow(RowKernel &k, const LogitForm &form, Value row, Value position,
 } // namespace
 
 KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, const LogitForm &form) {
-  auto [narrow, suffix] = narrowType(*state_, training ? type : Type(Float32Type::get(&state_->context)));
+  auto [narrow, suffix] = narrowType(*state_, type);
   std::string name = ((training ? "cross_entropy_rows" : "cross_entropy_rows_loss") + suffix).str();
   SmallVector<bool> written =
       training ? SmallVector<bool>{true, false, false, true} : SmallVector<bool>{!form.isPlain(), false, true};
@@ -405,11 +409,13 @@ KernelDescription KernelModule::addCrossEntropyRows(bool training, Type type, co
         k.zero(row, none, columns);
       b.setInsertionPointToStart(branch.elseBlock());
       Value position = arith::ExtSIOp::create(b, b.getI64Type(), target);
+      k.loadsAs = narrow; // products; what stands in their places later is not
       if (!form.isPlain())
         return emitBentRow(k, form, row, position, columns, k.at(loss, r), scale, narrow);
       Value wanted = k.loadScalar(row, position);
       Value maximum = k.rowMaximum(row, none, columns, /*fromZero=*/true);
       Value sum = k.rowExponentials(row, none, columns, /*fromZero=*/true, maximum, training);
+      k.loadsAs = {};
       b.store(b.sub(b.add(maximum, b.log(sum)), wanted), k.at(loss, r));
       if (!training)
         return;

@@ -244,7 +244,7 @@ int runCompile(const CompileOptions &given) {
     });
 
   FailureOr<plan::Plan> plan = session.takePlan(/*withKernels=*/true);
-  if (failed(plan))
+  if (failed(plan) || failed(session.chooseLossRows(*plan)))
     return 1;
   const PlanShape shape = shapeOf(options, options.gpus.front(), options.targets);
   StatusOr<MemoryPlan> memory = planMemory(*plan, shape);
@@ -288,26 +288,29 @@ static LogicalResult addRows(Session &session, unsigned stage, report::MemoryTab
   }
   for (unsigned world : options.gpus) {
     PlanShape shape = shapeOf(options, world, options.targets);
-    const ProbedPlan *probed = &same;
+    const ProbedPlan *found = &same;
     std::optional<RecomputeDecision> decision;
     if (session.isSearching()) {
-      FailureOr<RecomputeDecision> found = session.decide(probe, shape);
-      if (failed(found))
+      FailureOr<RecomputeDecision> decided = session.decide(probe, shape);
+      if (failed(decided))
         return failure();
-      FailureOr<const ProbedPlan *> chosen = probe.plan(found->choice);
+      FailureOr<const ProbedPlan *> chosen = probe.plan(decided->choice);
       if (failed(chosen))
         return failure();
-      decision = std::move(*found);
-      probed = *chosen;
+      decision = std::move(*decided);
+      found = *chosen;
     }
-    StatusOr<MemoryPlan> memory = planMemory(probed->plan, shape);
+    ProbedPlan probed = *found;
+    if (failed(session.chooseLossRows(probed.plan, shape)))
+      return failure();
+    StatusOr<MemoryPlan> memory = planMemory(probed.plan, shape);
     if (!memory.isOk()) {
       fail(memory.status().message());
       return failure();
     }
-    table.add(*probed, shape, stage, *memory, reserveBytes(options, shape), decision, explain);
+    table.add(probed, shape, stage, *memory, reserveBytes(options, shape), decision, explain);
     if (pages)
-      pages->push_back(report::pagePlan(probed->plan, shape, *memory,
+      pages->push_back(report::pagePlan(probed.plan, shape, *memory,
                                         "ZeRO-" + std::to_string(stage) + " on " + std::to_string(world) +
                                             (world == 1 ? " rank" : " ranks")));
   }

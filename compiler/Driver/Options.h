@@ -38,6 +38,7 @@ struct CompileOptions {
   RecomputeChoice recomputeChoice;                      ///< with auto: what the search chose
   uint64_t memoryBudget = 0;                            ///< per rank
   uint64_t memoryReserve = 0;                           ///< per rank, for what lies outside the arena
+  uint64_t lossRows = 0; ///< rows of logits at a time on a GPU, at most; 0: as many as memory allows
 
   std::vector<unsigned> gpus{1}; ///< world sizes for the report; the budget holds for the first
   bool gpusGiven = false;       ///< whether `gpus` was asked for; if not, the budget holds for the usual ones of a node

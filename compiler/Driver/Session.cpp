@@ -1,4 +1,5 @@
 #include "compiler/Driver/Session.h"
+#include "compiler/Analysis/LossRows.h"
 #include "compiler/Analysis/Recomputation.h"
 #include "compiler/Dialect/Graph/Roles.h"
 #include "compiler/Driver/Adapter.h"
@@ -46,6 +47,7 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"bf16-policy", join(o.keptBf16)},
       {"fp8-gradients", o.precision == StoragePrecision::Fp8 ? wordOf(o.fp8Gradients) : ""},
       {"recompute", o.recompute},
+      {"loss-rows", o.lossRows ? std::to_string(o.lossRows) : ""},
       {"recomputed", o.recomputeChoice.isEmpty() ? "" : o.recomputeChoice.text()},
       {"optimizer", o.optimizer == "adamw" ? "" : o.optimizer},
       {"optimizer-state", wordOf(o.optimizerState)},
@@ -429,6 +431,8 @@ StepProbe Session::probe() {
     FailureOr<plan::Plan> plan = buildPlan(copy, planOptions(/*withKernels=*/false));
     if (failed(plan))
       return failure();
+    if (opts.lossRows)
+      setLossRows(*plan, opts.lossRows);
     return ProbedPlan{std::move(*plan), againFlops};
   });
 }
@@ -599,6 +603,28 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
       return failure();
   }
   return buildPlan(*moduleRef, planOptions(withKernels));
+}
+
+LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape) {
+  if (opts.lossRows)
+    return setLossRows(plan, opts.lossRows), success();
+  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
+  // A run may make more micro-steps than were asked about: their accumulators are part of the peak.
+  SmallVector<PlanShape> all(shapes);
+  for (PlanShape shape : shapes)
+    if (shape.accumulate == 1) {
+      shape.accumulate = 2;
+      all.push_back(shape);
+    }
+  std::optional<uint64_t> budget;
+  if (opts.memoryBudget)
+    budget = opts.memoryBudget - std::min(opts.memoryBudget, reserveBytes(opts, shapes));
+  if (Status grown = growLossRows(plan, all, budget); !grown.isOk())
+    return emitError(UnknownLoc::get(context.get())) << grown.message();
+  // Said as the option that gives the same bits again.
+  if (const uint64_t rows = trainingLoss(plan).rows; rows && shapes.front().threads == 0)
+    (*plan.mutable_options())["loss-rows"] = std::to_string(rows);
+  return success();
 }
 
 } // namespace ztc::driver

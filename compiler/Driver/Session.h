@@ -76,6 +76,9 @@ public:
 
   /// After `run(Phase::Plan)`, or after Phase::Assign for a plan without kernels (memory reports).
   llvm::FailureOr<plan::Plan> takePlan(bool withKernels);
+  /// How many rows of logits a GPU works on at a time: --loss-rows, or what memory allows (LossRows.h) on ranks of this
+  /// shape, else of each that --mem holds for.
+  llvm::LogicalResult chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape = {});
 
   /// Whether `run` will search what to compute again: --recompute=auto with --mem, before phase `recompute`.
   bool isSearching() const {

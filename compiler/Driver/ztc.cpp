@@ -102,6 +102,12 @@ void addCommon(CLI::App &app, CompileOptions &o) {
       ->check(CLI::Range(0, 64));
   addSize(app, "--mem", o.memoryBudget, "device memory per rank, e.g. 78GiB", true);
   addSize(app, "--reserve", o.memoryReserve, "device memory outside the arena, per rank", false);
+  app.add_option(
+         "--loss-rows", o.lossRows,
+         "rows of logits that a GPU works on at a time, at most; the default is all that fit --mem, or that the "
+         "peak has room for. It orders the sums of the head's gradient")
+      ->transform(kWhole)
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));
@@ -274,6 +280,12 @@ void dropUnused(CompileOptions &o) {
     note("--prefetch has no effect: only --zero=3 gathers parameters");
     o.prefetch.reset();
   }
+  if (o.lossRows && std::all_of(o.targets.begin(), o.targets.end(), [](const std::string &target) {
+        return target == "host" || target.starts_with("x86-64");
+      })) {
+    note("--loss-rows has no effect: it is for GPUs, and --target names none");
+    o.lossRows = 0;
+  }
   if (o.tf32 && o.precision != StoragePrecision::Fp32 && o.precisionPolicy.empty() && o.from.empty()) {
     note("--tf32 has no effect: it rounds factors of fp32 products, and --precision=" + wordOf(o.precision) +
          " has none");
@@ -360,10 +372,10 @@ std::string unknownOption(const CLI::App &command, int argc, char **argv) {
 }
 
 int run(int argc, char **argv, CompileOptions o) {
-  CLI::App app{
-      "ztc compiles a language model, a Hugging Face folder or an ONNX graph, into a complete, memory-planned training "
-      "step.",
-      "ztc"};
+  CLI::App app{"ztc compiles a language model, a Hugging Face folder or an ONNX graph, into a complete, "
+               "memory-planned training "
+               "step.",
+               "ztc"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ztc ") + versionText());
   ReportOptions r;

@@ -58,8 +58,10 @@ LogicalResult runLinearCrossEntropy(graph::LinearCrossEntropyOp op, Operands ope
       for (int64_t d = 0; d < D; ++d)
         logits.reals[t * V + i] += hidden.reals[t * D + d] * head.reals[i * D + d];
   double factor = op.getLogitScale().convertToDouble(), cap = op.getSoftcap().convertToDouble();
-  for (double &value : logits.reals)
+  for (double &value : logits.reals) {
+    value = interpreter.roundInside(value, hidden.elementType);
     value = cap == 0.0 ? factor * value : cap * std::tanh(factor * value / cap);
+  }
   addLosses(logits, targets, results[0]);
   if (!op.getScale())
     return success();

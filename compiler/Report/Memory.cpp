@@ -4,6 +4,7 @@
 #include "runtime/Format/BlockState.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Format/Steps/LossRows.h"
 #include "runtime/Memory/Traffic.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -77,7 +78,8 @@ void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned
                       uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
   const plan::Plan &plan = probed.plan;
   quantized = describeFewerBits(plan);
-  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, probed.againFlops, 0, decision, {}};
+  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, 0, probed.againFlops, 0, decision, {}};
+  row.lossRows = shape.threads ? 0 : trainingLoss(plan).rows;
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));
   if (explain)
@@ -107,6 +109,8 @@ void MemoryTable::printText(raw_ostream &out) const {
                                     : "   " + std::to_string(needed - budgetBytes) + " bytes too much");
     if (row.decision)
       out << "; recomputed: " << decisionText(*row.decision);
+    if (row.lossRows)
+      out << (budgetBytes || row.decision ? "; " : "   ") << "logits " << row.lossRows << " rows at a time";
     out << "\n";
     if (!row.explanation.empty())
       printPeak(out, row.explanation);
@@ -145,6 +149,8 @@ void MemoryTable::printJson(raw_ostream &out) const {
             for (size_t c = 0; c < kMemoryClassCount; ++c)
               json.attribute(kMemoryClassNames[c], int64_t(row.memory.byClass[c]));
           });
+          if (row.lossRows)
+            json.attribute("loss_rows", int64_t(row.lossRows));
           json.attribute("recompute_flops", row.recomputeFlops);
           json.attribute("cost_model_seconds", row.seconds);
           if (row.decision) {

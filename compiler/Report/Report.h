@@ -50,6 +50,7 @@ private:
     unsigned stage;
     MemoryPlan memory;
     uint64_t reserveBytes, hostBytes, sentBytes;
+    uint64_t lossRows;      ///< of logits at a time on a GPU; 0 on a host, or without a loss
     int64_t recomputeFlops; ///< of one micro-step
     double seconds;         ///< of an optimizer step, by the cost model
     std::optional<RecomputeDecision> decision;

@@ -81,17 +81,37 @@ constexpr uint64_t gpuAttentionGradScratchBytes(uint64_t batch, uint64_t seq, ui
   return scratchBytes(batch * seq * heads);
 }
 
-/// Rows of a chunk of linear_cross_entropy on a GPU: as many as give products that fill it, with at most 512 MiB of
-/// logits; all chunks of about one size.
-constexpr uint64_t gpuLinearCrossEntropyChunk(uint64_t tokens, uint64_t vocabulary) {
-  const uint64_t rows = std::max<uint64_t>((uint64_t(512) << 20) / (4 * vocabulary), 16);
-  const uint64_t chunks = (tokens + rows - 1) / rows;
-  return (tokens + chunks - 1) / chunks;
+/// Distance of two rows of logits on a GPU, in elements: a multiple of 64, so that products and kernels read and write
+/// them in whole vectors whatever the vocabulary is.
+constexpr uint64_t gpuLogitStride(uint64_t vocabulary) {
+  return (vocabulary + 63) / 64 * 64;
 }
 
-/// Scratch of linear_cross_entropy on a GPU: the f32 logits (chunk, vocabulary) without gaps, and one loss per token.
-constexpr uint64_t gpuLinearCrossEntropyScratchBytes(uint64_t chunk, uint64_t tokens, uint64_t vocabulary) {
-  return scratchBytes(chunk * vocabulary) + scratchBytes(tokens);
+/// `tokens` rows in the fewest chunks of at most `most` rows, all of about one size; where that is possible, of whole
+/// tiles of 128 rows.
+constexpr uint64_t evenChunk(uint64_t tokens, uint64_t most) {
+  const uint64_t chunks = (tokens + most - 1) / most, rows = (tokens + chunks - 1) / chunks;
+  const uint64_t tiles = (rows + 127) / 128 * 128;
+  return tiles <= most && tiles < tokens ? tiles : rows;
+}
+
+/// Rows of a chunk of linear_cross_entropy on a GPU where nothing is known of memory: as many as give products that
+/// fill it, with at most 512 MiB of logits of `elementBytes` each. With what is free beside the rest of a step the
+/// compiler takes more (compiler/Analysis/LossRows.h).
+constexpr uint64_t gpuLinearCrossEntropyChunk(uint64_t tokens, uint64_t vocabulary, uint64_t elementBytes) {
+  const uint64_t rows = (uint64_t(512) << 20) / (elementBytes * gpuLogitStride(vocabulary));
+  return evenChunk(tokens, std::max<uint64_t>(rows, 16));
+}
+
+/// Bytes of the logits (chunk, vocabulary) on a GPU, in whole units of the arena's alignment.
+constexpr uint64_t gpuLogitBytes(uint64_t chunk, uint64_t vocabulary, uint64_t elementBytes) {
+  return (chunk * gpuLogitStride(vocabulary) * elementBytes + 255) / 256 * 256;
+}
+
+/// Scratch of linear_cross_entropy on a GPU: the logits of a chunk, and one loss per token.
+constexpr uint64_t gpuLinearCrossEntropyScratchBytes(uint64_t chunk, uint64_t tokens, uint64_t vocabulary,
+                                                     uint64_t elementBytes) {
+  return gpuLogitBytes(chunk, vocabulary, elementBytes) + scratchBytes(tokens);
 }
 
 } // namespace ztc

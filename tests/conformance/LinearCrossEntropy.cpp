@@ -1,4 +1,5 @@
 // The head and the loss against textbook loops in double: ignored targets, chunks with a rest, accumulation.
+#include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/ScratchSizes.h"
 #include "tests/conformance/NarrowValues.h"
 #include "tests/conformance/ReferenceServiceKernels.h"
@@ -13,6 +14,11 @@ struct LossCase {
   plan::DataType type = plan::F32;
   uint64_t groups = 1; ///< losses, of the loss-only form
 };
+
+/// A logit as it is stored.
+double roundedAs(double logit, plan::DataType type) {
+  return type == plan::BF16 ? roundedTo<plan::BF16>(logit) : type == plan::F16 ? roundedTo<plan::F16>(logit) : logit;
+}
 
 struct LossReference {
   std::vector<float> hidden, head;
@@ -37,6 +43,7 @@ struct LossReference {
       for (uint64_t w = 0; w < c.vocabulary; ++w) {
         for (uint64_t d = 0; d < c.width; ++d)
           p[w] += double(hidden[t * c.width + d]) * head[w * c.width + d];
+        p[w] = roundedAs(p[w], c.type);
         atTarget = w == uint64_t(targets[t]) ? p[w] : atTarget;
         sum += p[w] = std::exp(p[w]);
       }
@@ -77,9 +84,10 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
            scale = runner.slot(std::vector<float>{reference.scale});
   uint32_t dhidden = typedSlot(runner, std::vector<float>(reference.hidden.size(), NAN), c.type);
   uint32_t dhead = runner.slot(std::vector<float>(reference.head.size(), start));
-  uint32_t scratch = runner.scratch(onGpu() ? gpuLinearCrossEntropyScratchBytes(c.chunk, c.tokens, c.vocabulary)
-                                            : linearCrossEntropyScratchBytes(c.chunk, c.vocabulary),
-                                    false);
+  uint32_t scratch =
+      runner.scratch(onGpu() ? gpuLinearCrossEntropyScratchBytes(c.chunk, c.tokens, c.vocabulary, dataTypeBytes(c.type))
+                             : linearCrossEntropyScratchBytes(c.chunk, c.vocabulary),
+                     false);
   plan::Step *step = training ? runner.step("loss", {hidden, head, targets, loss, scratch, scale, dhidden, dhead})
                               : runner.step("loss", {hidden, head, targets, loss, scratch});
   if (isHeadFrozen)
@@ -100,10 +108,10 @@ LossResult runLoss(const LossCase &c, const LossReference &reference, uint32_t t
   call.set_type(c.type);
   call.set_gpu_chunk(c.chunk);
   call.set_groups(c.groups);
-  const auto lanes = [&](uint64_t most) { return "_" + std::to_string(std::gcd(c.vocabulary, most)); };
+  const uint64_t lanes = c.type == plan::F32 ? 4 : 8;
   runner.useGpuKernels(call,
-                       {training ? "gpu_cross_entropy_rows" + gpuSuffix(c.type) + lanes(c.type == plan::F32 ? 4 : 8)
-                                 : "gpu_cross_entropy_rows_loss" + lanes(4),
+                       {std::string(training ? "gpu_cross_entropy_rows" : "gpu_cross_entropy_rows_loss") +
+                            gpuSuffix(c.type) + "_" + std::to_string(lanes) + (c.vocabulary % lanes ? "_cut" : ""),
                         "gpu_loss_sum"});
   Status status = runner.prepare(threads);
   EXPECT_TRUE(status.isOk()) << status.message();
@@ -120,7 +128,7 @@ void expectLoss(const LossCase &c) {
   LossReference reference(c);
   LossResult one = runLoss(c, reference, 1, true, plan::OVERWRITE, 1, NAN);
   EXPECT_NEAR(one.loss[0], reference.loss, 1e-6 * reference.loss);
-  // The cotangents of the logits are rounded, and dhidden.
+  // The logits are rounded as the reference's are, their cotangents beside it, and dhidden.
   const double rounding = 2 * roundingError(c.type);
   EXPECT_LT(relativeError(one.dhidden, reference.dhidden), 5e-6 + rounding);
   EXPECT_LT(relativeError(one.dhead, reference.dhead), 5e-6 + rounding);

@@ -81,6 +81,7 @@ void crossEntropyRows(void *const *buffers, const int64_t *scalars, int64_t begi
         logits[c] = 0;
       continue;
     }
+    std::transform(logits, logits + columns, logits, [](float product) { return roundedTo<type>(product); });
     float maximum = *std::max_element(logits, logits + columns);
     double sum = 0;
     for (int64_t c = 0; c < columns; ++c)

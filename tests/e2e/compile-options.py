@@ -34,6 +34,19 @@ check("--reserve has the last word, 0 too", told[0]["reserved_bytes"] == 0, told
 smaller = json.loads(run("ztc", "memory", model, *gpu, "--gpus=1", "--target=sm_89", "--json").stdout)["rows"]
 check("GPUs for games have smaller contexts", smaller[0]["reserved_bytes"] >> 20 == 1152, smaller)
 
+# The loss: how many of 4096 rows of logits a GPU works on at a time.
+head = ["--batch=256", "--seq=16", "--target=sm_90a", "--zero=0", "--gpus=1"]
+def loss(*options):
+    """Of the row for one GPU: rows of logits at a time, bytes of workspace, the peak."""
+    row = json.loads(run("ztc", "memory", model, *head, *options, "--json").stdout)["rows"][0]
+    return row["loss_rows"], row["by_class"]["workspace"], row["peak_bytes"]
+check("all rows of logits at a time where memory allows", loss()[0] == 4096, loss())
+few = loss("--loss-rows=100")
+check("--loss-rows: even chunks of at most so many rows", few[0] == 100 and few[2] <= loss()[2], (few, loss()))
+check("on a host there are none", "loss_rows" not in rows[0], rows[0])
+done = run("ztc", "compile", model, *shape, "--loss-rows=100", "-o", "/dev/null")
+check("--loss-rows without a GPU is a note", "note: --loss-rows has no effect" in done.stderr, done.stderr)
+
 done = run("ztc", "compile", model, "--batch=2", "--seq=16", "--precision=bf16", "--tf32", "--threads=1", "-o", "/dev/null")
 check("--tf32 without fp32 is a note", "note: --tf32 has no effect" in done.stderr, done.stderr)
 done = run("ztc", "compile", model, *shape, "--prefetch=2", "-o", "/dev/null")

@@ -14,8 +14,9 @@ STEPS = 2
 SKIPS = 3  # of the run in fp16 whose scale is too large at first
 # Losses, the first gradient norm, the second, worst gradient, relative: sums have another order, and where they are rounded to 16 bits the last bit
 # moves. AdamW's first update is close to the sign of each gradient: what is near zero turns, so the second norm is as far off as a run in 16 bits is
-# from one in fp32 on the host alone (up to 2e-3 in fp16, 1e-2 in bf16).
-LIMITS = {"fp32": (1e-6, 1e-6, 1e-6, 1e-5), "bf16": (2e-3, 2e-3, 1e-2, 4e-2), "fp16": (3e-4, 3e-4, 2e-3, 6e-3)}
+# from one in fp32 on the host alone (up to 2e-3 in fp16, 1e-2 in bf16). The first norm in fp16 may be off by half a unit in the last place of f16: logits
+# are rounded to it, and one whose sum has another order may fall to the other neighbour (3.4e-4 where they are, 1.7e-4 where the head is kept in fp32).
+LIMITS = {"fp32": (1e-6, 1e-6, 1e-6, 1e-5), "bf16": (2e-3, 2e-3, 1e-2, 4e-2), "fp16": (3e-4, 2**-11, 2e-3, 6e-3)}
 
 
 def l2(values):

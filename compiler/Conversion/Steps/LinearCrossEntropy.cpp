@@ -43,8 +43,8 @@ struct LossSteps : StepSourceOpInterface::ExternalModel<LossSteps, graph::Linear
     step.loss_accumulate = emitter.modeOf(op->getResult(0));
     step.rows_kernel = emitter.serviceKernel(op, "rows_kernel");
     step.type = emitter.elementType(loss.getHidden());
-    step.gpu_chunk =
-        emitter.number(gpuLinearCrossEntropyChunk(dimensionOf(loss.getHidden(), 0), dimensionOf(loss.getHead(), 0)));
+    step.gpu_chunk = emitter.number(gpuLinearCrossEntropyChunk(
+        dimensionOf(loss.getHidden(), 0), dimensionOf(loss.getHead(), 0), elementBytes(loss.getHidden().getType())));
     step.groups = emitter.number(cast<RankedTensorType>(loss.getLoss().getType()).getNumElements());
     step.gpu_kernels = emitter.gpuKernels(op);
     return emitter.create<plan_ir::LinearCrossEntropyOp>(op, step);

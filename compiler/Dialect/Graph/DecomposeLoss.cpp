@@ -53,7 +53,7 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::decompose(OpBuilder &builder) 
 FailureOr<SmallVector<Value>> LinearCrossEntropyOp::decompose(OpBuilder &builder) {
   Expr hidden(builder, getLoc(), getHidden()), head = hidden.with(getHead());
   double factor = getLogitScale().convertToDouble(), cap = getSoftcap().convertToDouble();
-  Expr logits = wideMatmul(hidden, head, false, true);
+  Expr logits = widen(matmul(hidden, head, false, true)); // of narrow factors rounded once, as they are stored
   if (factor != 1.0)
     logits = logits * factor;
   Expr bent = logits; // tanh(logits / cap)

@@ -53,10 +53,11 @@ bool LinearCrossEntropyOp::canAccumulate(unsigned index) {
 ztc::Workspace LinearCrossEntropyOp::getWorkspace(const ztc::WorkspaceLimits &limits) {
   const uint64_t tokens = tensorOf(getHidden()).getDimSize(0), vocabulary = tensorOf(getHead()).getDimSize(0);
   const uint64_t width = tensorOf(getHead()).getDimSize(1), chunk = chunkRows(tokens, vocabulary, limits);
-  const uint64_t gpuChunk = ztc::gpuLinearCrossEntropyChunk(tokens, vocabulary);
+  const uint64_t logitBytes = ztc::elementBytes(getHidden().getType());
+  const uint64_t gpuChunk = ztc::gpuLinearCrossEntropyChunk(tokens, vocabulary, logitBytes);
   ztc::Workspace workspace;
   workspace.parts.push_back({"logits", /*isPerThread=*/false, ztc::linearCrossEntropyScratchBytes(chunk, vocabulary),
-                             ztc::gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary)});
+                             ztc::gpuLinearCrossEntropyScratchBytes(gpuChunk, tokens, vocabulary, logitBytes)});
   if (isNarrow(getHidden().getType()))
     workspace.parts.push_back({"panels", /*isPerThread=*/true,
                                ztc::linearCrossEntropyPanelBytes(chunk, width, vocabulary),

@@ -10,9 +10,8 @@ namespace ztc {
 namespace {
 
 /// Operands: hidden (T, D), head (V, D), targets (T), loss (groups), scratch; in training also scale, dhidden (T, D)
-/// and, unless the head is frozen, dhead (V, D). hidden, head and dhidden may be bf16 or f16; then the last operand is
-/// the products' workspace, and the kernel of the rows leaves their cotangents in that type at the beginning of each
-/// row of f32 logits.
+/// and, unless the head is frozen, dhead (V, D). hidden, head, dhidden and the logits may be bf16 or f16; then the last
+/// operand is the products' workspace. The kernel of the rows leaves cotangents where the logits stood, in their type.
 class CudaLinearCrossEntropy : public CudaStep {
 public:
   explicit CudaLinearCrossEntropy(const CudaPrepare &from) : CudaStep(from) {}
@@ -43,7 +42,9 @@ public:
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Head, {vocabulary_, rowBytes_}, 1));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Targets, {tokens_}));
     ZTC_RETURN_IF_ERROR(operands_.requireElements(Loss, {groups_}));
-    ZTC_RETURN_IF_ERROR(operands_.require(Scratch, gpuLinearCrossEntropyScratchBytes(chunk_, tokens_, vocabulary_)));
+    stride_ = gpuLogitStride(vocabulary_);
+    ZTC_RETURN_IF_ERROR(operands_.require(
+        Scratch, gpuLinearCrossEntropyScratchBytes(chunk_, tokens_, vocabulary_, dataTypeBytes(type_))));
     if (training_) {
       ZTC_RETURN_IF_ERROR(operands_.requireElements(Scale, {1}));
       ZTC_RETURN_IF_ERROR(operands_.requireElements(DHidden, {tokens_, rowBytes_}, 1));
@@ -94,9 +95,9 @@ private:
     };
     CudaProductShape logits;
     logits.m = rows, logits.n = vocabulary_, logits.k = width_;
-    logits.lda = width_, logits.ldb = width_, logits.ldc = vocabulary_;
+    logits.lda = width_, logits.ldb = width_, logits.ldc = stride_;
     logits.transposeB = true;
-    logits.typeA = type_;
+    logits.typeA = logits.typeC = type_;
     logits.alignA = alignment(Hidden, chunkBytes);
     logits.alignB = alignment(Head, 0);
     logits.alignC = alignment(Scratch, 0);
@@ -104,10 +105,9 @@ private:
     ZTC_RETURN_IF_ERROR(products.logits.prepare(resources_, logits));
     if (!training_)
       return Status::ok();
-    const uint64_t ldDLogits = isNarrow_ ? 2 * vocabulary_ : vocabulary_;
     CudaProductShape dhidden;
     dhidden.m = rows, dhidden.n = width_, dhidden.k = vocabulary_;
-    dhidden.lda = ldDLogits, dhidden.ldb = width_, dhidden.ldc = width_;
+    dhidden.lda = stride_, dhidden.ldb = width_, dhidden.ldc = width_;
     dhidden.typeA = dhidden.typeC = type_;
     dhidden.alignA = logits.alignC;
     dhidden.alignB = logits.alignB;
@@ -118,7 +118,7 @@ private:
       return Status::ok();
     CudaProductShape dhead;
     dhead.m = vocabulary_, dhead.n = width_, dhead.k = rows;
-    dhead.lda = ldDLogits, dhead.ldb = width_, dhead.ldc = width_;
+    dhead.lda = stride_, dhead.ldb = width_, dhead.ldc = width_;
     dhead.transposeA = true;
     dhead.typeA = type_;
     dhead.adds = chunk_ < tokens_ || accumulate_ != plan::OVERWRITE;
@@ -130,7 +130,7 @@ private:
   }
 
   /// One float a token, after the logits.
-  cuda::Address losses() const { return address(Scratch) + scratchBytes(chunk_ * vocabulary_); }
+  cuda::Address losses() const { return address(Scratch) + gpuLogitBytes(chunk_, vocabulary_, dataTypeBytes(type_)); }
 
   Status runChunk(const Products &products, uint64_t row, uint64_t rows, bool addToHead) {
     const std::byte *hidden = operands_.address(Hidden) + row * rowBytes_, *head = operands_.address(Head);
@@ -152,6 +152,7 @@ private:
   size_t workspace_ = 0; ///< operand, where narrow
   uint64_t tokens_ = 0, width_ = 0, vocabulary_ = 0, chunk_ = 0, groups_ = 1;
   uint64_t rowBytes_ = 0; ///< of hidden and head
+  uint64_t stride_ = 0;   ///< elements between rows of logits
   plan::Accumulate accumulate_ = plan::OVERWRITE, lossAccumulate_ = plan::OVERWRITE;
   CudaKernel rows_, lossSum_;
   Products whole_, rest_;

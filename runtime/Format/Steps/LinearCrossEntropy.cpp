@@ -1,12 +1,13 @@
 // The head and the loss, chunk by chunk.
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Format/ScratchSizes.h"
+#include "runtime/Format/Steps/LossRows.h"
 #include "runtime/Format/Steps/StepDefinition.h"
 #include "runtime/Format/Steps/StepExecutions.h"
 #include "runtime/Format/Steps/StepWords.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace ztc {
 
@@ -17,10 +18,10 @@ namespace {
 Status checkKernels(const StepCheck &check, const LinearCrossEntropy &loss) {
   const std::string rows = loss.training() ? "cross_entropy_rows" : "cross_entropy_rows_loss";
   ZTC_RETURN_IF_ERROR(check.hostService(loss.rows_kernel(), rows, !loss.gpu_kernels().empty()));
-  const bool narrow = loss.training() && isNarrow(loss.type());
-  const uint64_t lanes = std::gcd(loss.vocabulary(), uint64_t(narrow ? 8 : 4));
-  ZTC_RETURN_IF_ERROR(check.gpuServices(
-      loss, {fmt::format("gpu_{}{}_{}", rows, narrow ? kernelTypeSuffix(loss.type()) : "", lanes), "gpu_loss_sum"}));
+  const uint64_t lanes = isNarrow(loss.type()) ? 8 : 4;
+  ZTC_RETURN_IF_ERROR(check.gpuServices(loss, {fmt::format("gpu_{}{}_{}{}", rows, kernelTypeSuffix(loss.type()), lanes,
+                                                           loss.vocabulary() % lanes ? "_cut" : ""),
+                                               "gpu_loss_sum"}));
   if (!loss.gpu_kernels().empty() && !loss.gpu_chunk())
     return dataLoss("linear_cross_entropy without a chunk for GPUs");
   return Status::ok();
@@ -30,6 +31,29 @@ Status checkKernels(const StepCheck &check, const LinearCrossEntropy &loss) {
 bool isHeadFrozen(const Step &step) {
   const LinearCrossEntropy &loss = step.linear_cross_entropy();
   return loss.training() && step.operands_size() == 7 + (isNarrow(loss.type()) ? 1 : 0);
+}
+
+/// Rows of a chunk on a GPU.
+uint64_t gpuRows(const LinearCrossEntropy &loss) {
+  return std::min(std::max<uint64_t>(1, loss.gpu_chunk()), loss.tokens());
+}
+
+/// The logits, and in training the cotangents of hidden and of a trained head.
+uint64_t products(const Step &step) {
+  return !step.linear_cross_entropy().training() ? 1 : isHeadFrozen(step) ? 2 : 3;
+}
+
+/// Bytes of logits and their cotangents on a GPU. The product writes the logits, the rows read them for the softmax and
+/// once more for the cotangents, which they write in their place; the other products read those.
+uint64_t logitTraffic(const Step &step) {
+  const LinearCrossEntropy &loss = step.linear_cross_entropy();
+  return loss.tokens() * loss.vocabulary() * dataTypeBytes(loss.type()) * (loss.training() ? 3 + products(step) : 2);
+}
+
+/// Bytes on a GPU of the head's cotangent beyond one writing: each chunk after the first adds to it, in f32.
+uint64_t sumBytes(const Step &step) {
+  const LinearCrossEntropy &loss = step.linear_cross_entropy();
+  return products(step) < 3 ? 0 : (loss.tokens() - 1) / gpuRows(loss) * loss.vocabulary() * loss.width() * 8;
 }
 
 class LinearCrossEntropyDefinition : public StepDefinition {
@@ -63,13 +87,19 @@ public:
 
   std::string text(const Plan &, const Step &step) const override {
     const LinearCrossEntropy &l = step.linear_cross_entropy();
-    return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {}{} rows a chunk{}",
+    return fmt::format("linear_cross_entropy{}{} {} tokens x {} -> {}, {}{} rows a chunk{}{}",
                        l.training() ? "" : " (loss only)", typeText(l.type()), l.tokens(), l.width(), l.vocabulary(),
                        l.groups() > 1 ? fmt::format("{} losses, ", l.groups()) : "", l.chunk(),
+                       l.gpu_kernels().empty() ? "" : fmt::format(" ({} on a GPU)", gpuRows(l)),
                        accumulateText(l.accumulate()));
   }
 
   const char *family(const Step &) const override { return "head and loss"; }
+
+  uint64_t bytes(const StepSizes &sizes) const override {
+    const uint64_t operands = sizes.operandBytes(/*withScratch=*/false);
+    return sizes.onGpu ? operands + logitTraffic(sizes.step) + sumBytes(sizes.step) : operands;
+  }
 
   StepWork work(const Plan &, const Step &step) const override {
     return isNarrow(step.linear_cross_entropy().type()) ? StepWork::NarrowProduct : StepWork::Product;
@@ -86,23 +116,43 @@ public:
     }
     if (!gpu)
       return executions;
-    // Logits are written and read in f32; cotangents in their place are written once and read by two products.
-    const uint64_t logits = loss.tokens() * loss.vocabulary(), narrow = dataTypeBytes(loss.type());
-    const uint64_t bytes = logits * (loss.training() ? 8 + (isHeadFrozen(step) ? 2 : 3) * narrow : 8);
-    executions.push_back(
-        {"gpu", "cuBLASLt",
-         fmt::format("{} products of {} rows at a time, between them rows by a kernel; logits and their cotangents "
-                     "move {} besides",
-                     !loss.training()     ? 1
-                     : isHeadFrozen(step) ? 2
-                                          : 3,
-                     std::min(std::max<uint64_t>(1, loss.gpu_chunk()), loss.tokens()), formatSize(bytes)),
-         gpuKernelsOf(loss)});
+    const std::string sums =
+        sumBytes(step) ? fmt::format(", sums of the head's cotangent {}", formatSize(sumBytes(step))) : "";
+    executions.push_back({"gpu", "cuBLASLt",
+                          fmt::format("{} products of {} rows at a time, between them rows by a kernel; logits and "
+                                      "their cotangents move {}{} besides",
+                                      products(step), gpuRows(loss), formatSize(logitTraffic(step)), sums),
+                          gpuKernelsOf(loss)});
     return executions;
   }
 };
 
 } // namespace
+
+TrainingLoss trainingLoss(const Plan &plan) {
+  for (const Program &program : plan.programs())
+    for (const Step &step : program.steps()) {
+      const LinearCrossEntropy &loss = step.linear_cross_entropy();
+      if (step.has_linear_cross_entropy() && loss.training())
+        return {loss.tokens(), loss.vocabulary(), gpuRows(loss)};
+    }
+  return {};
+}
+
+void setLossRows(Plan &plan, uint64_t rows) {
+  constexpr int kLogits = 4; // the operand
+  for (Program &program : *plan.mutable_programs())
+    for (Step &step : *program.mutable_steps()) {
+      if (!step.has_linear_cross_entropy())
+        continue;
+      LinearCrossEntropy &loss = *step.mutable_linear_cross_entropy();
+      SizeForm &size = *plan.mutable_slots(int(step.operands(kLogits).slot()))->mutable_size();
+      loss.set_gpu_chunk(evenChunk(loss.tokens(), std::min(rows, loss.tokens())));
+      size.set_gpu_elements(gpuLinearCrossEntropyScratchBytes(loss.gpu_chunk(), loss.tokens(), loss.vocabulary(),
+                                                              dataTypeBytes(loss.type())) /
+                            size.element_bytes());
+    }
+}
 
 const StepDefinition &defineLinearCrossEntropy() {
   static const LinearCrossEntropyDefinition definition;

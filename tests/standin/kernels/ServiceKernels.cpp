@@ -48,10 +48,11 @@ int main(int argc, char **argv) {
       if (lanes > (type == f32 ? 4 : 8))
         continue;
       kernels.push_back(module.addGpuScatterAdd(lanes, type));
-      kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/true, type, lanes));
     }
-  for (int64_t lanes : {1, 2, 4})
-    kernels.push_back(module.addGpuCrossEntropyRows(/*training=*/false, f32, lanes));
+  for (mlir::Type type : {f32, bf16, f16})
+    for (int64_t vocabulary : {8, 9})
+      for (bool training : {true, false})
+        kernels.push_back(module.addGpuCrossEntropyRows(training, type, vocabulary));
   kernels.push_back(module.addGpuLossSum());
   for (mlir::Type type : {f32, bf16, f16})
     for (Heads heads : {Heads{8},

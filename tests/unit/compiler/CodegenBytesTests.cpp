@@ -2,6 +2,7 @@
 // exactly. Threads that read the same number side by side count one by one: a GPU serves them with one access.
 #include "KernelHarness.h"
 #include "runtime/Format/QuantizedWeight.h"
+#include "runtime/Format/ScratchSizes.h"
 #include <bit>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -194,8 +195,8 @@ TEST(CodegenBytes, AttentionByMultiplyAdds) {
   expectAttentionBytes({1, 70, 2, 1, 8, 0, false, f32()});
 }
 
-// Logits are read for the softmax and for their cotangents, which take their place in the type of the call; rows
-// without a target are filled with zeros unread.
+// Logits are read for the softmax and for their cotangents, which take their places, in whole vectors; rows without a
+// target are filled with zeros unread.
 TEST(CodegenBytes, CrossEntropyRows) {
   const std::vector<int32_t> targets{3, -100, 0, 998};
   const uint64_t counted = 3, rows = targets.size();
@@ -209,13 +210,13 @@ TEST(CodegenBytes, CrossEntropyRows) {
   engine.load();
   ASSERT_TRUE(engine.image);
   for (const auto &[kernel, vocabulary, type, training] : kernels) {
-    const uint64_t everyThread = kernel.device.blockThreads * 4; // the row's target, its logit, the scale
-    const Bytes logits = zeros(rows * vocabulary * 4), losses = zeros(rows * 4);
-    const uint64_t read = counted * ((training ? 2 : 1) * vocabulary * 4 + everyThread);
+    const uint64_t everyThread = kernel.device.blockThreads * 4; // the row's target, the scale
+    const uint64_t vectors = (vocabulary * bytesOf(type) + 15) / 16 * 16;
+    const Bytes logits = zeros(rows * gpuLogitStride(vocabulary) * bytesOf(type)), losses = zeros(rows * 4);
+    const uint64_t read = counted * ((training ? 2 : 1) * vectors + kernel.device.blockThreads * bytesOf(type));
     if (training)
-      engine.expectMoved(
-          kernel, {logits, indices(targets), zeros(4), losses}, {int64_t(vocabulary)}, int64_t(rows),
-          {read + rows * vocabulary * bytesOf(type), rows * everyThread, counted * everyThread, rows * 4});
+      engine.expectMoved(kernel, {logits, indices(targets), zeros(4), losses}, {int64_t(vocabulary)}, int64_t(rows),
+                         {read + rows * vectors, rows * everyThread, counted * everyThread, rows * 4});
     else
       engine.expectMoved(kernel, {logits, indices(targets), losses}, {int64_t(vocabulary)}, int64_t(rows),
                          {read, rows * everyThread, rows * 4});

@@ -212,9 +212,9 @@ TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
     both.insert(both.end(), ds.begin(), ds.end());
     return both;
   };
-  auto crossEntropy = [&](mlir::Type type) {
+  auto crossEntropy = [&](mlir::Type type, std::vector<float> logits) {
     Service service([&](KernelModule &module) { return module.addCrossEntropyRows(true, type); });
-    std::vector<float> logits = scores, loss(block.rows);
+    std::vector<float> loss(block.rows);
     std::vector<int32_t> targets(block.rows, 3);
     targets[1] = -100;
     float scale = 0.125f;
@@ -234,10 +234,12 @@ TEST(CodegenService, NarrowKernelsRoundWhatEntersAProduct) {
   };
   expectRounded(softmax, scores.size());
   expectRounded(softmaxGrad, 2 * scores.size());
-  // All columns of cross_entropy are visible; its losses are not rounded.
-  const std::vector<float> exact = crossEntropy(f32());
+  // All columns of cross_entropy are visible; its logits are rounded, its losses are not.
   for (const Narrow &narrow : narrowTypes) {
-    std::vector<float> rounded = crossEntropy(narrow.type);
+    std::vector<float> logits = scores;
+    for (int64_t i = 0; i < int64_t(logits.size()); ++i)
+      logits[i] = i % block.ld < block.columns ? narrow.round(logits[i]) : logits[i];
+    const std::vector<float> exact = crossEntropy(f32(), logits), rounded = crossEntropy(narrow.type, scores);
     for (size_t i = 0; i < exact.size(); ++i) {
       bool isRounded = i < scores.size() && int64_t(i) % block.ld < block.columns;
       ASSERT_EQ(rounded[i], isRounded ? narrow.round(exact[i]) : exact[i]) << i;

@@ -28,8 +28,7 @@ const Rule kRules[] = {
      "rows' statistics are a number each, a fragment's neighbours two; all threads of a block have the same columns to "
      "do"},
     {"gpu_cross_entropy", "service", 0.6, 0, 0, true,
-     "the target and its logit are a number each, as are a warp's sums; cotangents are half as wide as logits; a row "
-     "that does not count is the block's"},
+     "the target and its logit are a number each, as are a warp's sums; a row that does not count is the block's"},
     {"gpu_scatter_add", "service", 0.9, 0.9, 0, true, "indices, and warps' words; the block's index may have no work"},
     {"gpu_gather", "service", 0.9, 0.9, 1, false, "indices"},
     {"gpu_loss_sum", "service", 0, 0, 0, true, "a number a row; the rows' count is the call's"},

@@ -58,7 +58,8 @@ TEST(Cudnn, PartsOfACallDivideIt) {
 }
 
 TEST(Cudnn, ThePlansWorkspaceTakesOnePartBesideTheLogits) {
-  const uint64_t logits = gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(8192, 128256), 8192, 128256);
+  const uint64_t logits =
+      gpuLinearCrossEntropyScratchBytes(gpuLinearCrossEntropyChunk(8192, 128256, 2), 8192, 128256, 2);
   // Llama-3-8B at 8192 tokens: the scores of a key/value head's four query heads, 512 MiB, beside 501 MiB of logits.
   const uint64_t one = cudnnGradientWorkspaceBytes(8192, 32, 8, 128, logits);
   EXPECT_EQ(one, uint64_t(4) * 8192 * 8192 * 2 + uint64_t(4) * 4 * 8192 * 128 + 4096);
