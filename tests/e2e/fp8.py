@@ -123,6 +123,10 @@ with scratch() as work:
     found = train(work, shards, "--gpus=2", steps=2, env=STAND_INS)[1]
     check("simt: shards on two", len(found) == 2 and all(math.isfinite(x["loss"]) for x in found), found)
 
+    # The interpreter agrees: unrounded with the graph before, rounded with a run.
+    done = run("ztc", "compile", FOLDER, *SIZES, "--precision=fp8", "--verify", "-o", work / "verified.bin")
+    check("--verify: passes keep what they should, and so does a run", "so do two updates of a run" in done.stdout + done.stderr, done.stdout + done.stderr)
+
     # Refused.
     for target in ("sm_80", "sm_86"):
         done = compile_plan(work, "refused", f"--target={target}", expect=2)
