@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def AssignStorage : Pass<"ztc-assign-storage", "mlir::ModuleOp"> {
   let summary = "Parameters, activations and their gradients take the policy's narrow type.";
   let description = [{
-    Afterwards the module has `graph.precision`. In `@microstep`, `@eval` and `@generate` of a bf16 or fp16 module:
+    Afterwards the module has `graph.precision`. In `@microstep`, `@eval` and `@generate` of a bf16, fp16 or fp8 module:
     - what an op reads and gives has the storage that its row of the policy table names (PrecisionOpInterface): a parameter, an activation, an
       activation's gradient narrow; a statistic, the loss, logits that are returned and the gradient of a parameter f32;
     - an elementwise op is narrow where all its operands are; with a statistic, or a constant that the narrow type cannot hold, it is f32,

@@ -32,7 +32,8 @@ def VerifyBackward : Pass<"ztc-verify-backward", "mlir::ModuleOp"> {
 def VerifyPrecision : Pass<"ztc-verify-precision", "mlir::ModuleOp"> {
   let summary = "Checks what holds after phase `precision`.";
   let description = [{
-    (N1) `graph.precision` is fp32, bf16 or fp16; a float is f32 or the precision's narrow type, but for the moments of `@update`.
+    (N1) `graph.precision` is fp32, bf16, fp16 or fp8; a float is f32 or the precision's narrow type (bf16 of fp8), but for the moments of `@update`; only fp8
+    has codes of 8 bits.
     (N2) an op stores its floats as its row of the policy table says, or else, where it has none, in one type; only what `graph.kept_fp32`
     excepts is f32 throughout.
     (N3) a parameter is narrow in all functions, or f32 in all where it is excepted or a vector that is not trained; loss, gradients and logits are f32.

@@ -317,6 +317,7 @@ constexpr std::pair<const char *, const char *> kOtherNames[] = {
     {"--max-length", "--seq"},
     {"--bf16", "--precision"},
     {"--fp16", "--precision"},
+    {"--fp8", "--precision"},
 };
 
 std::vector<std::string> optionNames(const CLI::App &app) {

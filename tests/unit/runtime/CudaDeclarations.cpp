@@ -89,7 +89,9 @@ static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(HeuristicResult) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kCompute32FFastTf32 == CUBLAS_COMPUTE_32F_FAST_TF32 &&
-              kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF);
+              kF32 == CUDA_R_32F && kF16 == CUDA_R_16F && kBF16 == CUDA_R_16BF && kE4M3 == CUDA_R_8F_E4M3 &&
+              kE5M2 == CUDA_R_8F_E5M2 && kDescriptionScaleA == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER &&
+              kDescriptionScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(kDescriptionTransA == CUBLASLT_MATMUL_DESC_TRANSA && kDescriptionTransB == CUBLASLT_MATMUL_DESC_TRANSB &&
               kLayoutBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               kLayoutStridedBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET &&
