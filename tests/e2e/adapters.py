@@ -433,6 +433,8 @@ for name in ("dora", "tokens", "experts"):
 for name in ("list", "dora", "dora-embedding", "dora-nf4", "tokens", "experts"):
     with scratch() as work:
         narrow(Case(name, work))
+with scratch() as work:
+    on_gpus(Case("dora", work))
 for test in (stages, quantized, on_gpus):
     with scratch() as work:
         test(Case("nf4", work))

@@ -59,7 +59,7 @@ with scratch() as work:
     lines = [json.loads(x) for x in log.read_text().splitlines()]
     check("and in its log", [x["run"] for x in lines if "plan_sha256" in x] == [head["run"]] * 2)
     second = work / "second"
-    run("ztc-run", *common, "--steps=2", "--seed=1", f"--save={second}")
+    run("ztc-run", *common, "--steps=2", "--seed=1", "--lr=3e-4", "--weight-decay=0.1", f"--save={second}")
     refused("a resume that saves into a third run's folder", "--steps=8", f"--resume={first}", f"--save={second}", needs=["--save", "another run"])
     refused("a resume that writes into another run's log", "--steps=4", f"--resume={second}", f"--save={second}", f"--log-json={log}", needs=["--log-json", "another run"])
     refused("a resume from before the newest checkpoint", "--steps=8", f"--resume={first / 'step-00000002'}", f"--save={first}",
