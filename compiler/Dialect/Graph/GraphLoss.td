@@ -33,7 +33,7 @@ def Graph_LinearCrossEntropyOp : Graph_Op<"linear_cross_entropy", [AttrSizedResu
     With `scale` (a scalar: 1/N, times the loss scale) the op is the training form: it also returns d_hidden (T, D) and d_head (V, D),
     the cotangents of scale * loss; d_head only where the head is trained. Without it, it is the loss-only form of evaluation, whose loss
     may be (G): G sums, of T / G rows each that follow one another.
-    Of a narrow hidden and head the logits are f32, their cotangents are rounded before they enter a product, d_hidden is rounded once.
+    Of a narrow hidden and head the logits and their cotangents are rounded when they are stored, d_hidden once, after its sum.
     (C1) hidden and head are 2-D with equal D. (C2) targets is 1-D of T rows. (C3) d_hidden is present if and only if scale is, d_head
     never without it; they have the types of hidden and head, d_head may have a wider element type. (C4) loss is a rank-0 f32 (f64) tensor,
     in the loss-only form also one of rank 1 and a size that divides T.
