@@ -6,6 +6,7 @@
 // Lane l of a fragment of sums (16 x 8) has rows l / 4 (numbers 0 and 1) and l / 4 + 8 (2 and 3), columns 2 (l % 4) and
 // the next. Two neighbouring ones, rounded and packed, are a left factor (16 x 16).
 #include "compiler/Codegen/DeviceAttention.h"
+#include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include <limits>
 
@@ -233,14 +234,14 @@ private:
       }
       for (int64_t half = 0; half < 2; ++half) {
         Value maximum = b.maximum(maxima[half], acrossLanes(best[half], 4, /*sum=*/false));
-        shrunk[half] = b.exp(b.sub(maxima[half], maximum));
+        shrunk[half] = narrowExp(b, b.sub(maxima[half], maximum));
         maxima[half] = maximum;
         totals[half] = b.mul(totals[half], shrunk[half]);
       }
       for (auto [index, sum] : llvm::enumerate(sums))
         sum = b.mul(sum, shrunk[index / 2 % 2]);
       for (auto [index, score] : llvm::enumerate(scores)) {
-        score = masked(visible[index], b.exp(b.sub(score, maxima[index / 2 % 2])), zero());
+        score = masked(visible[index], narrowExp(b, b.sub(score, maxima[index / 2 % 2])), zero());
         Value &total = totals[index / 2 % 2];
         total = b.add(total, score);
       }

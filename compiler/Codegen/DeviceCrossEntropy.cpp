@@ -1,6 +1,7 @@
 // The rows of the head and the loss on a GPU. See runtime/Format/ServiceKernels.md.
 #include "compiler/Codegen/BlockKernel.h"
 #include "compiler/Codegen/DeviceEmitter.h"
+#include "compiler/Codegen/MathExpand.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 
@@ -56,6 +57,8 @@ public:
     return isCut ? only(column, logits, std::numeric_limits<float>::lowest()) : logits;
   }
   void store(Value value, Value column) { b.store(value, b.address(base, element, column), element, bytes()); }
+  /// Of what is at most 0. Logits that are rounded to 16 bits are worth no better one.
+  Value exp(Value x) { return isNarrow(element) ? narrowExp(b, x) : b.exp(x); }
   /// `value` where there are columns, else `other`.
   Value only(Value column, Value value, double other) {
     auto type = VectorType::get({lanes}, b.getI32Type());
@@ -80,7 +83,7 @@ public:
           values.push_back(load(b.add(column, b.i64(i * step()))));
         Value maximum = b.maximum(carried[0], foldLanes(b, foldNeighbours(values, maximumOf), maximumOf));
         for (Value &value : values)
-          value = b.exp(b.sub(value, b.splat(maximum, lanes)));
+          value = exp(b.sub(value, b.splat(maximum, lanes)));
         Value here = foldLanes(b, foldNeighbours(values, sumOf), sumOf);
         carried[1] = b.add(b.mul(carried[1], b.exp(b.sub(carried[0], maximum))), here);
         carried[0] = maximum;
@@ -170,7 +173,7 @@ KernelDescription KernelModule::addGpuCrossEntropyRows(bool training, Type type,
       Value numbers = arith::ConstantOp::create(
           b, DenseElementsAttr::get(i64s, ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(0, lanes)))));
       auto gradient = [&](Value logits, Value column) {
-        Value p = b.mul(b.exp(b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
+        Value p = b.mul(row.exp(b.sub(logits, b.splat(softmax.maximum, lanes))), b.splat(inverse, lanes));
         Value isHit = b.compare(arith::CmpIPredicate::eq, numbers, b.splat(b.sub(target, column), lanes));
         Value hit = b.select(isHit, b.real(p.getType(), 1.0), b.real(p.getType(), 0.0));
         Value cotangent = b.mul(b.sub(p, hit), b.splat(scale, lanes));

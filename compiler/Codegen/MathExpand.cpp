@@ -57,6 +57,18 @@ static Value expandExp(KernelBuilder &b, Value x) {
   return keepNan(b, x, y);
 }
 
+// 2^(x log2 e) = 2^n 2^r, n = round(x log2 e). Adding 1.5 * 2^23 + 127 leaves 2^n's exponent field in the low bits;
+// from -88.03 on it is at least 0, and 0 is that of the number 0.
+Value narrowExp(KernelBuilder &b, Value x) {
+  Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI32Type());
+  Value limited = b.maximum(x, b.real(type, -0x1.6014c8p6));
+  Value magic = b.real(type, 12582912.0 + 127.0), log2e = b.real(type, 0x1.715476p0);
+  Value shifted = b.fma(limited, log2e, magic);
+  Value r = b.fma(limited, log2e, b.sub(magic, shifted));
+  Value power = arith::ShLIOp::create(b, b.bitcast(shifted, b.getI32Type()), b.integer(integers, 23));
+  return b.mul(polynomial(b, r, kNarrowExp), b.bitcast(power, b.getF32Type()));
+}
+
 /// log of positive finite doubles: x = 2^k m, m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1).
 static Value logOfDouble(KernelBuilder &b, Value x) {
   Type type = x.getType(), integers = KernelBuilder::shaped(type, b.getI64Type());
