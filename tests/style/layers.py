@@ -7,12 +7,12 @@ import sys
 root = pathlib.Path(__file__).resolve().parents[2]
 # One total order: a folder includes what stands before it, and itself. So there are no circles, between folders of one layer either.
 order = [
-    *("runtime/" + x for x in ("Core", "Format", "Memory", "Ranks", "Text", "Data", "Checkpoint", "Collective", "Device", "Device/host", "Device/cuda",
+    *("runtime/" + x for x in ("Core", "Format", "Memory", "Disk", "Ranks", "Text", "Data", "Checkpoint", "Collective", "Device", "Device/host", "Device/cuda",
                                "Executor", "Train", "Tools")),
     *("compiler/" + x for x in ("Interfaces", "Support", "Dialect/Graph", "Dialect/Dist", "Dialect/Plan", "Dialect/Kernel", "Analysis", "Tensors", "Reference",
                                 "Codegen", "Conversion", "Target", "Verification")),
     *("passes/" + x for x in ("Patterns", "Autodiff", "Adapters", "Quantization", "Precision", "Sharding", "Recompute", "Fusion", "Schedule", "Verify", "Kernels",
-                              "Placement")),
+                              "Placement", "Offload")),
     "frontends/huggingface", "frontends/onnx",
     "compiler/Report", "compiler/Driver",
 ]
