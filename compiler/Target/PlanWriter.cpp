@@ -108,6 +108,7 @@ LogicalResult PlanWriter::writeSlot(plan_ir::SlotOp slot) {
   record.set_reason(slot.getReason().str());
   record.set_persistent(slot.getPersistent());
   record.set_accumulator(slot.getAccumulator());
+  record.set_space(static_cast<plan::Space>(slot.getSpace()));
   if (FlatSymbolRefAttr other = slot.getSameAsAtOneRankAttr()) {
     FailureOr<uint32_t> index = indexOf(slot, slots, other, "earlier slot");
     if (failed(index))
@@ -356,6 +357,8 @@ LogicalResult PlanWriter::writeStep(plan_ir::StepOpInterface step, plan::Step &r
     entry.set_bytes(operand.getBytes());
     entry.set_access(static_cast<plan::Operand::Access>(operand.getAccess()));
     entry.set_own_shard(operand.getOwnShard());
+    entry.set_piece_elements(operand.getPieceElements());
+    entry.set_piece(uint32_t(operand.getPiece()));
   }
   StepFields fields(step, kernels, buckets, options.withKernels);
   return writeStepKind(fields, step, record);

@@ -17,6 +17,8 @@
 
 namespace ztc {
 
+class LowerMemory;
+
 /// The one allocation of a rank. Freshly allocated memory is zero.
 class Arena {
 public:
@@ -37,6 +39,7 @@ struct PrepareContext {
   uint32_t rank = 0;                    ///< in [0, shape.world): chooses the rank's own shards
   Communicator *communicator = nullptr; ///< of this rank; null where shape.world is 1
   ProgressBoard *board = nullptr;       ///< is told which collective runs; may be null
+  LowerMemory *lower = nullptr;         ///< the spaces below the device's; may be null where no slot lies there
 };
 
 /// One step of a program on one device, in three phases: prepared (kernels and primitives resolved, everything
@@ -119,6 +122,8 @@ class DeviceMemory {
 public:
   virtual ~DeviceMemory() = default;
   virtual StatusOr<std::unique_ptr<Arena>> allocateArena(uint64_t bytes) = 0;
+  /// Memory of this host that the device copies from and to: page-locked where that makes a difference. Zero.
+  virtual StatusOr<std::unique_ptr<Arena>> allocateHostSpace(uint64_t bytes) { return allocateArena(bytes); }
   /// Bytes of the arena as the device allocates it: whole pages.
   virtual uint64_t roundedArenaBytes(uint64_t bytes) const { return bytes; }
 

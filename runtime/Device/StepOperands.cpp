@@ -1,5 +1,6 @@
 #include "runtime/Device/StepOperands.h"
 #include "runtime/Format/BlockState.h"
+#include "runtime/Format/Pieces.h"
 #include "runtime/Format/PlanValidator.h"
 #include "runtime/Format/Shards.h"
 #include <algorithm>
@@ -15,6 +16,10 @@ Status StepOperands::resolve(const plan::Step &step, const PrepareContext &conte
     if (operand.slot() >= slots.size())
       return dataLoss(fmt::format("operand {} names slot {} of {}", places_.size(), operand.slot(), slots.size()));
     const SlotPlacement &slot = slots[operand.slot()];
+    if (operand.piece_elements()) {
+      ZTC_RETURN_IF_ERROR(resolvePiece(operand, context));
+      continue;
+    }
     if (operand.own_shard()) {
       // From the form, not from the slot's bytes: those are rounded up.
       const plan::SizeForm &size = context.plan.slots(int(operand.slot())).size();
@@ -33,6 +38,24 @@ Status StepOperands::resolve(const plan::Step &step, const PrepareContext &conte
         {slot.offset + operand.offset(), operand.bytes() ? operand.bytes() : slot.bytes - operand.offset()});
   }
   addresses_.resize(places_.size());
+  return Status::ok();
+}
+
+/// From the form, too: what a slot is rounded up by is no part of a bucket.
+Status StepOperands::resolvePiece(const plan::Operand &operand, const PrepareContext &context) {
+  const plan::SizeForm &size = context.plan.slots(int(operand.slot())).size();
+  const SlotPlacement &slot = context.memory.slots[operand.slot()];
+  const bool isShard = operand.own_shard();
+  const uint64_t available =
+      isShard
+          ? ownShardBytes(size, context.shape.world)
+          : sizeFormBytes(size, context.shape.world, context.shape.accumulate > 1, context.shape.threads).value_or(0);
+  const uint64_t begin = isShard ? available * context.rank : 0;
+  const PieceBytes piece = pieceBytes(size, operand, available);
+  if (begin > slot.bytes || available > slot.bytes - begin)
+    return dataLoss(fmt::format("operand {} is a piece of slot {}, which has {} bytes", places_.size(), operand.slot(),
+                                slot.bytes));
+  places_.push_back({slot.offset + begin + piece.offset, piece.bytes});
   return Status::ok();
 }
 
@@ -58,9 +81,13 @@ StatusOr<LaunchRange> launchRange(const plan::Launch &launch, const PrepareConte
   // Without the padding at the bucket's end, which may hold anything.
   const plan::Bucket &bucket = context.plan.buckets(int(launch.bucket()));
   const uint64_t elements = bucket.elements();
-  const ShardRange range = launch.flat_range() == plan::Launch::WHOLE
-                               ? ShardRange{0, elements}
-                               : shardRange(elements, context.shape.world, context.rank, bucket.quantum());
+  ShardRange range = launch.flat_range() == plan::Launch::WHOLE
+                         ? ShardRange{0, elements}
+                         : shardRange(elements, context.shape.world, context.rank, bucket.quantum());
+  if (launch.piece_elements()) {
+    const uint64_t skipped = std::min(range.length, launch.piece() * launch.piece_elements());
+    range = {range.start + skipped, std::min(launch.piece_elements(), range.length - skipped)};
+  }
   // A stated extent holds for an empty shard too: the sum over none of its blocks is zero, and somebody must write it.
   return LaunchRange{launch.extent() ? launch.extent() : (range.length + launch.flat_block() - 1) / launch.flat_block(),
                      {int64_t(range.length), int64_t(range.start)}};

@@ -8,8 +8,8 @@
 
 namespace ztc {
 
-/// The operands of a step in the arena. Sizes are checked again here, though the plan has been validated: false ones
-/// must not become wild writes.
+/// The operands of a step in the arena; those of a move also in others, where they have no address. Sizes are checked
+/// again here, though the plan has been validated: false ones must not become wild writes.
 class StepOperands {
 public:
   /// Finds the operands. Fails where their number is not one of `counts` (empty: any) or one leaves its slot.
@@ -27,12 +27,13 @@ public:
 
   size_t count() const { return places_.size(); }
   uint64_t bytes(size_t index) const { return places_[index].bytes; }
-  /// In the arena, in bytes.
+  /// In the arena of its space, in bytes.
   uint64_t offset(size_t index) const { return places_[index].offset; }
   std::byte *address(size_t index) const { return addresses_[index]; }
   std::byte *const *addresses() const { return addresses_.data(); }
 
 private:
+  Status resolvePiece(const plan::Operand &operand, const PrepareContext &context);
   struct Place {
     uint64_t offset; ///< in the arena
     uint64_t bytes;

@@ -1,5 +1,6 @@
 #include "runtime/Executor/Executor.h"
 #include "runtime/Core/NamedRange.h"
+#include "runtime/Device/LowerMemory.h"
 #include "runtime/Memory/MemoryTimeline.h"
 #include <algorithm>
 #include <array>
@@ -36,6 +37,7 @@ struct Executor::Implementation {
   Device &device;
   PlanShape shape;
   ProgressBoard *board = nullptr;
+  LowerMemory *lower = nullptr;
   std::byte *arena = nullptr;
   std::vector<PreparedProgram> programs;     ///< in the plan's order
   std::vector<ProgramStatistics> statistics; ///< likewise
@@ -45,8 +47,8 @@ struct Executor::Implementation {
   uint32_t programTrack = 0, stepTrack = 0; ///< of the trace
 
   Implementation(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, Device &device,
-                 ProgressBoard *board)
-      : plan(plan), memory(memory), device(device), shape(shape), board(board) {}
+                 ProgressBoard *board, LowerMemory *lower)
+      : plan(plan), memory(memory), device(device), shape(shape), board(board), lower(lower) {}
 
   Status prepare(uint32_t rank, Communicator *communicator);
   /// Runs the steps; on an error others than stream 0 may still be at work.
@@ -59,6 +61,11 @@ struct Executor::Implementation {
   void takeQueuedTimes(PreparedProgram &program, std::vector<StepStatistics> &statistics, bool isLast);
   /// The slot's address after checking that [offset, offset + bytes) lies in it.
   StatusOr<std::byte *> range(uint32_t slot, uint64_t offset, uint64_t bytes) const;
+  /// Of a slot in a lower space: where the range begins there, after the same check.
+  StatusOr<uint64_t> lowerRange(uint32_t slot, uint64_t offset, uint64_t bytes) const;
+  plan::Space spaceOf(uint32_t slot) const {
+    return slot < uint32_t(plan.slots_size()) ? plan.slots(int(slot)).space() : plan::DEVICE;
+  }
 };
 
 Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicator) {
@@ -66,7 +73,7 @@ Status Executor::Implementation::prepare(uint32_t rank, Communicator *communicat
     return internalError(
         fmt::format("memory was planned for {} threads, the device has {}", shape.threads, device.threads()));
   ZTC_RETURN_IF_ERROR(device.loadKernels(plan));
-  PrepareContext context{plan, memory, shape, rank, communicator, board};
+  PrepareContext context{plan, memory, shape, rank, communicator, board, lower};
   for (const plan::Program &program : plan.programs()) {
     PreparedProgram prepared{.name = program.name(), .steps = {}, .record = &program};
     ProgramStatistics statistic{program.name(), {}};
@@ -96,13 +103,23 @@ StatusOr<std::byte *> Executor::Implementation::range(uint32_t slot, uint64_t of
   return arena + place.offset + offset;
 }
 
+StatusOr<uint64_t> Executor::Implementation::lowerRange(uint32_t slot, uint64_t offset, uint64_t bytes) const {
+  if (!lower)
+    return internalError(fmt::format("slot {} lies outside the arena, and there is no memory there", slot));
+  const SlotPlacement &place = memory.slots[slot];
+  if (offset > place.bytes || bytes > place.bytes - offset)
+    return internalError(fmt::format("{} bytes at {} leave slot {} of {} bytes", bytes, offset, slot, place.bytes));
+  return place.offset + offset;
+}
+
 Executor::Executor(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Executor::~Executor() = default;
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, const MemoryPlan &memory,
                                                      const PlanShape &shape, uint32_t rank, Device &device,
-                                                     Communicator *communicator, ProgressBoard *board) {
-  auto implementation = std::make_unique<Implementation>(plan, memory, shape, device, board);
+                                                     Communicator *communicator, ProgressBoard *board,
+                                                     LowerMemory *lower) {
+  auto implementation = std::make_unique<Implementation>(plan, memory, shape, device, board, lower);
   ZTC_RETURN_IF_ERROR(implementation->prepare(rank, communicator));
   return std::unique_ptr<Executor>(new Executor(std::move(implementation)));
 }
@@ -253,11 +270,22 @@ Status Executor::execute(std::string_view program, uint32_t microstep) {
 }
 
 Status Executor::writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes) {
+  if (const plan::Space space = implementation_->spaceOf(slot); space != plan::DEVICE) {
+    // Moves that are still on their way come before it.
+    ZTC_RETURN_IF_ERROR(implementation_->device.synchronize());
+    ZTC_ASSIGN_OR_RETURN(const uint64_t at, implementation_->lowerRange(slot, offset, bytes));
+    return implementation_->lower->write(space, at, from, bytes);
+  }
   ZTC_ASSIGN_OR_RETURN(std::byte * to, implementation_->range(slot, offset, bytes));
   return implementation_->device.memory().upload(to, from, bytes);
 }
 
 Status Executor::readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
+  if (const plan::Space space = implementation_->spaceOf(slot); space != plan::DEVICE) {
+    ZTC_RETURN_IF_ERROR(implementation_->device.synchronize());
+    ZTC_ASSIGN_OR_RETURN(const uint64_t at, implementation_->lowerRange(slot, offset, bytes));
+    return implementation_->lower->read(space, at, to, bytes);
+  }
   ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
   return implementation_->device.memory().download(to, from, bytes);
 }
@@ -268,6 +296,11 @@ Status Executor::readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadB
 }
 
 Status Executor::readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const {
+  if (const plan::Space space = implementation_->spaceOf(slot); space != plan::DEVICE) {
+    // Whoever reads beside programs has seen to it that none under way moves it.
+    ZTC_ASSIGN_OR_RETURN(const uint64_t at, implementation_->lowerRange(slot, offset, bytes));
+    return implementation_->lower->read(space, at, to, bytes);
+  }
   ZTC_ASSIGN_OR_RETURN(std::byte * from, implementation_->range(slot, offset, bytes));
   return reader.read(to, from, bytes);
 }

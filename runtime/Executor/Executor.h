@@ -39,11 +39,12 @@ struct ProgramStatistics {
 class Executor {
 public:
   /// `memory` is planMemory(plan, shape); `shape.threads` must be device.threads(). `communicator` is that of `rank`,
-  /// null at one rank; it and `board`, which is told what runs and may be null, must outlive the executor.
+  /// null at one rank; it, `board`, which is told what runs and may be null, and `lower`, which a plan needs that keeps
+  /// slots in other spaces than the device's, must outlive the executor.
   static StatusOr<std::unique_ptr<Executor>> create(const plan::Plan &plan, const MemoryPlan &memory,
                                                     const PlanShape &shape, uint32_t rank, Device &device,
                                                     Communicator *communicator = nullptr,
-                                                    ProgressBoard *board = nullptr);
+                                                    ProgressBoard *board = nullptr, LowerMemory *lower = nullptr);
   ~Executor();
 
   /// The arena must have memory.arenaBytes and must be zero at first (as allocateArena returns it).
@@ -66,14 +67,15 @@ public:
   /// Copies into or out of a slot. Fails where the range leaves the slot.
   Status writeSlot(uint32_t slot, uint64_t offset, const void *from, uint64_t bytes);
   Status readSlot(uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
-  /// The same range to byte `to` of `readBack`, as it is when all programs executed so far are done, without waiting.
+  /// The same range of a slot of the device to byte `to` of `readBack`, as it is when all programs executed so far are
+  /// done, without waiting.
   Status readLater(uint32_t slot, uint64_t offset, uint64_t bytes, ReadBack &readBack, uint64_t to) const;
   /// readSlot() beside what is executed: any thread may call it, for a slot that nothing under way writes.
   Status readSlot(ArenaReader &reader, uint32_t slot, uint64_t offset, void *to, uint64_t bytes) const;
   StatusOr<std::unique_ptr<ReadBack>> createReadBack(uint64_t bytes) const;
   /// True where execute() returns before the program is done (see Device).
   bool isAsynchronous() const;
-  /// The slot's first byte, in the device's address space.
+  /// The first byte of a slot of the device, in its address space.
   std::byte *slotAddress(uint32_t slot) const;
   uint64_t slotBytes(uint32_t slot) const;
 

@@ -20,7 +20,7 @@ bool isSame(const SizeForm &a, const SizeForm &b) {
 
 bool isSame(const Signature::Parameter &a, const Signature::Parameter &b) {
   return a.written() == b.written() && a.bytes() == b.bytes() && isSame(a.slot(), b.slot()) &&
-         a.offset() == b.offset() && a.own_shard() == b.own_shard();
+         a.offset() == b.offset() && a.own_shard() == b.own_shard() && a.piece_elements() == b.piece_elements();
 }
 
 bool isSame(const Signature &a, const Signature &b) {
@@ -30,7 +30,7 @@ bool isSame(const Signature &a, const Signature &b) {
   return std::ranges::equal(a.parameters(), b.parameters(), same) && a.extent() == b.extent() &&
          a.grain() == b.grain() && a.elements() == b.elements() && a.flat() == b.flat() &&
          a.flat_block() == b.flat_block() && a.flat_range() == b.flat_range() &&
-         std::ranges::equal(a.scalars(), b.scalars());
+         a.piece_elements() == b.piece_elements() && std::ranges::equal(a.scalars(), b.scalars());
 }
 
 /// Nothing where a slot or the bucket does not exist.
@@ -48,6 +48,7 @@ std::optional<Signature> signatureOf(const Plan &plan, const Step &step) {
     *parameter.mutable_slot() = plan.slots(static_cast<int>(operand.slot())).size();
     parameter.set_offset(operand.offset());
     parameter.set_own_shard(operand.own_shard());
+    parameter.set_piece_elements(operand.piece_elements());
   }
   signature.set_extent(launch.extent());
   signature.set_grain(launch.grain());
@@ -58,6 +59,7 @@ std::optional<Signature> signatureOf(const Plan &plan, const Step &step) {
     signature.set_flat(true);
     signature.set_flat_block(launch.flat_block());
     signature.set_flat_range(launch.flat_range());
+    signature.set_piece_elements(launch.piece_elements());
   }
   *signature.mutable_scalars() = launch.scalars();
   return signature;

@@ -183,6 +183,9 @@ private:
         return dataLoss(fmt::format("{}: {} elements on a GPU", where, slot.size().gpu_elements()));
       if (!elementCount(slot.shape()))
         return dataLoss(fmt::format("{}: its shape overflows or is negative", where));
+      if (!Space_IsValid(slot.space()) || (slot.space() != DEVICE && (!slot.persistent() || slot.accumulator())))
+        return dataLoss(
+            fmt::format("{}: space {}: only what is persistent lies below the device", where, int(slot.space())));
       slotBytes_.push_back(*bytes);
     }
     for (int i = 0; i < plan_.slots_size(); ++i)
@@ -203,6 +206,9 @@ private:
     if (other > static_cast<uint32_t>(plan_.slots_size()))
       return dataLoss(fmt::format("{}: shares slot {}, but there are {}", where, other - 1, plan_.slots_size()));
     const Slot &target = plan_.slots(static_cast<int>(other - 1));
+    if (target.space() != DEVICE)
+      return dataLoss(
+          fmt::format("{}: shares slot {} '{}', which is not on the device", where, other - 1, target.name()));
     if (target.same_as_at_one_rank() != 0 || target.same_as_if_accumulating() != 0)
       return dataLoss(
           fmt::format("{}: shares slot {} '{}', which shares another one itself", where, other - 1, target.name()));

@@ -200,6 +200,8 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
 
   MemoryPlan memory;
   memory.slots.resize(static_cast<size_t>(plan.slots_size()));
+  const bool hasDisk = std::ranges::any_of(plan.slots(), [](const plan::Slot &s) { return s.space() == plan::DISK; });
+  const uint64_t alignment = hasDisk ? kDirectMemoryAlignment : kArenaAlignment;
   std::vector<PackItem> items;
   std::vector<uint32_t> slotOfItem;
   uint64_t total = 0;
@@ -213,7 +215,17 @@ StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape) 
                                          record.name(), shape.world, shape.threads));
     if (lifetimes[slot].empty() || *bytes == 0 || storageOf(plan, shape, slot) != slot)
       continue;
-    items.push_back({*bytes, lifetimes[slot]});
+    if (record.space() != plan::DEVICE) {
+      // Always there: one behind the other.
+      const bool isDisk = record.space() == plan::DISK;
+      LowerSpacePlan &space = isDisk ? memory.disk : memory.host;
+      memory.slots[slot] = {space.bytes, roundUp(*bytes, isDisk ? kDiskAlignment : kArenaAlignment)};
+      space.bytes += memory.slots[slot].bytes;
+      if (record.slot_class() >= 1 && record.slot_class() < static_cast<int>(kMemoryClassCount))
+        space.byClass[static_cast<size_t>(record.slot_class() - 1)] += memory.slots[slot].bytes;
+      continue;
+    }
+    items.push_back({roundUp(*bytes, alignment), lifetimes[slot]});
     slotOfItem.push_back(slot);
   }
 
@@ -256,7 +268,8 @@ MemoryTimeline memoryTimeline(const plan::Plan &plan, const PlanShape &shape, co
       found.programs.push_back({program, moment});
   for (uint32_t slot = 0; slot < lifetimes.size(); ++slot) {
     const int slotClass = plan.slots(static_cast<int>(slot)).slot_class();
-    if (slotClass < 1 || slotClass >= static_cast<int>(kMemoryClassCount) || storageOf(plan, shape, slot) != slot)
+    if (slotClass < 1 || slotClass >= static_cast<int>(kMemoryClassCount) || storageOf(plan, shape, slot) != slot ||
+        plan.slots(static_cast<int>(slot)).space() != plan::DEVICE)
       continue;
     for (const Interval &interval : lifetimes[slot])
       for (uint32_t moment = interval.first; moment <= interval.last; ++moment)

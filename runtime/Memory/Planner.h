@@ -19,9 +19,9 @@ struct PlanShape {
 /// "8 ranks, 4 micro-steps a step and 2 threads", or "... and a GPU each".
 std::string shapeText(const PlanShape &shape);
 
-/// Where a slot lies in the arena, in bytes. Slots of zero bytes have offset 0; a slot that shares another one's
-/// storage (same_as_at_one_rank where W = 1, same_as_if_accumulating where M > 1) begins where that one does, and only
-/// that one counts.
+/// Where a slot lies in the arena of its space, in bytes. Slots of zero bytes have offset 0; a slot that shares another
+/// one's storage (same_as_at_one_rank where W = 1, same_as_if_accumulating where M > 1) begins where that one does, and
+/// only that one counts.
 struct SlotPlacement {
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -33,7 +33,13 @@ inline constexpr size_t kMemoryClassCount = 10;
 /// communication, io, cache, unused.
 extern const std::array<const char *, kMemoryClassCount> kMemoryClassNames;
 
-/// The layout of one rank's arena.
+/// What lies in one of the spaces below the device's: the same slots all the time.
+struct LowerSpacePlan {
+  uint64_t bytes = 0;                                ///< what is reserved, to the byte
+  std::array<uint64_t, kMemoryClassCount> byClass{}; ///< sums to `bytes`
+};
+
+/// The layout of one rank's arenas: that of the device, and those of the spaces below.
 struct MemoryPlan {
   uint64_t arenaBytes = 0;                           ///< what is allocated: the peak, to the byte
   uint64_t largestLiveBytes = 0;                     ///< lower bound: the largest sum of live slots at one moment
@@ -42,11 +48,17 @@ struct MemoryPlan {
   std::vector<uint32_t> liveAtPeak;                  ///< slots that the peak consists of, by index
   std::string peakProgram;                           ///< where the peak is
   uint32_t peakStep = 0;
+  LowerSpacePlan host; ///< page-locked memory (of a run on the host: memory beside the arena)
+  LowerSpacePlan disk; ///< one file
 };
 
 /// Bytes of a size form, rounded up to kArenaAlignment; 0 where they overflow (planMemory reports that).
 uint64_t sizeBytes(const plan::SizeForm &size, const PlanShape &shape);
 inline constexpr uint64_t kArenaAlignment = 256;
+/// What slots on the disk begin and end at: the block of any disk. Where a plan has such slots those of the device are
+/// aligned to what direct transfers ask of memory.
+inline constexpr uint64_t kDiskAlignment = 4096;
+inline constexpr uint64_t kDirectMemoryAlignment = 512;
 
 /// Lays out all slots. Deterministic: equal inputs give equal offsets on every machine. Fails where a size overflows.
 StatusOr<MemoryPlan> planMemory(const plan::Plan &plan, const PlanShape &shape);

@@ -1,5 +1,6 @@
 #include "runtime/Memory/Traffic.h"
 #include "runtime/Format/PlanValidator.h"
+#include "runtime/Memory/StepBytes.h"
 
 namespace ztc {
 
@@ -28,6 +29,35 @@ SentBytes sentBytes(const plan::Plan &plan, const PlanShape &shape) {
     }
   }
   return sent;
+}
+
+MoveTraffic moveTraffic(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape) {
+  MoveTraffic traffic;
+  const auto isBelow = [&](const plan::Operand &operand) {
+    return operand.slot() < uint32_t(plan.slots_size()) && plan.slots(int(operand.slot())).space() != plan::DEVICE;
+  };
+  for (const plan::Program &program : plan.programs()) {
+    const bool isMicrostep = program.name() == "microstep";
+    if (!isMicrostep && program.name() != "update")
+      continue;
+    for (const plan::Step &step : program.steps()) {
+      if (!step.has_move())
+        continue;
+      const uint64_t times = isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1;
+      for (int i = 0; i < step.operands_size(); ++i) {
+        if (!isBelow(step.operands(i)))
+          continue;
+        plan::Step one = step; // the bytes of this operand alone
+        one.clear_operands();
+        *one.add_operands() = step.operands(i);
+        const uint64_t bytes = times * stepBytes(plan, memory, shape, one);
+        const bool isOut = step.operands(i).access() != plan::Operand::READ;
+        const bool isDisk = plan.slots(int(step.operands(i).slot())).space() == plan::DISK;
+        (isDisk ? (isOut ? traffic.diskOut : traffic.diskIn) : (isOut ? traffic.hostOut : traffic.hostIn)) += bytes;
+      }
+    }
+  }
+  return traffic;
 }
 
 } // namespace ztc

@@ -16,6 +16,13 @@ struct SentBytes {
   uint64_t parametersAndGradients() const { return allGather + reduceScatter; }
 };
 
+/// Bytes that a rank moves between its device and the spaces below, per optimizer step. Out: away from the device.
+struct MoveTraffic {
+  uint64_t hostIn = 0, hostOut = 0, diskIn = 0, diskOut = 0;
+};
+/// `memory` is the layout of `plan` for `shape`.
+MoveTraffic moveTraffic(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape);
+
 /// One optimizer step of shape.accumulate micro-steps on shape.world ranks; evaluation and generation are not in it.
 SentBytes sentBytes(const plan::Plan &plan, const PlanShape &shape);
 

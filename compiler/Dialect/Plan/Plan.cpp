@@ -15,6 +15,26 @@ static void printOwnShard(AsmPrinter &printer, bool ownShard) {
     printer << ", own_shard";
 }
 
+/// The same and `, piece N of M` behind it: the operand's elements from N * M on.
+static ParseResult parseOwnShardAndPiece(AsmParser &parser, bool &ownShard, uint64_t &piece, uint64_t &pieceElements) {
+  ownShard = false;
+  piece = pieceElements = 0;
+  while (succeeded(parser.parseOptionalComma())) {
+    if (!ownShard && succeeded(parser.parseOptionalKeyword("own_shard"))) {
+      ownShard = true;
+      continue;
+    }
+    return failure(failed(parser.parseKeyword("piece")) || failed(parser.parseInteger(piece)) ||
+                   failed(parser.parseKeyword("of")) || failed(parser.parseInteger(pieceElements)));
+  }
+  return success();
+}
+static void printOwnShardAndPiece(AsmPrinter &printer, bool ownShard, uint64_t piece, uint64_t pieceElements) {
+  printOwnShard(printer, ownShard);
+  if (pieceElements)
+    printer << ", piece " << piece << " of " << pieceElements;
+}
+
 #include "compiler/Dialect/Plan/PlanDialect.cpp.inc"
 #include "compiler/Dialect/Plan/PlanEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
@@ -40,5 +60,7 @@ LogicalResult SlotOp::verify() {
            << int64_t(getElements()) << " elements of " << int64_t(getElementBytes()) << " bytes";
   if (getAccumulator() && getPersistent())
     return emitOpError("(C2) an accumulator is persistent");
+  if (getSpace() != Space::Device && !getPersistent())
+    return emitOpError("(C3) what lies in a lower space is not persistent");
   return success();
 }

@@ -27,6 +27,7 @@ def Plan_SlotClass : Plan_Enum<"SlotClass", [
 def Plan_SizeKind : Plan_Enum<"SizeKind", [
   I32EnumCase<"Constant", 0, "constant">, I32EnumCase<"Shard", 1, "shard">, I32EnumCase<"Full", 2, "full">,
   I32EnumCase<"PerThread", 3, "per_thread">]>;
+def Plan_Space : Plan_Enum<"Space", [I32EnumCase<"Device", 0, "device">, I32EnumCase<"Host", 1, "host">, I32EnumCase<"Disk", 2, "disk">]>;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", [
   I32EnumCase<"AllGather", 0, "all_gather">, I32EnumCase<"ReduceScatter", 1, "reduce_scatter">, I32EnumCase<"AllReduce", 2, "all_reduce">]>;
 def Plan_Access : Plan_Enum<"Access", [I32EnumCase<"Read", 0, "read">, I32EnumCase<"Write", 1, "write">, I32EnumCase<"ReadWrite", 2, "read_write">]>;
@@ -37,6 +38,7 @@ def Plan_WeightFormat : Plan_Enum<"WeightFormat", [I32EnumCase<"Plain", 0, "plai
 class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
 def Plan_SlotClassAttr : EnumAttr<Plan_Dialect, Plan_SlotClass, "slot_class">;
 def Plan_SizeKindAttr : EnumAttr<Plan_Dialect, Plan_SizeKind, "size_kind">;
+def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space"> { let assemblyFormat = "`<` $value `>`"; }
 def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective"> { let assemblyFormat = "`<` $value `>`"; }
 def Plan_AccumulateAttr : EnumAttr<Plan_Dialect, Plan_Accumulate, "accumulate"> { let assemblyFormat = "`<` $value `>`"; }
 def Plan_WeightFormatAttr : EnumAttr<Plan_Dialect, Plan_WeightFormat, "weight_format"> { let assemblyFormat = "`<` $value `>`"; }
@@ -47,9 +49,12 @@ def Plan_PlaceAttr : Plan_Attr<"Place", "place"> {
   let assemblyFormat = "`<` $slot `,` $offset `` custom<OwnShard>($own_shard) `>`";
 }
 def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
-  let summary = "One operand of a step: access, slot, offset and length in bytes (0: the rest of the slot, or its own shard).";
-  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes, "bool":$own_shard);
-  let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `` custom<OwnShard>($own_shard) `>`";
+  let summary = "One operand of a step: access, slot, offset and length in bytes (0: the rest of the slot, or its own shard); or of that a piece of so many elements.";
+  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes, "bool":$own_shard,
+                        "uint64_t":$piece, "uint64_t":$piece_elements);
+  let builders = [AttrBuilder<(ins "Access":$access, "::mlir::FlatSymbolRefAttr":$slot, "uint64_t":$offset, "uint64_t":$bytes, "bool":$ownShard),
+                              [{ return $_get($_ctxt, access, slot, offset, bytes, ownShard, 0, 0); }]>];
+  let assemblyFormat = "`<` $access $slot `,` $offset `,` $bytes `` custom<OwnShardAndPiece>($own_shard, $piece, $piece_elements) `>`";
 }
 def Plan_OperandArrayAttr : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
 

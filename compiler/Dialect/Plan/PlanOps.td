@@ -16,14 +16,15 @@ def Plan_SlotOp : Plan_Op<"slot", [Symbol]> {
   let description = [{
     The size is `elements` times `element_bytes`, as `size_kind` says (SizeForm in plan.proto); `gpu_elements` replaces that on a GPU;
     `element_bytes` are those of `block_elements` elements, and `quantum` is that of a bucket, where they are given.
-    (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent.
+    (C1) elements >= 0 and element_bytes > 0. (C2) an accumulator is not persistent. (C3) what lies in a lower space is persistent.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_SlotClassAttr:$slot_class, DefaultValuedAttr<Plan_SizeKindAttr, "::ztc::plan_ir::SizeKind::Constant">:$size_kind,
                        I64Attr:$elements, OptionalAttr<I64Attr>:$gpu_elements, I64Attr:$element_bytes, UnitAttr:$only_if_accumulating, UnitAttr:$only_if_several_ranks, TypeAttr:$type,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$shape, DefaultValuedAttr<I64Attr, "-1">:$layer, DefaultValuedAttr<StrAttr, "\"\"">:$reason,
                        UnitAttr:$persistent, UnitAttr:$accumulator, OptionalAttr<FlatSymbolRefAttr>:$same_as_at_one_rank,
                        OptionalAttr<FlatSymbolRefAttr>:$same_as_if_accumulating,
-                       OptionalAttr<I64Attr>:$block_elements, OptionalAttr<I64Attr>:$quantum);
+                       OptionalAttr<I64Attr>:$block_elements, OptionalAttr<I64Attr>:$quantum,
+                       DefaultValuedAttr<Plan_SpaceAttr, "::ztc::plan_ir::Space::Device">:$space);
   let assemblyFormat = "$sym_name $slot_class $size_kind $elements `x` $type attr-dict";
   let hasVerifier = 1;
 }

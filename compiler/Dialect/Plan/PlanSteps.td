@@ -17,8 +17,9 @@ def Plan_GpuKernels : OptionalAttr<FlatSymbolRefArrayAttr>;
 
 def Plan_LaunchOp : Plan_Step<"launch", (ins OptionalAttr<FlatSymbolRefAttr>:$kernel, Plan_DefaultAccumulate:$accumulate,
     OptionalAttr<FlatSymbolRefAttr>:$kernel_add, DefaultValuedAttr<I64Attr, "0">:$extent, DefaultValuedAttr<I64Attr, "1">:$grain,
-    OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars)> {
-  let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard. No kernel: a plan for memory reports only.";
+    OptionalAttr<FlatSymbolRefAttr>:$bucket, UnitAttr:$whole, DefaultValuedAttr<I64Attr, "0">:$flat_block, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$scalars,
+    DefaultValuedAttr<I64Attr, "0">:$piece, DefaultValuedAttr<I64Attr, "0">:$piece_elements)> {
+  let summary = "A generated kernel over a parallel range; flat where `bucket` is given, over all of it or the rank's shard, or a piece of that. No kernel: a plan for memory reports only.";
 }
 def Plan_GemmOp : Plan_Step<"gemm", (ins I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
     DefaultValuedAttr<I64Attr, "1">:$batch, DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
@@ -60,5 +61,6 @@ def Plan_ScaledGemmOp : Plan_Step<"scaled_gemm", (ins I64Attr:$m, I64Attr:$n, I6
     Plan_DefaultAccumulate:$accumulate)> {
   let summary = "C = A B^T of fp8 codes, times the inverses of their scales, or added to C.";
 }
+def Plan_MoveOp : Plan_Step<"move", (ins)> { let summary = "Bytes between the device and a lower space, on a stream of its own; slots are pairs of from and to."; }
 def Plan_TransferOp : Plan_Step<"transfer", (ins)> { let summary = "Checkpoint, export and gradient-dump buffers: planned, never executed."; }
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/Device/cuda/CudaGraph.h"
 #include "runtime/Device/cuda/CudaLimits.h"
 #include "runtime/Device/cuda/CudaMonitor.h"
+#include "runtime/Device/cuda/CudaPinnedSpace.h"
 #include "runtime/Device/cuda/CudaStaging.h"
 #include "runtime/Device/cuda/CudaTimer.h"
 #include "runtime/Device/cuda/CudaTuning.h"
@@ -257,6 +258,10 @@ public:
     return made;
   }
 
+  StatusOr<std::unique_ptr<Arena>> allocateHostSpace(uint64_t bytes) override {
+    return allocatePinnedSpace(driver_, bytes, [this] { waitForStreams(); });
+  }
+
   Status loadKernels(const plan::Plan &plan) override {
     productType_ = productType(plan);
     resources_.tf32 = plan.tf32();
@@ -266,8 +271,8 @@ public:
   StatusOr<std::unique_ptr<DeviceStep>> prepareStep(const plan::Step &step, const PrepareContext &context) override {
     if (context.shape.threads != 0)
       return internalError(fmt::format("memory was planned for a host with {} threads", context.shape.threads));
-    if (step.stream() > kCommunicationStream)
-      return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
+    if (step.stream() > kMoveStream)
+      return dataLoss(fmt::format("the step is on stream {}: there are 0, 1 and 2", step.stream()));
     const CudaPrepare from{step, context, resources_};
     resources_.board = context.board;
     PreparedStep prepared = prepareKind(from);
@@ -323,12 +328,17 @@ public:
       ZTC_RETURN_IF_ERROR(synchronize());
     if (options_.timed)
       ZTC_RETURN_IF_ERROR(timer_.begin(stream(kComputeStream)));
-    return severalStreams ? order(kComputeStream, kCommunicationStream, forked_) : Status::ok();
+    if (!severalStreams)
+      return Status::ok();
+    ZTC_RETURN_IF_ERROR(order(kComputeStream, kCommunicationStream, forked_));
+    return resources_.hasMoves ? order(kComputeStream, kMoveStream, forked_) : Status::ok();
   }
 
   Status finishProgram(bool severalStreams) override {
     if (severalStreams)
       ZTC_RETURN_IF_ERROR(order(kCommunicationStream, kComputeStream, joined_));
+    if (severalStreams && resources_.hasMoves)
+      ZTC_RETURN_IF_ERROR(order(kMoveStream, kComputeStream, joined_));
     if (!recorder_.isRecording())
       ZTC_RETURN_IF_ERROR(explain(ends_.mark()));
     if (options_.timed) {

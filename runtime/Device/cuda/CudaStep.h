@@ -14,7 +14,13 @@
 namespace ztc {
 
 /// Streams of a plan, and one for transfers beside them.
-enum CudaStreamIndex : uint32_t { kComputeStream = 0, kCommunicationStream = 1, kCopyStream = 2, kStreamCount = 3 };
+enum CudaStreamIndex : uint32_t {
+  kComputeStream = 0,
+  kCommunicationStream = 1,
+  kMoveStream = 2,
+  kCopyStream = 3,
+  kStreamCount = 4
+};
 
 /// A generated kernel on this GPU.
 struct CudaKernel {
@@ -63,6 +69,7 @@ struct CudaResources {
   std::vector<uint64_t> eventPrograms; ///< by the plan's number: the execution of a program that recorded it last
   uint64_t program = 0;                ///< executions of programs so far
   CudaKernels kernels;
+  bool hasMoves = false;              ///< some prepared step is a move
   bool tf32 = false;                  ///< the plan's: what products of f32 factors round them to
   const CublasLt *cublasLt = nullptr; ///< loaded by the first step that multiplies matrices
   cublaslt::Handle cublasLtHandle = nullptr;

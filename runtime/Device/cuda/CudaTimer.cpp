@@ -61,6 +61,7 @@ void CudaTimer::setTrace(TraceRecorder *trace) {
     return;
   tracks_[kComputeStream] = trace->addTrack("stream 0: compute");
   tracks_[kCommunicationStream] = trace->addTrack("stream 1: communication");
+  tracks_[kMoveStream] = trace->addTrack("stream 2: moves");
 }
 
 Status CudaTimer::begin(cuda::Stream stream) {

@@ -68,7 +68,7 @@ private:
   uint64_t baseClock_ = 0; ///< traceClock() at `base_`
   std::vector<TimedStep *> steps_;
   TraceRecorder *trace_ = nullptr;
-  uint32_t tracks_[2] = {};
+  uint32_t tracks_[3] = {};
 };
 
 } // namespace ztc

@@ -1,4 +1,5 @@
 // Collectives, and the events that tie their stream to that of the computation.
+#include "runtime/Device/LowerMemory.h"
 #include "runtime/Device/host/HostStep.h"
 #include "runtime/Device/host/HostStreams.h"
 #include "runtime/Format/PlanValidator.h"
@@ -40,7 +41,7 @@ public:
   uint64_t queuedNanoseconds() const override { return waits_ ? 0 : nanoseconds_.load(std::memory_order_relaxed); }
 
   const char *name() const override { return name_; }
-  Communicator &communicator() const override { return *communicator_; }
+  Communicator *communicator() const override { return communicator_; }
   ProgressBoard *board() const override { return board_; }
 
   Status run() override {
@@ -100,37 +101,58 @@ private:
   std::atomic<uint64_t> nanoseconds_{0};
 };
 
-/// An event of stream 1. One of stream 0 has happened by the time that anybody can wait for it: nothing to do. The same
-/// holds for everything at one rank, where no second stream exists.
+/// An event of another stream than 0. One of stream 0 has happened by the time that anybody can wait for it: nothing to
+/// do. The same holds for collectives at one rank, where nothing is sent.
 class HostEvent : public DeviceStep {
 public:
-  HostEvent(HostStreams &streams, uint32_t event, bool isWait) : streams_(streams), event_(event), isWait_(isWait) {}
+  /// `waited`: nanoseconds that the computation stood still; may be null.
+  HostEvent(HostStreams &streams, uint32_t event, bool isWait, std::atomic<uint64_t> *waited)
+      : streams_(streams), event_(event), isWait_(isWait), waited_(waited) {}
   Status initialize(std::byte *) override { return Status::ok(); }
   Status execute(uint32_t) override {
-    if (isWait_)
-      return streams_.wait(event_);
-    streams_.record(event_);
-    return Status::ok();
+    if (!isWait_) {
+      streams_.record(event_);
+      return Status::ok();
+    }
+    const uint64_t before = traceClock();
+    Status status = streams_.wait(event_);
+    if (waited_)
+      waited_->fetch_add(traceClock() - before, std::memory_order_relaxed);
+    return status;
   }
 
 private:
   HostStreams &streams_;
   const uint32_t event_;
   const bool isWait_;
+  std::atomic<uint64_t> *const waited_;
 };
 
-/// A Wait of stream 1, a Record of stream 0.
+/// A Wait of another stream than 0, a Record of stream 0.
 bool happensByItself(const plan::Step &step) {
-  return step.stream() == (step.has_record() ? 0u : 1u);
+  return (step.stream() == 0) == step.has_record();
+}
+
+/// The stream that records the event. Records stand before their waits.
+uint32_t recordingStream(const HostPrepare &from, uint32_t event) {
+  std::vector<uint8_t> &streams = from.resources.eventStreams;
+  if (streams.size() <= event)
+    streams.resize(size_t(event) + 1, 1);
+  if (from.step.has_record())
+    streams[event] = uint8_t(from.step.stream());
+  return streams[event];
 }
 
 PreparedStep prepareEvent(const HostPrepare &from, uint32_t event) {
-  if (from.context.shape.world == 1 || happensByItself(from.step))
-    return prepareHostNothing();
   if (event >= 1u << 20)
     return dataLoss(fmt::format("event {} is out of any range", event));
-  from.resources.streams.reserveEvent(event);
-  return PreparedStep(std::make_unique<HostEvent>(from.resources.streams, event, from.step.has_wait()));
+  const bool isMove = recordingStream(from, event) == 2;
+  if ((from.context.shape.world == 1 && !isMove) || happensByItself(from.step))
+    return prepareHostNothing();
+  HostStreams &streams = isMove ? from.resources.moves : from.resources.streams;
+  streams.reserveEvent(event);
+  std::atomic<uint64_t> *const waited = isMove && from.context.lower ? &from.context.lower->counters().waited : nullptr;
+  return PreparedStep(std::make_unique<HostEvent>(streams, event, from.step.has_wait(), waited));
 }
 
 } // namespace

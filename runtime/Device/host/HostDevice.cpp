@@ -73,8 +73,8 @@ public:
     if (context.shape.threads != threads())
       return internalError(
           fmt::format("memory was planned for {} threads, the device has {}", context.shape.threads, threads()));
-    if (step.stream() > 1)
-      return dataLoss(fmt::format("the step is on stream {}: there are 0 and 1", step.stream()));
+    if (step.stream() > 2)
+      return dataLoss(fmt::format("the step is on stream {}: there are 0, 1 and 2", step.stream()));
     // The thread pool takes one job at a time, and it belongs to stream 0.
     const StepDefinition *definition = definitionOf(step);
     if (step.stream() == 1 && !(definition && definition->isCommunication()))
@@ -98,8 +98,14 @@ public:
     std::memcpy(to, from, bytes);
     return Status::ok();
   }
-  Status synchronize() override { return resources_.streams.drain(); }
-  void abandon(const std::string &reason) override { resources_.streams.abandon(reason); }
+  Status synchronize() override {
+    ZTC_RETURN_IF_ERROR(resources_.streams.drain());
+    return resources_.moves.drain();
+  }
+  void abandon(const std::string &reason) override {
+    resources_.streams.abandon(reason);
+    resources_.moves.abandon(reason);
+  }
   StatusOr<uint64_t> freeBytes() const override { return availableMemoryBytes(); }
   StatusOr<std::unique_ptr<ArenaReader>> createReader() override {
     return std::unique_ptr<ArenaReader>(std::make_unique<HostArenaReader>());
@@ -110,6 +116,8 @@ public:
     resources_.pool.setTrace(trace);
     if (resources_.streams.isStarted())
       resources_.streams.setTrace(trace);
+    if (resources_.moves.isStarted())
+      resources_.moves.setTrace(trace);
   }
 
 private:

@@ -17,6 +17,8 @@ namespace ztc {
 struct HostResources {
   ThreadPool pool;
   HostStreams streams;
+  HostStreams moves{"stream 2: moves"};
+  std::vector<uint8_t> eventStreams; ///< by event: the stream that records it
   KernelLibrary kernels;
   MatmulCache matmuls;
 
@@ -52,6 +54,8 @@ protected:
 
   size_t operandCount() const { return operands_.count(); }
   uint64_t operandBytes(size_t index) const { return operands_.bytes(index); }
+  /// In the arena of its space.
+  uint64_t operandOffset(size_t index) const { return operands_.offset(index); }
   template <typename T = void> T *pointer(size_t index) const {
     return reinterpret_cast<T *>(operands_.address(index));
   }

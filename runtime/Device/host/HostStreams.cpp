@@ -21,7 +21,7 @@ void HostStreams::start() {
 void HostStreams::setTrace(TraceRecorder *trace) {
   trace_ = trace;
   if (trace)
-    track_ = trace->addTrack("stream 1: communication");
+    track_ = trace->addTrack(trackName_);
 }
 
 void HostStreams::reserveEvent(uint32_t event) {
@@ -33,7 +33,7 @@ Status HostStreams::enqueue(StreamTask &task) {
   if (given_ >= kCapacity)
     ZTC_RETURN_IF_ERROR(waitUntil(given_ - kCapacity + 1));
   ring_[given_ % kCapacity] = {&task, TraceRecorder::currentLabel};
-  last_ = &task.communicator();
+  last_ = task.communicator();
   published_.store(++given_, std::memory_order_release);
   work_.fetch_add(1, std::memory_order_release);
   work_.notify_one();

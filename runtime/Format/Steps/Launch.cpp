@@ -15,6 +15,11 @@ Status checkFlatOperands(const StepCheck &check, const Launch &launch) {
   const uint64_t elements = check.plan.buckets(static_cast<int>(launch.bucket())).elements();
   for (int i = 0; i < check.step.operands_size(); ++i) {
     const SizeForm &size = check.slotOf(i).size();
+    const Operand &operand = check.step.operands(i);
+    const bool isBucket = size.kind() == SizeForm::SHARD || size.kind() == SizeForm::FULL;
+    const bool isPiece = operand.piece_elements() == launch.piece_elements() && operand.piece() == launch.piece();
+    if (isBucket && size.elements() == elements ? !isPiece : operand.piece_elements() != 0)
+      return dataLoss(fmt::format("operand {} is not the piece of the bucket that is worked on", i));
     if (size.elements() != elements || (size.kind() != SizeForm::SHARD && size.kind() != SizeForm::FULL))
       continue;
     const bool isShard = size.kind() == SizeForm::SHARD || check.step.operands(i).own_shard();
@@ -22,6 +27,17 @@ Status checkFlatOperands(const StepCheck &check, const Launch &launch) {
       return dataLoss(fmt::format("operand {}: {} bucket in a launch over {}", i,
                                   isShard ? "a shard of the" : "a whole", isShard ? "all of it" : "the rank's shard"));
   }
+  return Status::ok();
+}
+
+/// A piece is one of a bucket, in whole blocks; windows hold as many elements.
+Status checkPiece(const StepCheck &check, const Launch &launch) {
+  const uint64_t elements = launch.piece_elements();
+  if (elements == 0 && launch.piece() == 0)
+    return Status::ok();
+  if (!launch.flat() || elements == 0 || elements > (uint64_t(1) << 40) || launch.extent() != 0 ||
+      elements % launch.flat_block() != 0)
+    return dataLoss(fmt::format("piece {} of {} elements of a launch", launch.piece(), elements));
   return Status::ok();
 }
 
@@ -42,6 +58,7 @@ public:
         return dataLoss(fmt::format("unknown range {}", int(launch.flat_range())));
       ZTC_RETURN_IF_ERROR(checkFlatOperands(check, launch));
     }
+    ZTC_RETURN_IF_ERROR(checkPiece(check, launch));
     if (launch.extent() > kLargest || launch.grain() > kLargest)
       return dataLoss(fmt::format("range of {} units in grains of {}", launch.extent(), launch.grain()));
     ZTC_RETURN_IF_ERROR(checkKernelSignature(check.plan, check.step, launch.kernel()));
@@ -56,6 +73,8 @@ public:
     if (launch.flat())
       extent = (launch.flat_range() == Launch::WHOLE ? "bucket " : "own shard of bucket ") +
                bucketText(plan, launch.bucket());
+    if (launch.piece_elements())
+      extent += fmt::format(", piece {} of {} elements", launch.piece(), launch.piece_elements());
     return fmt::format("launch {}, {}{}", kernel ? kernel->name() : "?", extent, accumulateText(launch.accumulate()));
   }
 

@@ -1,4 +1,5 @@
 #include "runtime/Format/Steps/StepCheck.h"
+#include "runtime/Format/Pieces.h"
 #include "runtime/Format/PlanValidator.h"
 #include <fmt/format.h>
 
@@ -20,8 +21,36 @@ Status StepCheck::operands() const {
     if (operand.own_shard() && (slotOf(i).size().kind() != SizeForm::FULL || operand.offset() || operand.bytes()))
       return dataLoss(fmt::format("operand {}: the own shard of slot {} '{}', which is not full, or a piece of it", i,
                                   operand.slot(), slotOf(i).name()));
+    ZTC_RETURN_IF_ERROR(piece(i));
+    if (slotOf(i).space() != DEVICE && !step.has_move())
+      return dataLoss(fmt::format("operand {}: slot {} '{}' is not on the device, where steps other than moves work", i,
+                                  operand.slot(), slotOf(i).name()));
   }
   return Status::ok();
+}
+
+/// Pieces are of buckets, a multiple of what shards are cut in.
+Status StepCheck::piece(int index) const {
+  const Operand &operand = step.operands(index);
+  if (operand.piece_elements() == 0 && operand.piece() == 0)
+    return Status::ok();
+  const SizeForm &size = slotOf(index).size();
+  const bool isBucket = size.kind() == SizeForm::SHARD || size.kind() == SizeForm::FULL;
+  if (!isBucket || operand.offset() || operand.bytes() || operand.piece_elements() == 0 ||
+      operand.piece_elements() > (uint64_t(1) << 40) || operand.piece_elements() % shardQuantum(size.quantum()) != 0 ||
+      (size.block_elements() && operand.piece_elements() % size.block_elements() != 0))
+    return dataLoss(fmt::format("operand {}: piece {} of {} elements of slot {} '{}'", index, operand.piece(),
+                                operand.piece_elements(), operand.slot(), slotOf(index).name()));
+  return Status::ok();
+}
+
+uint64_t StepCheck::bytes(int index) const {
+  const Operand &operand = step.operands(index);
+  const uint64_t slot = slotBytes_[operand.slot()];
+  if (operand.piece_elements() == 0)
+    return operand.bytes() ? operand.bytes() : slot - operand.offset();
+  const PieceBytes piece = pieceBytes(slotOf(index).size(), operand, slot);
+  return piece.bytes;
 }
 
 Status StepCheck::count(int wanted) const {
@@ -31,8 +60,7 @@ Status StepCheck::count(int wanted) const {
 }
 
 Status StepCheck::holds(int index, const char *name, CheckedBytes needed) const {
-  const Operand &operand = step.operands(index);
-  const uint64_t present = operand.bytes() ? operand.bytes() : slotBytes_[operand.slot()] - operand.offset();
+  const uint64_t present = bytes(index);
   if (!needed.isValid())
     return dataLoss(fmt::format("the size of operand {} ({}) overflows", index, name));
   if (needed.value() > present)

@@ -42,12 +42,15 @@ public:
   const plan::Plan &plan;
   const plan::Step &step;
 
-  /// All operands lie in slots of the plan. The other functions rely on it.
+  /// All operands lie in slots of the plan, those of other steps than moves in slots of the device. The other functions
+  /// rely on it.
   Status operands() const;
   /// The step has so many operands.
   Status count(int wanted) const;
   /// Operand `index`, called `name`, has at least `needed` bytes.
   Status holds(int index, const char *name, CheckedBytes needed) const;
+  /// Bytes of operand `index` at one rank: what it has at most.
+  uint64_t bytes(int index) const;
   const plan::Slot &slotOf(int index) const { return plan.slots(int(step.operands(index).slot())); }
 
   Status bucket(uint32_t index) const;
@@ -68,6 +71,7 @@ public:
   static Status real(plan::DataType type);
 
 private:
+  Status piece(int index) const;
   const std::vector<uint64_t> &slotBytes_;
 };
 

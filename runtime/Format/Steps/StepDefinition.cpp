@@ -1,4 +1,5 @@
 #include "runtime/Format/Steps/StepDefinition.h"
+#include "runtime/Format/Pieces.h"
 #include <algorithm>
 
 namespace ztc {
@@ -22,9 +23,11 @@ uint64_t StepSizes::operandBytes(bool withScratch) const {
         (!withScratch && plan.slots(int(operand.slot())).slot_class() == plan::WORKSPACE))
       continue;
     const uint64_t slot = slotBytes(operand.slot());
-    const uint64_t present = operand.own_shard() ? slot / world
-                             : operand.bytes()   ? operand.bytes()
-                                                 : slot - std::min(slot, operand.offset());
+    uint64_t present = operand.own_shard() ? slot / world
+                       : operand.bytes()   ? operand.bytes()
+                                           : slot - std::min(slot, operand.offset());
+    if (operand.piece_elements())
+      present = pieceBytes(plan.slots(int(operand.slot())).size(), operand, present).bytes;
     bytes += present * (operand.access() == plan::Operand::READ_WRITE ? 2 : 1);
   }
   return bytes;

@@ -21,6 +21,8 @@ enum class StepWork {
   NarrowAttention, ///< the same in bf16 and f16
   Wire,            ///< what ranks send one another
   Fp8Product,      ///< products of fp8 codes
+  HostLink,        ///< what moves between the device and page-locked memory
+  DiskLink,        ///< what moves between the device and a file
 };
 
 /// Who executes a library call on the host or on a GPU, and why it is that one.
