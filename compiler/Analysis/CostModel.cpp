@@ -11,11 +11,11 @@ namespace ztc {
 MachineRates hostRates(unsigned threads) {
   double t = threads;
   // Of one core: f32 products with AVX2; narrow ones and codes are widened first. Eight cores fill the memory channels.
-  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6};
+  return {"host", 90e9 * t, 80e9 * t, 60e9 * t, 0.5, 8e9 * t, 14e9 * std::min(t, 8.0), 1.5e9, 2e-6, 6e9, 1.5e9};
 }
 
 MachineRates gpuRates() {
-  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6};
+  return {"H100 class", 400e12, 700e12, 1200e12, 0.75, 20e12, 2.8e12, 350e9, 3e-6, 50e9, 5e9};
 }
 
 MachineRates ratesOf(const PlanShape &shape) {
@@ -57,6 +57,10 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
   case StepWork::Wire:
     return shape.world == 1 ? 0
                             : rates.launchSeconds + collectiveBytes(plan, shape, step.collective()) / rates.wireBytes;
+  case StepWork::HostLink:
+    return rates.launchSeconds + double(stepBytes(plan, memory, shape, step)) / rates.hostLinkBytes;
+  case StepWork::DiskLink:
+    return rates.launchSeconds + double(stepBytes(plan, memory, shape, step)) / rates.diskLinkBytes;
   case StepWork::Kernel:
     return work(Work::Kernel);
   case StepWork::Product:
@@ -74,23 +78,33 @@ double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanS
 }
 
 void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,
-                         llvm::function_ref<void(const plan::Step &, unsigned)> visit) {
+                         llvm::function_ref<void(const plan::Step &, unsigned, bool)> visit) {
   for (const plan::Program &program : plan.programs()) {
     bool isMicrostep = program.name() == "microstep";
     if (!isMicrostep && program.name() != "update")
       continue;
     for (const plan::Step &step : program.steps())
-      visit(step, isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1);
+      visit(step, isMicrostep && !step.only_last_microstep() ? shape.accumulate : 1, isMicrostep);
   }
 }
 
 double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape,
                    const MachineRates &rates) {
+  // By stream; moves have nothing but their own program's computation to hide behind: each ends when its moves do.
   std::array<double, 2> seconds{};
-  forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times) {
-    seconds[step.stream() ? 1 : 0] += times * stepSeconds(plan, memory, shape, step, rates);
-  });
-  return std::max(seconds[0], seconds[1]);
+  double uncovered = 0;
+  for (bool isMicrostep : {true, false}) {
+    double computed = 0, moved = 0;
+    forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool inMicrostep) {
+      if (inMicrostep != isMicrostep)
+        return;
+      const double one = times * stepSeconds(plan, memory, shape, step, rates);
+      (step.stream() == 2 ? moved : step.stream() == 1 ? seconds[1] : computed) += one;
+    });
+    seconds[0] += computed;
+    uncovered += std::max(0.0, moved - computed);
+  }
+  return std::max(seconds[0], seconds[1]) + uncovered;
 }
 
 } // namespace ztc

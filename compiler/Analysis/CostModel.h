@@ -19,6 +19,8 @@ struct MachineRates {
   double memoryBytes;        ///< read and written per second
   double wireBytes;          ///< sent per second in a collective
   double launchSeconds;      ///< of any step
+  double hostLinkBytes;      ///< moved per second between the device and the host's memory, one way at a time
+  double diskLinkBytes;      ///< the same of a disk: reads and writes of one NVMe drive in turn
 };
 
 /// A host with AVX2 and `threads` threads per rank; a GPU of the Hopper class (H100 SXM) on NVLink.
@@ -37,12 +39,12 @@ double workSeconds(const MachineRates &rates, Work work, double flops, double by
 double stepSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const plan::Step &step,
                    const MachineRates &rates);
 
-/// One optimizer step, shape.accumulate micro-steps and the update: the longer of what is computed and what is sent.
-/// Evaluation and generation are not in it.
+/// One optimizer step, shape.accumulate micro-steps and the update: the longer of what is computed and what is sent,
+/// and what moves between spaces beyond the computation of its program. Evaluation and generation are not in it.
 double planSeconds(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape, const MachineRates &rates);
 
-/// Calls `visit` for each step of an optimizer step, with how often it runs in it.
+/// Calls `visit` for each step of an optimizer step, with how often it runs in it and whether that is in `microstep`.
 void forEachTrainingStep(const plan::Plan &plan, const PlanShape &shape,
-                         llvm::function_ref<void(const plan::Step &, unsigned times)> visit);
+                         llvm::function_ref<void(const plan::Step &, unsigned times, bool isMicrostep)> visit);
 
 } // namespace ztc

@@ -49,6 +49,10 @@ int fail(const std::string &message, int status) {
 
 /// Targets that there are not: said at once, before any work.
 static std::string unusable(const CompileOptions &o) {
+  if (o.diskMemory && o.disk.empty())
+    return "--disk-mem is the room in a folder: name that with --disk=DIR";
+  if (!o.disk.empty() && llvm::any_of(o.targets, [](const std::string &target) { return isGpuTarget(target); }))
+    return "--disk: what GPUs need is kept in the host's memory so far: give --host-mem=SIZE, or --target=host";
   for (const std::string &target : o.targets)
     if (target != "host" && !llvm::is_contained(kHostTargets, target) && !isDeviceTarget(target))
       return "--target=" + target + ": this build generates code for host (x86-64-v3 and x86-64-v4), " +
@@ -197,6 +201,8 @@ int runCompile(const CompileOptions &given) {
     return status;
   if (std::string what = unwritable(options.output); !what.empty())
     return fail(what);
+  if (llvm::SmallString<256> path(options.disk); !path.empty() && !llvm::sys::fs::make_absolute(path))
+    options.disk = path.str().str(); // a run may begin in another folder
   if (options.verify)
     if (int status = verifyPasses(options))
       return status;
@@ -260,8 +266,9 @@ int runCompile(const CompileOptions &given) {
     return fail(written.message());
   noteTooLarge(options, needed);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  show(llvm::outs(),
-       [&](llvm::raw_ostream &out) { report::printCompileSummary(out, *plan, *memory, options.output, seconds); });
+  show(llvm::outs(), [&](llvm::raw_ostream &out) {
+    report::printCompileSummary(out, *plan, *memory, options.output, shape, seconds);
+  });
   return 0;
 }
 
@@ -270,7 +277,7 @@ int runCompile(const CompileOptions &given) {
 static LogicalResult addRows(Session &session, unsigned stage, report::MemoryTable &table, bool explain,
                              llvm::json::Array *pages) {
   const CompileOptions options = session.options();
-  if (failed(session.run(Phase::Shard)))
+  if (failed(session.run(Phase::Shard)) || failed(session.chooseOffload()))
     return failure();
   StepProbe probe = session.probe();
   // Without a search the phases run with their verifiers, once.

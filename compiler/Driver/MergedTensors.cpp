@@ -4,7 +4,7 @@
 #include "runtime/Format/AdapterChanges.h"
 #include <cstring>
 
-namespace ztc {
+namespace ztc::driver {
 
 using importer::ElementType;
 using importer::TensorView;
@@ -70,4 +70,4 @@ StatusOr<MergedTensors> MergedTensors::open(const std::string &adapter, const st
   return StatusOr<MergedTensors>(std::move(merged));
 }
 
-} // namespace ztc
+} // namespace ztc::driver

@@ -5,7 +5,7 @@
 #include "llvm/ADT/StringSet.h"
 #include <list>
 
-namespace ztc {
+namespace ztc::driver {
 
 class MergedTensors {
 public:
@@ -24,4 +24,4 @@ private:
   llvm::StringSet<> changed;
 };
 
-} // namespace ztc
+} // namespace ztc::driver

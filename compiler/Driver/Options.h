@@ -1,5 +1,6 @@
 // What a compilation is asked for. Filled by ztc.cpp from the command line; nothing else reads flags.
 #pragma once
+#include "compiler/Analysis/OffloadChoice.h"
 #include "compiler/Analysis/RecomputeChoice.h"
 #include "compiler/Support/Formats.h"
 #include <cstdint>
@@ -73,6 +74,12 @@ struct CompileOptions {
   bool explainPasses = false;  ///< what each phase and each pass of a plugin changed in memory, traffic and time
   bool printPipeline = false;  ///< the passes of each phase are printed, as ztc-opt takes them
   std::set<std::string> given; ///< options that the command line names, without dashes
+
+  uint64_t hostMemory = 0;    ///< per rank, in the host's memory, for what need not lie on the device
+  std::string disk;           ///< folder of a file for the same; empty: none
+  uint64_t diskMemory = 0;    ///< per rank, in that file; 0: as much as is wanted
+  OffloadChoice offload;      ///< what lies there
+  bool offloadChosen = false; ///< whether that was decided
 };
 
 /// Everything as "name=value", as it is kept in the plan for `ztc inspect` and `ztc diff`.

@@ -90,6 +90,13 @@ const PhaseOption kOptions[] = {
      }},
     {"recompute", Phase::Recompute, [](const auto &o) { return o.recompute; },
      [](auto &o, StringRef x) { o.recompute = x; }},
+    {"host-mem", Phase::Recompute, [](const auto &o) { return o.hostMemory ? std::to_string(o.hostMemory) : ""; },
+     [](auto &o, StringRef x) { x.getAsInteger(10, o.hostMemory); }},
+    {"disk", Phase::Recompute, [](const auto &o) { return o.disk; }, [](auto &o, StringRef x) { o.disk = x; }},
+    {"disk-mem", Phase::Recompute, [](const auto &o) { return o.diskMemory ? std::to_string(o.diskMemory) : ""; },
+     [](auto &o, StringRef x) { x.getAsInteger(10, o.diskMemory); }},
+    {"offloaded", Phase::Recompute, [](const auto &o) { return o.offload.isEmpty() ? "" : o.offload.text(); },
+     [](auto &o, StringRef x) { o.offload = OffloadChoice::parse(x).value_or(OffloadChoice()); }},
     {"prefetch", Phase::Schedule, [](const auto &o) { return o.prefetch ? std::to_string(*o.prefetch) : ""; },
      [](auto &o, StringRef x) {
        unsigned prefetch = 0;

@@ -1,9 +1,11 @@
 #include "compiler/Driver/Pipeline.h"
 #include "compiler/Conversion/Passes.h"
+#include "compiler/Driver/Offload.h"
 #include "passes/Adapters/Passes.h"
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
+#include "passes/Offload/Passes.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Quantization/Passes.h"
@@ -70,7 +72,10 @@ void ztc::driver::addPhase(Phase phase, OpPassManager &pm, const CompileOptions 
     return populateCodegenPipeline(pm, codegen);
   }
   case Phase::Plan:
-    return populatePlanPipeline(pm);
+    populatePlanPipeline(pm);
+    if (opensSpaces(options))
+      populateOffloadPipeline(pm, options.offload);
+    return;
   }
 }
 

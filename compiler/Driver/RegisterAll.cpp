@@ -13,6 +13,7 @@
 #include "passes/Autodiff/Passes.h"
 #include "passes/Fusion/Passes.h"
 #include "passes/Kernels/Passes.h"
+#include "passes/Offload/Passes.h"
 #include "passes/Patterns/Passes.h"
 #include "passes/Placement/Passes.h"
 #include "passes/Precision/Passes.h"
@@ -45,5 +46,6 @@ void ztc::driver::registerAllPasses() {
   registerPlacementPasses();
   registerKernelsPasses();
   registerConversionPasses();
+  registerOffloadPasses();
   registerVerifyPasses();
 }

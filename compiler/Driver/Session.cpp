@@ -69,6 +69,10 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
       {"disable-pass", join(o.disabledPasses)},
       {"pass-option", join(o.passOptions)},
       {"mem", o.memoryBudget ? std::to_string(o.memoryBudget) : ""},
+      {"host-mem", o.hostMemory ? std::to_string(o.hostMemory) : ""},
+      {"disk", o.disk},
+      {"disk-mem", o.diskMemory ? std::to_string(o.diskMemory) : ""},
+      {"offloaded", o.offload.isEmpty() ? "" : o.offload.text()},
   };
   llvm::erase_if(all, [](const auto &entry) { return entry.second.empty(); });
   return all;
@@ -543,6 +547,8 @@ LogicalResult Session::run(Phase last) {
       failed_ = info.phase;
       return failure();
     }
+    if (info.phase == Phase::Recompute && failed(chooseOffload()))
+      return failure();
     if (info.phase == Phase::Recompute && isSearching()) {
       StepProbe probing = probe();
       FailureOr<RecomputeDecision> decision = decide(probing, budgetShapes());

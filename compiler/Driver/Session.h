@@ -90,6 +90,9 @@ public:
   /// that of the first one. That nothing fits is not a failure here.
   llvm::FailureOr<RecomputeDecision> decide(StepProbe &probe, llvm::ArrayRef<PlanShape> shapes,
                                             std::optional<uint64_t> budgetBytes = {});
+  /// Decides what lies below the device, where --host-mem or --disk open a space there: with --mem as little as fits,
+  /// or nothing where computing again costs less; else whatever has room. After phase `shard`; `run` asks for it too.
+  llvm::LogicalResult chooseOffload();
   /// What `run` decided in phase `recompute`; none where it did not search.
   const std::optional<RecomputeDecision> &decision() const { return decided; }
 

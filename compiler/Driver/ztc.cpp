@@ -108,6 +108,12 @@ void addCommon(CLI::App &app, CompileOptions &o) {
          "peak has room for. It orders the sums of the head's gradient")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 24));
+  addSize(app, "--host-mem", o.hostMemory,
+          "the host's memory per rank for what need not lie on the device: optimizer states, masters, parameters",
+          true);
+  app.add_option("--disk", o.disk, "folder for the same, in a file that a run makes there and that is gone at its end")
+      ->type_name("DIR");
+  addSize(app, "--disk-mem", o.diskMemory, "of that file per rank, at most", true);
   app.add_option("--accumulate", o.accumulate, "micro-steps per optimizer step, for the report")
       ->transform(kWhole)
       ->check(CLI::Range(1, 1 << 20));

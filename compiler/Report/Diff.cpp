@@ -31,7 +31,7 @@ struct Side {
     for (uint32_t slot : memory.liveAtPeak)
       layers[plan.slots(int(slot)).layer()].peakBytes += memory.slots[slot].bytes;
     layers[-1].peakBytes += memory.byClass.back(); // gaps
-    forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times) {
+    forEachTrainingStep(plan, shape, [&](const plan::Step &step, unsigned times, bool) {
       if (step.has_collective())
         return;
       LayerUse &use = layers[step.layer()];

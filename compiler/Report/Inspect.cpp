@@ -91,6 +91,7 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
     if (memory.byClass[c])
       out << formatv("  {0,-14} {1,16} bytes\n", kMemoryClassNames[c], memory.byClass[c]);
 
+  printSpaces(out, spaceUses(p, memory, shape));
   if (shape.world > 1) {
     SentBytes sent = sentBytes(p, shape);
     out << formatv("\nsent by each rank per optimizer step: {0} bytes\n", sent.parametersAndGradients());
@@ -119,28 +120,41 @@ void printPlanText(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
   }
   for (const plan::Program &program : p.programs()) {
     bool communicates = llvm::any_of(program.steps(), [](const plan::Step &step) { return step.stream() == 1; });
-    out << formatv("\n{0}: {1} steps{2}\n", program.name(), program.steps_size(),
-                   communicates ? " (~: on the communication stream, beside computation)" : "");
+    bool moves = llvm::any_of(program.steps(), [](const plan::Step &step) { return step.stream() == 2; });
+    out << formatv("\n{0}: {1} steps{2}{3}\n", program.name(), program.steps_size(),
+                   communicates ? " (~: on the communication stream, beside computation)" : "",
+                   moves ? " (=: on the stream of moves between spaces)" : "");
     for (int i = 0; i < program.steps_size(); ++i)
-      out << formatv("  {0,5}  {1}{2}\n", i, program.steps(i).stream() == 1 ? "~ " : "",
+      out << formatv("  {0,5}  {1}{2}\n", i,
+                     program.steps(i).stream() == 1   ? "~ "
+                     : program.steps(i).stream() == 2 ? "= "
+                                                      : "",
                      describeStep(p, program.steps(i)));
   }
 }
 
 void printPlanMemory(raw_ostream &out, const plan::Plan &p, const MemoryPlan &memory) {
-  std::vector<int> order;
-  for (int i = 0; i < p.slots_size(); ++i)
-    if (memory.slots[i].bytes)
-      order.push_back(i);
-  llvm::sort(order, [&](int a, int b) {
-    return std::make_pair(memory.slots[a].offset, a) < std::make_pair(memory.slots[b].offset, b);
-  });
-  out << formatv("arena {0} bytes; largest live set {1} bytes\n", memory.arenaBytes, memory.largestLiveBytes);
-  out << "         offset            bytes  class          name\n";
-  for (int i : order)
-    out << formatv("{0,15} {1,16}  {2,-13}  {3} ({4}){5}\n", memory.slots[i].offset, memory.slots[i].bytes,
-                   className(p.slots(i).slot_class()), p.slots(i).name(), shapeText(p.slots(i)),
-                   p.slots(i).reason().empty() ? "" : ": " + p.slots(i).reason());
+  for (plan::Space space : {plan::DEVICE, plan::HOST, plan::DISK}) {
+    std::vector<int> order;
+    for (int i = 0; i < p.slots_size(); ++i)
+      if (memory.slots[i].bytes && p.slots(i).space() == space)
+        order.push_back(i);
+    if (order.empty() && space != plan::DEVICE)
+      continue;
+    llvm::sort(order, [&](int a, int b) {
+      return std::make_pair(memory.slots[a].offset, a) < std::make_pair(memory.slots[b].offset, b);
+    });
+    if (space == plan::DEVICE)
+      out << formatv("arena {0} bytes; largest live set {1} bytes\n", memory.arenaBytes, memory.largestLiveBytes);
+    else
+      out << formatv("{0} {1} bytes\n", space == plan::HOST ? "host memory" : "disk",
+                     space == plan::HOST ? memory.host.bytes : memory.disk.bytes);
+    out << "         offset            bytes  class          name\n";
+    for (int i : order)
+      out << formatv("{0,15} {1,16}  {2,-13}  {3} ({4}){5}\n", memory.slots[i].offset, memory.slots[i].bytes,
+                     className(p.slots(i).slot_class()), p.slots(i).name(), shapeText(p.slots(i)),
+                     p.slots(i).reason().empty() ? "" : ": " + p.slots(i).reason());
+  }
 }
 
 void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &shape, const MemoryPlan &memory) {
@@ -161,6 +175,7 @@ void printPlanJson(raw_ostream &out, const LoadedPlan &loaded, const PlanShape &
     json.attribute("precision", p.precision());
     json.attribute("zero", int64_t(p.zero()));
     json.attribute("peak_bytes", int64_t(memory.arenaBytes));
+    writeSpaces(json, spaceUses(p, memory, shape));
     json.attributeObject("by_class", [&] {
       for (size_t c = 0; c < kMemoryClassCount; ++c)
         json.attribute(kMemoryClassNames[c], int64_t(memory.byClass[c]));

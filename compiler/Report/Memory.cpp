@@ -57,7 +57,7 @@ static std::string describeFewerBits(const plan::Plan &plan) {
 }
 
 void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan &memory, const std::string &file,
-                         double seconds) {
+                         const PlanShape &shape, double seconds) {
   unsigned steps = 0;
   for (const plan::Program &program : p.programs())
     steps += program.steps_size();
@@ -71,6 +71,7 @@ void printCompileSummary(raw_ostream &out, const plan::Plan &p, const MemoryPlan
     if (memory.byClass[c])
       out << formatv(" {0} {1},", kMemoryClassNames[c], formatSize(memory.byClass[c]));
   out << formatv(" peak in {0}\n", memory.peakProgram);
+  printSpaces(out, spaceUses(p, memory, shape));
   out << formatv("{0}: {1} steps, {2} kernels, {3:F1} s\n", file, steps, p.kernels_size(), seconds);
 }
 
@@ -78,10 +79,11 @@ void MemoryTable::add(const ProbedPlan &probed, const PlanShape &shape, unsigned
                       uint64_t reserveBytes, const std::optional<RecomputeDecision> &decision, bool explain) {
   const plan::Plan &plan = probed.plan;
   quantized = describeFewerBits(plan);
-  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, 0, probed.againFlops, 0, decision, {}};
+  Row row{shape, stage, memory, reserveBytes, kHostBytes, 0, 0, probed.againFlops, 0, decision, {}, {}};
   row.lossRows = shape.threads ? 0 : trainingLoss(plan).rows;
   row.sentBytes = sentBytes(plan, shape).parametersAndGradients();
   row.seconds = planSeconds(plan, memory, shape, ratesOf(shape));
+  row.spaces = spaceUses(plan, memory, shape);
   if (explain)
     row.explanation = explainPeak(plan, memory);
   rows.push_back(std::move(row));
@@ -112,6 +114,7 @@ void MemoryTable::printText(raw_ostream &out) const {
     if (row.lossRows)
       out << (budgetBytes || row.decision ? "; " : "   ") << "logits " << row.lossRows << " rows at a time";
     out << "\n";
+    printSpaces(out, row.spaces);
     if (!row.explanation.empty())
       printPeak(out, row.explanation);
   }
@@ -151,6 +154,7 @@ void MemoryTable::printJson(raw_ostream &out) const {
           });
           if (row.lossRows)
             json.attribute("loss_rows", int64_t(row.lossRows));
+          writeSpaces(json, row.spaces);
           json.attribute("recompute_flops", row.recomputeFlops);
           json.attribute("cost_model_seconds", row.seconds);
           if (row.decision) {

@@ -1,5 +1,6 @@
 // The texts of `ztc compile`, `memory`, `check`, `inspect` and `diff`.
 #pragma once
+#include "compiler/Report/Spaces.h"
 #include "frontends/onnx/Import.h"
 #include "passes/Recompute/ChooseRecomputed.h"
 #include "runtime/Format/PlanFile.h"
@@ -12,7 +13,7 @@ namespace ztc::report {
 
 /// Three lines after a compilation: model, memory by class, time.
 void printCompileSummary(llvm::raw_ostream &out, const plan::Plan &plan, const MemoryPlan &memory,
-                         const std::string &file, double seconds);
+                         const std::string &file, const PlanShape &shape, double seconds);
 
 /// What --recompute=auto chose and why: a few lines.
 void printDecision(llvm::raw_ostream &out, const RecomputeDecision &decision, uint64_t budgetBytes,
@@ -54,6 +55,7 @@ private:
     int64_t recomputeFlops; ///< of one micro-step
     double seconds;         ///< of an optimizer step, by the cost model
     std::optional<RecomputeDecision> decision;
+    std::array<SpaceUse, 2> spaces;
     std::vector<PeakShare> explanation;
   };
   uint64_t budgetBytes;

@@ -132,6 +132,9 @@ void addPlaceOptions(CLI::App &app, RunOptions &o) {
   devices.option("--rendezvous", o.rendezvous, "HOST:PORT",
                  "where rank 0 listens, as all hosts reach it: at that address alone; others need the plan, and "
                  "ZTC_RUN_SECRET where it is set, to join");
+  devices.option("--disk", o.disk, "DIR",
+                 "where a plan that keeps slots on a disk has the file for them, which is gone at the end (default: as "
+                 "compiled)");
   devices.option("--timeout", o.timeoutSeconds, "SECONDS",
                  "seconds without progress after which a rank counts as hung (default 300)");
 }
@@ -400,12 +403,12 @@ static std::string withAdvice(const std::string &what) {
          (isWarmup ? ": it counts steps, a whole number, or says a share of them, as 3%" : "; see ztc-run --help");
 }
 
-StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseCommandLine(int argc,
-                                                                                      const char *const *argv) {
-  using Result = std::variant<RunOptions, CommandLineText, LibraryQuestion>;
+StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion>>
+parseCommandLine(int argc, const char *const *argv) {
+  using Result = std::variant<RunOptions, CommandLineText, LibraryQuestion, LinkQuestion>;
   RunOptions options;
   std::string schedule = "cosine";
-  bool wantsLibraries = false;
+  bool wantsLibraries = false, wantsLinks = false;
   CLI::App app{"Trains the plan that `ztc compile` made. A plan carries machine code: run only those that you made, or "
                "that come from "
                "somebody whose programs you would run."};
@@ -422,6 +425,8 @@ StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseComman
     app.allow_config_extras(CLI::config_extras_mode::error);
     app.set_version_flag("--version", "ztc-run " ZTC_VERSION);
     app.add_flag("--libraries", wantsLibraries, "say which GPUs and which of NVIDIA's libraries are found, and where");
+    app.add_flag("--measure-links", wantsLinks,
+                 "say how fast this machine copies memory and, with --disk=DIR, reads and writes there");
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion &e) {
     return Result(CommandLineText{std::string(e.what()) + "\n"});
@@ -440,6 +445,8 @@ StatusOr<std::variant<RunOptions, CommandLineText, LibraryQuestion>> parseComman
   }
   if (wantsLibraries)
     return Result(LibraryQuestion{});
+  if (wantsLinks)
+    return Result(LinkQuestion{options.disk});
   for (const CLI::Option *option : app.get_options())
     if (option->count() > 0 && !option->get_lnames().empty())
       options.given.insert("--" + option->get_lnames().front());

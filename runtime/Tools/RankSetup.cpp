@@ -118,6 +118,9 @@ StatusOr<RunOptions> withEnvironment(RunOptions options, const Environment &envi
   const std::string cache = variable(environment, "XDG_CACHE_HOME"), home = variable(environment, "HOME");
   if (options.tuneSeconds > 0 && (!cache.empty() || !home.empty()))
     options.cacheFolder = (cache.empty() ? home + "/.cache" : cache) + "/ztc";
+  options.diskEngine = variable(environment, "ZTC_DISK_ENGINE");
+  if (!options.diskEngine.empty() && options.diskEngine != "io_uring" && options.diskEngine != "threads")
+    return invalidArgument(fmt::format("ZTC_DISK_ENGINE is '{}': it is io_uring or threads", options.diskEngine));
   if (const std::string folder = variable(environment, "TMPDIR"); !folder.empty())
     options.temporaryFolder = folder;
   return options;

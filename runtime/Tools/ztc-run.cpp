@@ -2,6 +2,7 @@
 #include "runtime/Core/Print.h"
 #include "runtime/Ranks/Launcher.h"
 #include "runtime/Tools/CommandLine.h"
+#include "runtime/Tools/Links.h"
 #include "runtime/Tools/RankSetup.h"
 #include "runtime/Tools/Supervisor.h"
 #include "runtime/Train/Run.h"
@@ -192,6 +193,18 @@ int run(const RunOptions &given, const std::vector<std::string> &arguments) {
   return *end == RunEnd::Stopped ? kStopped : kDone;
 }
 
+/// --measure-links.
+int measureLinks(const std::string &folder) {
+  const auto environment = withEnvironment(RunOptions(), readEnvironment());
+  if (!environment.isOk())
+    return report(environment.status(), kUsage);
+  const StatusOr<std::string> text = linkReport(folder, environment->diskEngine);
+  if (!text.isOk())
+    return report(text.status(), kFailed);
+  print(stdout, "{}", *text);
+  return kDone;
+}
+
 } // namespace
 
 static int runProgram(int argc, char **argv) {
@@ -208,6 +221,8 @@ static int runProgram(int argc, char **argv) {
     print(stdout, "{}", libraryReport(readEnvironment()));
     return kDone;
   }
+  if (const auto *question = std::get_if<LinkQuestion>(&*parsed))
+    return measureLinks(question->disk);
   installStopSignals();
   return run(std::get<RunOptions>(*parsed), {argv, argv + argc});
 }

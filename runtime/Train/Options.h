@@ -27,10 +27,12 @@ struct RunOptions {
   std::optional<uint64_t> nodeRank;
   std::string rendezvous;
   double timeoutSeconds = 300;
+  std::string disk; ///< folder of the file in which a plan keeps slots; empty: the one that it was compiled with
 
   // From the environment.
   double tuneSeconds = 20;              ///< that measuring algorithms of GPU libraries may take; 0: none is measured
   std::string cacheFolder;              ///< of this user, for what was measured; empty: nothing is kept
+  std::string diskEngine;               ///< io_uring or threads: what carries transfers of --disk; empty: chosen
   std::string temporaryFolder = "/tmp"; ///< where a model goes that no other folder takes
 
   // What it learns from.

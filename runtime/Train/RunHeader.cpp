@@ -14,11 +14,11 @@ namespace ztc {
 
 namespace {
 
-std::string classText(const MemoryPlan &memory) {
+std::string classText(const std::array<uint64_t, kMemoryClassCount> &byClass) {
   std::string text;
   for (size_t i = 0; i < kMemoryClassCount; ++i)
-    if (memory.byClass[i])
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kMemoryClassNames[i], formatSize(memory.byClass[i]));
+    if (byClass[i])
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kMemoryClassNames[i], formatSize(byClass[i]));
   return text;
 }
 
@@ -125,6 +125,23 @@ static std::string ratesText(const RunOptions &options, const plan::Plan &plan, 
   return text;
 }
 
+/// A line for each space below the device's: "host    1.2 GiB predicted = allocated: optimizer 1.2 GiB".
+static std::string lowerText(const Session &session) {
+  const LowerMemory *lower = session.lower();
+  if (!lower)
+    return {};
+  std::string text;
+  const auto add = [&](const char *name, const LowerSpacePlan &space, const std::string &where) {
+    if (space.bytes)
+      text += fmt::format("{}  {} predicted = reserved{}{}: {}\n", name, formatSize(space.bytes),
+                          session.shape().world > 1 ? " per rank" : "", where, classText(space.byClass));
+  };
+  add("host  ", session.memory().host, "");
+  if (const DiskSpace *disk = lower->disk())
+    add("disk  ", session.memory().disk, fmt::format(" in {} ({})", disk->path(), disk->description()));
+  return text;
+}
+
 std::string headerText(const RunOptions &options, const Session &session, const RunFacts &facts) {
   const plan::Plan &plan = session.plan();
   const plan::Model &model = plan.model();
@@ -135,7 +152,8 @@ std::string headerText(const RunOptions &options, const Session &session, const 
     text += fmt::format("        {}\n", quantized);
   const uint32_t world = session.shape().world;
   text += fmt::format("memory  {} predicted = allocated{}: {}\n", formatSize(session.arena().bytes()),
-                      world > 1 ? " per rank" : "", classText(session.memory()));
+                      world > 1 ? " per rank" : "", classText(session.memory().byClass));
+  text += lowerText(session);
   const uint64_t reserve = reserveBytes(session);
   if (const uint64_t measured = session.device().memory().libraryBytes(); measured && reserve)
     text += fmt::format("reserve {} measured so far, {} estimated\n", formatSize(measured), formatSize(reserve));
@@ -198,6 +216,15 @@ std::string headerJson(const RunOptions &options, const Session &session, const 
   head["predicted_bytes"] = session.memory().arenaBytes;
   head["allocated_bytes"] = session.arena().bytes();
   head["by_class"] = byClass;
+  if (const LowerMemory *lower = session.lower()) {
+    head["spaces"] = {
+        {"host", {{"predicted_bytes", session.memory().host.bytes}, {"allocated_bytes", lower->hostBytes()}}},
+        {"disk", {{"predicted_bytes", session.memory().disk.bytes}, {"allocated_bytes", lower->diskBytes()}}}};
+    if (const DiskSpace *disk = lower->disk()) {
+      head["spaces"]["disk"]["file"] = disk->path();
+      head["spaces"]["disk"]["engine"] = disk->description();
+    }
+  }
   if (const uint64_t measured = session.device().memory().libraryBytes())
     head["library_bytes"] = measured;
   head["reserve_bytes"] = reserveBytes(session);

@@ -167,7 +167,9 @@ Status RunStages::openSession(LoadedPlan loaded, std::unique_ptr<Device> device,
     if (progress_.isDue(now, false))
       progress_.show(fmt::format("measuring algorithms of matrix products: {} of {}", done, all), now);
   };
-  ZTC_ASSIGN_OR_RETURN(session_, Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms));
+  ZTC_ASSIGN_OR_RETURN(session_,
+                       Session::open(std::move(loaded), std::move(device), shape, ranks_, algorithms,
+                                     {.folder = options_.disk, .run = facts_.run, .engine = options_.diskEngine}));
   if (options_.poison && !session_->shape().threads)
     return invalidArgument("--poison is for CPU ranks: give --device=cpu");
   if (options_.poison)

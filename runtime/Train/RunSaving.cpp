@@ -2,6 +2,7 @@
 #include "runtime/Core/File.h"
 #include "runtime/Core/SteadyClock.h"
 #include "runtime/Format/UpdateTime.h"
+#include "runtime/Memory/Traffic.h"
 #include "runtime/Train/Rescue.h"
 #include "runtime/Train/RunStages.h"
 #include "runtime/Train/Signals.h"
@@ -32,6 +33,9 @@ Status RunStages::beginSave(const LoopPosition &position, SaveKind kind) {
   state.environment = environment();
   state.algorithms = session_->algorithms().choices;
   savingStep_ = position.step;
+  // What lies below the device is read where it is: moves that are still on their way come first.
+  if (session_->lower())
+    ZTC_RETURN_IF_ERROR(session_->synchronize());
   writer_->begin(session_->concurrentState(), std::move(state), output_.saveFolder(), output_.saveOptions(kind));
   return Status::ok();
 }
@@ -188,12 +192,26 @@ Status RunStages::rescueState(const Status &failed, const LoopPosition &position
   return Status(failed.code(), fmt::format("{}; nothing is lost: it is in {} instead", failed.message(), *found));
 }
 
+/// A GPU's graphs count nothing: what the plan says of a step, so many times.
+static MovedBytes movedOf(const Session &session, uint64_t steps) {
+  MovedBytes moved = session.lower()->moved();
+  if (session.shape().threads)
+    return moved;
+  const MoveTraffic traffic = moveTraffic(session.plan(), session.memory(), session.shape());
+  return {.hostIn = traffic.hostIn * steps,
+          .hostOut = traffic.hostOut * steps,
+          .diskIn = traffic.diskIn * steps,
+          .diskOut = traffic.diskOut * steps};
+}
+
 void RunStages::summarize(const LoopTotals &totals) {
   summary_.totals = totals;
   summary_.watchedSet = loopSettings().watchedSet;
   summary_.seconds = steadySeconds() - began_;
   summary_.peakBytes = session_->arena().bytes();
   summary_.restarts = options_.restartsDone;
+  if (session_->lower())
+    summary_.moved = movedOf(*session_, totals.steps);
   progress_.note(summaryText(summary_));
   log_.write(summaryJson(summary_));
 }

@@ -18,6 +18,21 @@ static double otherSeconds(const RunSummary &s) {
                            s.totals.saveSeconds - s.loadingSeconds - s.exportSeconds);
 }
 
+/// A disk wears out: what a run has written there is said.
+static std::string movedText(const MovedBytes &moved) {
+  std::string text = "moved   ";
+  if (moved.hostIn || moved.hostOut)
+    text += fmt::format("{} from host memory and {} there, ", formatSize(moved.hostIn), formatSize(moved.hostOut));
+  if (moved.diskIn || moved.diskOut)
+    text += fmt::format("{} read from the disk and {} written there, ", formatSize(moved.diskIn),
+                        formatSize(moved.diskOut));
+  const double seconds = double(moved.nanoseconds) / 1e9;
+  if (seconds > 0)
+    text += fmt::format("in {:.2f} s of moves ({:.2f} GB/s), ", seconds,
+                        double(moved.hostIn + moved.hostOut + moved.diskIn + moved.diskOut) / 1e9 / seconds);
+  return text + fmt::format("{:.2f} s waited for\n", double(moved.waitedNanoseconds) / 1e9);
+}
+
 std::string summaryText(const RunSummary &s) {
   std::string text =
       fmt::format("done    {} step{} in {}: {} tokens at {} tokens/s", s.totals.steps, s.totals.steps == 1 ? "" : "s",
@@ -32,7 +47,10 @@ std::string summaryText(const RunSummary &s) {
     text += fmt::format(", {} restart{}", s.restarts, s.restarts == 1 ? "" : "s");
   if (s.totals.spikes)
     text += fmt::format(", {} update{} dropped as spikes", s.totals.spikes, s.totals.spikes == 1 ? "" : "s");
-  text += fmt::format(", peak {}\ntime    ", formatSize(s.peakBytes));
+  text += fmt::format(", peak {}\n", formatSize(s.peakBytes));
+  if (s.moved)
+    text += movedText(*s.moved);
+  text += "time    ";
   bool isFirst = true;
   for (const auto &[name, seconds] :
        {std::pair("steps", s.totals.stepSeconds), std::pair("evaluation", s.totals.evalSeconds),
@@ -73,6 +91,13 @@ std::string summaryJson(const RunSummary &s) {
   line.add("loading_seconds", s.loadingSeconds).add("export_seconds", s.exportSeconds);
   line.add("other_seconds", otherSeconds(s));
   addBestEvaluations(s, line);
+  if (s.moved)
+    line.add("host_in_bytes", s.moved->hostIn)
+        .add("host_out_bytes", s.moved->hostOut)
+        .add("disk_read_bytes", s.moved->diskIn)
+        .add("disk_written_bytes", s.moved->diskOut)
+        .add("move_seconds", double(s.moved->nanoseconds) / 1e9)
+        .add("move_wait_seconds", double(s.moved->waitedNanoseconds) / 1e9);
   if (s.totals.lostPatience)
     line.add("ended_by", "patience");
   if (s.restarts)

@@ -1,6 +1,7 @@
 #include "runtime/Train/Session.h"
 #include "runtime/Checkpoint/CheckpointWriter.h"
 #include "runtime/Collective/Communicator.h"
+#include "runtime/Core/HostMemory.h"
 #include "runtime/Core/Random.h"
 #include "runtime/Core/Sizes.h"
 #include "runtime/Format/PlanValidator.h"
@@ -75,6 +76,46 @@ static Status checkMemoryTogether(const plan::Plan &plan, const PlanShape &shape
                freeNow.isOk() ? checkMemory(plan, shape, memory, *freeNow, sharers, place, beside) : freeNow.status());
 }
 
+/// What the ranks of a host keep in its memory beside their arenas.
+static Status checkHostSpace(const MemoryPlan &memory, Device &device, ControlChannel &control) {
+  ZTC_ASSIGN_OR_RETURN(const std::vector<uint64_t> hosts, allGatherValue(control, "hosts", hostNumber()));
+  const auto sharers = uint64_t(std::ranges::count(hosts, hosts[control.rank()]));
+  const bool isArenaHere = device.memory().memoryName().empty();
+  const uint64_t needed = (memory.host.bytes + (isArenaHere ? memory.arenaBytes : 0)) * sharers;
+  const uint64_t here = availableMemoryBytes();
+  return needed <= here ? Status::ok()
+                        : resourceExhausted(fmt::format(
+                              "the plan keeps {} of each rank in the host's memory, with {} here that is "
+                              "{} bytes more than the {} that are free: compile with a smaller "
+                              "--host-mem, or with --disk=DIR",
+                              formatSize(memory.host.bytes), sharers == 1 ? "what else it needs" : "all ranks",
+                              needed - here, formatSize(here)));
+}
+
+/// What lies below the device, reserved before anything is loaded.
+static StatusOr<std::unique_ptr<LowerMemory>> createLowerMemory(const plan::Plan &plan, const MemoryPlan &memory,
+                                                                Device &device, const RankContext &ranks,
+                                                                DiskSpaceOptions disk) {
+  if (memory.host.bytes)
+    ZTC_RETURN_IF_ERROR(agree(&ranks.control, "host memory", checkHostSpace(memory, device, ranks.control)));
+  std::unique_ptr<DiskSpace> file;
+  Status made;
+  if (memory.disk.bytes) {
+    if (const auto compiled = plan.options().find("disk"); disk.folder.empty() && compiled != plan.options().end())
+      disk.folder = compiled->second;
+    disk.rank = ranks.rank();
+    auto created = DiskSpace::create(disk, memory.disk.bytes);
+    if (created.isOk())
+      file = std::move(*created);
+    else
+      made = created.status();
+  }
+  ZTC_RETURN_IF_ERROR(agree(&ranks.control, "disk", made));
+  auto lower = LowerMemory::create(memory, device.memory(), std::move(file));
+  ZTC_RETURN_IF_ERROR(agree(&ranks.control, "host memory", lower.status()));
+  return lower;
+}
+
 /// Ranks whose collectives are parts of CUDA graphs and ranks whose are not would wait for each other: all record
 /// programs, or none.
 static StatusOr<bool> allRecord(Device &device, ControlChannel &control) {
@@ -95,7 +136,8 @@ Session::~Session() {
 }
 
 StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
-                                                 RankContext ranks, const AlgorithmPolicy &algorithms) {
+                                                 RankContext ranks, const AlgorithmPolicy &algorithms,
+                                                 const DiskSpaceOptions &disk) {
   std::unique_ptr<Session> session(new Session(ranks));
   session->loaded_ = std::move(loaded);
   session->device_ = std::move(device);
@@ -107,9 +149,12 @@ StatusOr<std::unique_ptr<Session>> Session::open(LoadedPlan loaded, std::unique_
   // What cannot fit is said before anything is loaded.
   ZTC_RETURN_IF_ERROR(
       checkMemoryTogether(plan, session->shape_, session->memory_, *session->device_, ranks.control, false));
+  if (session->memory_.host.bytes || session->memory_.disk.bytes) {
+    ZTC_ASSIGN_OR_RETURN(session->lower_, createLowerMemory(plan, session->memory_, *session->device_, ranks, disk));
+  }
   ZTC_ASSIGN_OR_RETURN(session->executor_,
                        Executor::create(plan, session->memory_, session->shape_, ranks.rank(), *session->device_,
-                                        ranks.communicator, &ranks.control.progress()));
+                                        ranks.communicator, &ranks.control.progress(), session->lower_.get()));
   // Else gradients of different rounding would be added up.
   const DeviceWays ways = session->device_->ways();
   ZTC_RETURN_IF_ERROR(compareRanks(ranks.control, "the devices", {{"on its device", ways.compared, ways.shown}}));

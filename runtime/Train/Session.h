@@ -3,6 +3,7 @@
 #include "runtime/Checkpoint/StateMemory.h"
 #include "runtime/Core/Status.h"
 #include "runtime/Device/Device.h"
+#include "runtime/Device/LowerMemory.h"
 #include "runtime/Executor/Executor.h"
 #include "runtime/Format/PlanFile.h"
 #include "runtime/Memory/Planner.h"
@@ -38,9 +39,11 @@ private:
 class Session {
 public:
   /// Plans the memory, and only where that fits on every rank takes the one allocation of the run. `shape.threads` is
-  /// taken from the device, `shape.world` from `ranks`. Then the device's libraries get their algorithms.
+  /// taken from the device, `shape.world` from `ranks`. Then the device's libraries get their algorithms. `disk` says
+  /// where a plan that keeps slots there has its file, which is reserved first of all.
   static StatusOr<std::unique_ptr<Session>> open(LoadedPlan loaded, std::unique_ptr<Device> device, PlanShape shape,
-                                                 RankContext ranks, const AlgorithmPolicy &algorithms = {});
+                                                 RankContext ranks, const AlgorithmPolicy &algorithms = {},
+                                                 const DiskSpaceOptions &disk = {});
 
   ~Session();
 
@@ -50,6 +53,8 @@ public:
   const MemoryPlan &memory() const { return memory_; }
   const Device &device() const { return *device_; }
   const Arena &arena() const { return *arena_; }
+  /// The spaces below the device's; null where the plan has nothing there.
+  const LowerMemory *lower() const { return lower_.get(); }
   Executor &executor() { return *executor_; }
   StatusOr<DeviceLimits> measureLimits() { return device_->gauges().measureLimits(); }
   const ChosenAlgorithms &algorithms() const { return algorithms_; }
@@ -71,6 +76,7 @@ private:
   PlanShape shape_;
   MemoryPlan memory_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<LowerMemory> lower_;
   std::unique_ptr<Arena> arena_;
   ChosenAlgorithms algorithms_;
   std::unique_ptr<Executor> executor_;

@@ -1,0 +1,41 @@
+#include "compiler/Analysis/OffloadChoice.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace ztc {
+
+static constexpr std::pair<llvm::StringLiteral, OffloadChoice::Share OffloadChoice::*> kKinds[] = {
+    {"states", &OffloadChoice::states},
+    {"masters", &OffloadChoice::masters},
+    {"parameters", &OffloadChoice::parameters},
+};
+
+std::string OffloadChoice::text() const {
+  if (isEmpty())
+    return "none";
+  std::string text;
+  for (const auto &[name, share] : kKinds)
+    text += (text.empty() ? "" : "/") + name.str() + "=" + std::to_string((this->*share).host) + "+" +
+            std::to_string((this->*share).disk);
+  return text;
+}
+
+FailureOr<OffloadChoice> OffloadChoice::parse(StringRef text) {
+  OffloadChoice choice;
+  if (text == "none")
+    return choice;
+  for (StringRef part : llvm::split(text, '/')) {
+    const auto [name, counts] = part.split('=');
+    const auto [host, disk] = counts.split('+');
+    const auto *kind = llvm::find_if(kKinds, [name = name](const auto &entry) { return entry.first == name; });
+    if (kind == std::end(kKinds))
+      return failure();
+    Share &share = choice.*kind->second;
+    if (host.getAsInteger(10, share.host) || disk.getAsInteger(10, share.disk))
+      return failure();
+  }
+  return choice;
+}
+
+} // namespace ztc

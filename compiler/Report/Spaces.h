@@ -1,0 +1,28 @@
+// What lies in the memory spaces below the device's, and what moving it costs.
+#pragma once
+#include "compiler/Analysis/CostModel.h"
+#include "runtime/Format/plan.pb.h"
+#include "runtime/Memory/Traffic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include <array>
+#include <string>
+
+namespace ztc::report {
+
+/// One of them.
+struct SpaceUse {
+  const char *name = ""; ///< host, disk
+  LowerSpacePlan plan;
+  uint64_t inBytes = 0, outBytes = 0; ///< moved per optimizer step; out: away from the device
+  double seconds = 0;                 ///< that they take at the cost model's rate
+};
+/// Host and disk, in this order.
+std::array<SpaceUse, 2> spaceUses(const plan::Plan &plan, const MemoryPlan &memory, const PlanShape &shape);
+
+/// A line for each that holds something.
+void printSpaces(llvm::raw_ostream &out, const std::array<SpaceUse, 2> &uses);
+/// Attribute "spaces", where one holds something.
+void writeSpaces(llvm::json::OStream &json, const std::array<SpaceUse, 2> &uses);
+
+} // namespace ztc::report
