@@ -189,6 +189,14 @@ private:
       outward.push_back(MoveWriter::operand(builder.getContext(), Access::Read, window));
       outward.push_back(below(Access::Write, streamed.slot, turn.piece));
     }
+    // Moves are in order: what left these two turns ago, through windows of other kinds perhaps, has left too.
+    if (number >= 2)
+      for (const Streamed &streamed : turns[number - 2].launch->slots) {
+        Attribute window =
+            MoveWriter::operand(builder.getContext(), Access::ReadWrite, windowOf(number - 2, streamed.slot));
+        if (!llvm::is_contained(windows, window))
+          windows.push_back(window);
+      }
     writer.wait(0, arrived[number], layer, labelOf(turn) + " wait", windows);
     launchPiece(number);
     writer.joinComputation(layer, labelOf(turn) + " done");
