@@ -356,7 +356,7 @@ private:
   /// Makes row `to` of a tensor a multiple of row `from` of another one, so that their score is `score`.
   void plantRow(unsigned from, int64_t fromElement, unsigned to, int64_t toElement, double score) {
     Tensor row({call.width}, call.type);
-    row.reals = ztc::rowOf(launch.memory(from), call.type, fromElement, call.width);
+    row.reals = verification::rowOf(launch.memory(from), call.type, fromElement, call.width);
     double square = 0;
     for (double x : row.reals)
       square += x * x;
@@ -399,19 +399,35 @@ private:
         first = std::min(first, rows.first), end = std::max(end, rows.end);
       rows = {first, end, {}};
       for (int64_t row = first; row < end; ++row)
-        llvm::append_range(rows.numbers, ztc::rowOf(launch.buffers[buffer].memory, call.type,
-                                                    call.element(batch, row, head, ofHeads), call.width));
+        llvm::append_range(rows.numbers, verification::rowOf(launch.buffers[buffer].memory, call.type,
+                                                             call.element(batch, row, head, ofHeads), call.width));
     }
     return {rows.numbers.data(), stride, rows.first};
   }
 
-  /// A result's row: its numbers may be off by a part of the largest.
-  void expectNumbers(unsigned buffer, int64_t element, ArrayRef<double> numbers) {
+  /// A row of a result as it is added up.
+  struct Sums {
+    std::vector<double> numbers, squares;
+    explicit Sums(int64_t width) : numbers(size_t(width), 0), squares(size_t(width), 0) {}
+    void add(double weight, const double *row) {
+      for (size_t d = 0; d < numbers.size(); ++d) {
+        numbers[d] += weight * row[d];
+        squares[d] += weight * row[d] * weight * row[d];
+      }
+    }
+  };
+
+  /// The numbers of a row may be off by a part of the largest: weights are rounded each for itself, so that the root of
+  /// the squares counts where terms cancel.
+  void expectNumbers(unsigned buffer, int64_t element, const Sums &sums) {
+    // What a score of f32 is off by grows with it.
+    const double growth = call.type.isF32() ? std::max(1.0, std::abs(call.scale) * std::sqrt(double(call.width))) : 1;
     double largest = 0;
-    for (double number : numbers)
-      largest = std::max(largest, std::abs(number));
-    for (auto [index, number] : llvm::enumerate(numbers))
-      launch.expect(buffer, call.type, element + int64_t(index), number, 0, largest * libraryTolerance(call.type));
+    for (auto [number, square] : llvm::zip_equal(sums.numbers, sums.squares))
+      largest = std::max({largest, std::abs(number), std::sqrt(square)});
+    for (auto [index, number] : llvm::enumerate(sums.numbers))
+      launch.expect(buffer, call.type, element + int64_t(index), number, 0,
+                    largest * growth * libraryTolerance(call.type));
   }
 
   void expectRow(const HeadBlock &block, int64_t row) {
@@ -425,15 +441,11 @@ private:
     head.q = headOf(at.q, block.batch, block.head, call.heads, row, row + 1);
     head.k = headOf(at.k, block.batch, kvHead, call.kvHeads, first, end);
     head.v = headOf(at.v, block.batch, kvHead, call.kvHeads, first, end);
-    std::vector<double> sums(size_t(call.width), 0);
-    auto add = [&](double weight, const double *row) {
-      for (size_t d = 0; d < sums.size(); ++d)
-        sums[d] += weight * row[d];
-    };
+    Sums sums(call.width);
     if (kernel == Kernel::Forward) {
       const AttentionRow expected = attentionRow(head, row);
       for (int64_t j = first; j < end; ++j)
-        add(expected.p[size_t(j)], head.v[j]);
+        sums.add(expected.p[size_t(j)], head.v[j]);
       expectNumbers(at.out, own, sums);
       launch.expect(at.lse, call.f32, call.statistic(block.batch, block.head, row), expected.lse,
                     libraryTolerance(call.f32));
@@ -442,13 +454,13 @@ private:
     head.dout = headOf(at.dout, block.batch, block.head, call.heads, row, row + 1);
     const auto [lse, delta] = statisticsOf(block.batch, block.head, row);
     for (int64_t j = first; j < end; ++j)
-      add(pairGradient(head, row, j, lse, delta).ds, head.k[j]);
+      sums.add(pairGradient(head, row, j, lse, delta).ds, head.k[j]);
     expectNumbers(at.dq, own, sums);
   }
 
   std::pair<double, double> statisticsOf(int64_t batch, int64_t head, int64_t row) const {
     auto one = [&](unsigned buffer) {
-      return ztc::rowOf(launch.buffers[buffer].memory, call.f32, call.statistic(batch, head, row), 1)[0];
+      return verification::rowOf(launch.buffers[buffer].memory, call.f32, call.statistic(batch, head, row), 1)[0];
     };
     return {one(at.lse), one(at.delta)};
   }
@@ -466,17 +478,15 @@ private:
     AttentionHead head = call.mask();
     head.k = headOf(at.k, block.batch, block.head, call.kvHeads, row, row + 1);
     head.v = headOf(at.v, block.batch, block.head, call.kvHeads, row, row + 1);
-    std::vector<double> dk(size_t(call.width), 0), dv(size_t(call.width), 0);
+    Sums dk(call.width), dv(call.width);
     for (int64_t query = block.head * group(); query < (block.head + 1) * group(); ++query) {
       head.q = headOf(at.q, block.batch, query, call.heads, first, end);
       head.dout = headOf(at.dout, block.batch, query, call.heads, first, end);
       for (int64_t i = first; i < end; ++i) {
         const auto [lse, delta] = statisticsOf(block.batch, query, i);
         const PairGradient pair = pairGradient(head, i, row, lse, delta);
-        for (size_t d = 0; d < dk.size(); ++d) {
-          dk[d] += pair.ds * head.q[i][d];
-          dv[d] += pair.p * head.dout[i][d];
-        }
+        dk.add(pair.ds, head.q[i]);
+        dv.add(pair.p, head.dout[i]);
       }
     }
     const int64_t own = call.element(block.batch, row, block.head, call.kvHeads);
