@@ -18,9 +18,9 @@ Value gatherRows(OpBuilder &builder, Location loc, Value rows, Value positions) 
   graph::Expr index(builder, loc, positions);
   const int64_t sequences = index.dim(0);
   if (sequences > 1) { // one that rests has the position -1: any row will do
+    const int64_t rowsEach = type.getDimSize(0) / sequences;
     graph::Expr sequence = index.with(graph::IotaOp::create(builder, loc, index.type(), 0));
-    index = graph::select(index >= graph::zeroLike(index), index, graph::zeroLike(index)) +
-            sequence * double(type.getDimSize(0) / sequences);
+    index = graph::select(index >= graph::zeroLike(index), index, graph::zeroLike(index)) + sequence * double(rowsEach);
   }
   return graph::EmbeddingOp::create(builder, loc, type.clone(ArrayRef<int64_t>{sequences, type.getDimSize(1)}), rows,
                                     index.value());

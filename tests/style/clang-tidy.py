@@ -24,7 +24,8 @@ if not tidy or not (build / "compile_commands.json").exists():
 folders = [root / folder for folder in sys.argv[1:]]
 FILES = 12  # of one unit: 11 s of a core for the 12 of passes/Sharding, 7.5 s for the smallest of them alone
 # What has been looked at whole and has no findings. A folder of compiler, passes or frontends comes in with its first run without any.
-CLEAN = ["passes/Fusion", "passes/Sharding"]
+CLEAN = ["compiler/Interfaces", "compiler/Reference", "compiler/Target", "compiler/Tensors"]
+CLEAN += ["passes/" + x for x in ("Adapters", "Autodiff", "Fusion", "Patterns", "Precision", "Quantization", "Recompute", "Schedule", "Sharding")]
 
 
 def flagsOf(entry):
