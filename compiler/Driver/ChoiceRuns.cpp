@@ -18,7 +18,7 @@ namespace ztc::driver {
 namespace {
 
 constexpr int kSteps = 5, kUncounted = 2;
-/// Of one choice; what takes longer is no trial.
+/// Limit of one run, in seconds: a trial that takes longer is given up.
 constexpr unsigned kSecondsOfARun = 900;
 
 /// A program beside this one; "" where it is not there.
@@ -68,23 +68,29 @@ std::vector<std::string> wordsOf(const std::string &command, const ScratchFolder
   return words;
 }
 
+/// Calls `visit` for each line of a file that is a JSON object; a file that cannot be read has none.
+void forEachObject(const std::string &file, function_ref<void(const json::Object &)> visit) {
+  StatusOr<std::string> text = readWholeFile(file);
+  if (!text.isOk())
+    return;
+  for (StringRef line : split(*text, '\n')) {
+    Expected<json::Value> value = json::parse(line);
+    if (!value)
+      consumeError(value.takeError());
+    else if (const json::Object *object = value->getAsObject())
+      visit(*object);
+  }
+}
+
 /// Median seconds of the counted steps of a log; 0 where there are none.
 double secondsOf(const std::string &log) {
-  StatusOr<std::string> text = readWholeFile(log);
   std::vector<double> seconds;
-  if (text.isOk())
-    for (StringRef line : split(*text, '\n')) {
-      Expected<json::Value> value = json::parse(line);
-      if (!value) {
-        consumeError(value.takeError());
-        continue;
-      }
-      const json::Object *object = value->getAsObject();
-      const std::optional<int64_t> step = object ? object->getInteger("step") : std::nullopt;
-      const std::optional<double> time = object ? object->getNumber("step_ms") : std::nullopt;
-      if (step && time && *step >= kUncounted)
-        seconds.push_back(*time / 1e3);
-    }
+  forEachObject(log, [&](const json::Object &object) {
+    const std::optional<int64_t> step = object.getInteger("step");
+    const std::optional<double> time = object.getNumber("step_ms");
+    if (step && time && *step >= kUncounted)
+      seconds.push_back(*time / 1e3);
+  });
   if (seconds.empty())
     return 0;
   sort(seconds);
@@ -168,28 +174,21 @@ void printRuns(raw_ostream &out, ArrayRef<ChoiceRun> runs) {
 }
 
 std::string errorSeen(const std::string &file, const std::string &device) {
-  StatusOr<std::string> text = file.empty() ? StatusOr<std::string>(std::string()) : readWholeFile(file);
   double least = 0, most = 0;
   unsigned count = 0;
   std::string date;
-  if (text.isOk())
-    for (StringRef line : split(*text, '\n')) {
-      Expected<json::Value> value = json::parse(line);
-      if (!value) {
-        consumeError(value.takeError());
-        continue;
-      }
-      const json::Object *object = value->getAsObject();
-      const double predicted = object ? object->getNumber("predicted_seconds").value_or(0) : 0,
-                   measured = object ? object->getNumber("measured_seconds").value_or(0) : 0;
-      if (!object || object->getString("device") != StringRef(device) || !(predicted > 0) || !(measured > 0))
-        continue;
+  if (!file.empty())
+    forEachObject(file, [&](const json::Object &object) {
+      const double predicted = object.getNumber("predicted_seconds").value_or(0),
+                   measured = object.getNumber("measured_seconds").value_or(0);
+      if (object.getString("device") != StringRef(device) || !(predicted > 0) || !(measured > 0))
+        return;
       const double ratio = measured / predicted;
       least = count ? std::min(least, ratio) : ratio;
       most = std::max(most, ratio);
-      date = object->getString("date").value_or("").str();
+      date = object.getString("date").value_or("").str();
       ++count;
-    }
+    });
   if (!count)
     return {};
   return formatv(

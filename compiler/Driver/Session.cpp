@@ -22,7 +22,6 @@
 #include "passes/Adapters/Names.h"
 #include "passes/Autodiff/Passes.h"
 #include "runtime/Core/Print.h"
-#include "runtime/Format/DeviceReserve.h"
 #include "runtime/Format/PlanValidator.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
@@ -78,47 +77,11 @@ std::vector<std::pair<std::string, std::string>> describe(const CompileOptions &
   return all;
 }
 
-/// A plan runs on any number of ranks: where none is named, --mem holds for these.
-static constexpr unsigned kWorldsOfANode[] = {1, 2, 3, 4, 8};
-
 PlanShape shapeOf(const CompileOptions &options, unsigned world, ArrayRef<std::string> targets) {
   if (!options.threads && llvm::any_of(targets, isGpuTarget))
     return {world, options.accumulate, 0};
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return {world, options.accumulate, options.threads ? options.threads : std::max(1u, cores / world)};
-}
-
-/// A budget holds for these shapes: of --gpus the first, else of all that a node usually has.
-static SmallVector<PlanShape> shapesOfBudget(const CompileOptions &options) {
-  if (options.gpusGiven)
-    return {shapeOf(options, options.gpus.front(), options.targets)};
-  SmallVector<PlanShape> shapes;
-  for (unsigned world : kWorldsOfANode)
-    shapes.push_back(shapeOf(options, world, options.targets));
-  return shapes;
-}
-
-uint64_t reserveBytes(const CompileOptions &options, const PlanShape &shape) {
-  if (options.given.count("reserve"))
-    return options.memoryReserve;
-  uint64_t most = 0;
-  if (shape.threads == 0)
-    for (const std::string &target : options.targets)
-      if (isGpuTarget(target))
-        most = std::max(most, estimatedReserveBytes(target, shape.world));
-  return most;
-}
-
-/// The largest of several.
-static uint64_t reserveBytes(const CompileOptions &options, ArrayRef<PlanShape> shapes) {
-  uint64_t most = 0;
-  for (const PlanShape &shape : shapes)
-    most = std::max(most, reserveBytes(options, shape));
-  return most;
-}
-
-uint64_t budgetReserveBytes(const CompileOptions &options) {
-  return reserveBytes(options, shapesOfBudget(options));
 }
 
 FailureOr<Phase> parsePhase(StringRef name) {
@@ -441,30 +404,6 @@ StepProbe Session::probe() {
   });
 }
 
-FailureOr<RecomputeDecision> Session::decide(StepProbe &probe, ArrayRef<PlanShape> shapes,
-                                             std::optional<uint64_t> budgetBytes) {
-  MachineRates rates = ratesOf(shapes.front());
-  FailureOr<SmallVector<PricedElement>> elements = recomputeElements(*moduleRef, rates);
-  if (failed(elements))
-    return failure();
-  const uint64_t reserve = reserveBytes(opts, shapes);
-  uint64_t budget = budgetBytes.value_or(opts.memoryBudget - std::min(opts.memoryBudget, reserve));
-  return chooseRecomputed(*elements, budget, [&](const RecomputeChoice &choice) {
-    FailureOr<StepMeasure> measure = probe.measure(choice, shapes.front(), rates);
-    for (const PlanShape &shape : shapes.drop_front()) {
-      FailureOr<StepMeasure> other = probe.measure(choice, shape, rates);
-      if (failed(measure) || failed(other))
-        return FailureOr<StepMeasure>(failure());
-      measure->peakBytes = std::max(measure->peakBytes, other->peakBytes);
-    }
-    return measure;
-  });
-}
-
-SmallVector<PlanShape> Session::budgetShapes() const {
-  return shapesOfBudget(opts);
-}
-
 LogicalResult Session::runPhase(const PhaseInfo &info) {
   TimingScope scope = mlirOptions->scope(info.name);
   PassManager pm(context.get(), ModuleOp::getOperationName());
@@ -609,28 +548,6 @@ FailureOr<plan::Plan> Session::takePlan(bool withKernels) {
       return failure();
   }
   return buildPlan(*moduleRef, planOptions(withKernels));
-}
-
-LogicalResult Session::chooseLossRows(plan::Plan &plan, std::optional<PlanShape> shape) {
-  if (opts.lossRows)
-    return setLossRows(plan, opts.lossRows), success();
-  const SmallVector<PlanShape> shapes = shape ? SmallVector<PlanShape>{*shape} : budgetShapes();
-  // A run may make more micro-steps than were asked about: their accumulators are part of the peak.
-  SmallVector<PlanShape> all(shapes);
-  for (PlanShape shape : shapes)
-    if (shape.accumulate == 1) {
-      shape.accumulate = 2;
-      all.push_back(shape);
-    }
-  std::optional<uint64_t> budget;
-  if (opts.memoryBudget)
-    budget = opts.memoryBudget - std::min(opts.memoryBudget, reserveBytes(opts, shapes));
-  if (Status grown = growLossRows(plan, all, budget); !grown.isOk())
-    return emitError(UnknownLoc::get(context.get())) << grown.message();
-  // Said as the option that gives the same bits again.
-  if (const uint64_t rows = trainingLoss(plan).rows; rows && shapes.front().threads == 0)
-    (*plan.mutable_options())["loss-rows"] = std::to_string(rows);
-  return success();
 }
 
 } // namespace ztc::driver
